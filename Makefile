@@ -1,0 +1,57 @@
+# `make demo` and `make test` work from a clean clone: they create .venv and see to Java.
+
+PYTHON ?= python3
+UV ?= uv
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help .venv java demo test test-all lint format check lock bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv java  ## run the demo
+	.venv/bin/python -m spark_trickle.cli.main demo
+
+test: .venv java  ## run the tests, without the slow ones
+	.venv/bin/python -m pytest -m "not slow"
+
+test-all: .venv java  ## run all tests
+	.venv/bin/python -m pytest
+
+lint: .venv  ## check style, types and layers
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m ruff format --check .
+	.venv/bin/python -m mypy
+	.venv/bin/lint-imports
+
+format: .venv  ## format the code
+	.venv/bin/python -m ruff check --fix .
+	.venv/bin/python -m ruff format .
+
+check: lint test  ## lint, then test
+
+bench: .venv java  ## run the benchmarks
+	.venv/bin/python -m benchmarks
+
+lock:  ## write requirements.lock anew from pyproject.toml (needs uv)
+	$(UV) pip compile pyproject.toml --extra dev --extra postgres \
+		--universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-annotate --custom-compile-command "make lock" \
+		--quiet -o requirements.lock
+
+clean:  ## remove what builds and runs leave behind, but not .venv
+	rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf artifacts derby.log metastore_db spark-warehouse
+	find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv: .venv/.installed
+
+.venv/.installed: requirements.lock pyproject.toml
+	scripts/ensure-venv.sh $(PYTHON) .venv
+	.venv/bin/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	.venv/bin/python -m pip install --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+java:
+	@scripts/ensure-java.sh

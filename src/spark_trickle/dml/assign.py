@@ -1,0 +1,31 @@
+"""A value a user wrote -> the same value in the type of its column, by the rules of ANSI store assignment."""
+
+from __future__ import annotations
+
+from spark_trickle.errors import TypeMismatchError
+from spark_trickle.model.table import Column
+from spark_trickle.model.types import Scalar, can_store, length_limit, sql_name
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.types import cast_name, field_type_name, found_type
+from spark_trickle.sql.words import literal, quote
+
+
+def stored_sql(frame: Frame, name: str, column: Column) -> str:
+    """SQL that turns a column of a query into a column of a table; refuses what does not fit."""
+    field = frame.schema[name]
+    found = found_type(name, field)
+    if not can_store(found, column.type):
+        raise TypeMismatchError(column.name, sql_name(column.type), field_type_name(field))
+    value = f"CAST({quote(name)} AS {cast_name(column.type)})"
+    limit = length_limit(column.type)
+    if limit is None:
+        return value
+    assert isinstance(column.type, Scalar)
+    text = f"the value is too long for column {quote(column.name)} of type {sql_name(column.type)}: "
+    checked = f"IF(char_length({value}) > {limit}, raise_error({literal(text)} || {value}), {value})"
+    return f"rpad({checked}, {limit}, ' ')" if column.type.name.startswith("char") else checked
+
+
+def default_sql(column: Column) -> str:
+    """What a column gets when a statement does not say."""
+    return f"CAST({column.default or 'NULL'} AS {cast_name(column.type)})"

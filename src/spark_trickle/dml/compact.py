@@ -1,0 +1,75 @@
+"""Many files of a table -> few with the same sum; a snapshot of its own that changes no content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from spark_trickle.dml.rows import cancelled_frame
+from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
+from spark_trickle.dml.work import Work
+from spark_trickle.model.commit import TableChange
+from spark_trickle.model.files import DataFile, Role, split_log
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.settings import Settings
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.spark.run import collect
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """Which files are replaced by their sum, and why."""
+
+    files: tuple[DataFile, ...]
+    reason: str
+
+
+def decide(files: tuple[DataFile, ...], settings: Settings) -> Compaction | None:
+    """What to merge after a commit: nothing, small files, the changes, or everything."""
+    log = split_log(files)
+    base_rows = sum(f.rows for f in log.settled)
+    tail_rows = sum(f.rows for f in log.tail)
+    small = settings.max_driver_rows
+    if log.tail and tail_rows > settings.compact_change_ratio * base_rows and tail_rows > small // 10:
+        return Compaction(files, f"{tail_rows} changed rows against {base_rows} settled ones")
+    if len(log.tail) > settings.compact_change_files:
+        if base_rows + tail_rows <= small:
+            return Compaction(files, f"{len(log.tail)} change files of a small table")
+        return Compaction(log.tail, f"{len(log.tail)} change files")
+    crumbs = tuple(f for f in log.settled if f.rows * 10 < settings.target_file_rows)
+    if len(crumbs) > settings.compact_change_files:
+        return Compaction(crumbs, f"{len(crumbs)} small files")
+    return None
+
+
+def everything(files: tuple[DataFile, ...]) -> Compaction | None:
+    """What OPTIMIZE merges; a single consolidated file is as good as it gets."""
+    if not files or (len(files) == 1 and not files[0].deletes):
+        return None
+    return Compaction(files, "asked by OPTIMIZE")
+
+
+def compact(work: Work, table: Table, plan: Compaction) -> None:
+    rows = sum(f.rows for f in plan.files)
+    weight = sum(f.weight for f in plan.files)
+    whole = {f.path for f in plan.files} == {f.path for f in work.files(table)}
+    most = weight if whole else rows
+    frame = _summed(work, table, plan.files, whole)
+    if most <= work.place.settings.max_driver_rows and fits_arrow(table):
+        new = store_rows(work, table, collect(frame), Role.BASE)
+    else:
+        parts = max(1, ceil(most / work.place.settings.target_file_rows))
+        new = store_frame(work, table, frame.repartition(parts), Role.BASE)
+    # The sum stands where the last of its parts stood in the log.
+    as_of = max(f.as_of for f in plan.files)
+    negative = any(f.deletes for f in new)
+    added = tuple(replace(f, as_of=as_of, role=Role.NET if negative else Role.BASE) for f in new)
+    work.change(TableChange(table, added=added, ended=plan.files))
+
+
+def _summed(work: Work, table: Table, files: tuple[DataFile, ...], whole: bool) -> Frame:
+    if whole:
+        return work.rows_of(table, files).selectExpr("*", f"1 AS {WEIGHT}")
+    weighted = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+    return cancelled_frame(work, table, weighted) if any(f.deletes for f in files) else weighted

@@ -1,0 +1,207 @@
+"""NOT NULL, PRIMARY KEY and one hit per row: checked before anything is committed, offending values named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.dml.actions import ACTION, DELETE, TARGET, old
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError
+from spark_trickle.lake import read
+from spark_trickle.lake.engine import reading
+from spark_trickle.lake.stats import bound
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.table import WEIGHT, Column, Table
+from spark_trickle.model.types import Scalar
+from spark_trickle.spark.frames import Frame, local_frame
+from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.spark.run import collect, run_sql
+from spark_trickle.spark.write import write_staged
+from spark_trickle.sql.words import quote
+
+_SHOWN = 5  # offending rows that an error names
+
+
+def shown(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+    return tuple(f"({', '.join('NULL' if v is None else str(v) for v in row)})" for row in rows[:_SHOWN])
+
+
+def _required(table: Table) -> list[Column]:
+    return [c for c in table.columns if not c.nullable]
+
+
+# --- NOT NULL ------------------------------------------------------------------------------------
+
+
+def check_nulls(table: Table, rows: pa.Table) -> None:
+    for column in _required(table):
+        if rows.column(column.name).null_count:
+            bad = rows.filter(pc.is_null(rows.column(column.name))).select(list(table.column_names))
+            raise _null_error(table, column, bad)
+
+
+def _null_error(table: Table, column: Column, bad: pa.Table) -> NotNullViolationError:
+    rows = [list(row.values()) for row in bad.slice(0, _SHOWN).to_pylist()]
+    return NotNullViolationError(table.full_name, column.name, shown(rows))
+
+
+def check_stored_nulls(work: Work, table: Table, files: Sequence[DataFile]) -> None:
+    """The statistics of the new files tell of nulls; only nested columns must be read for that."""
+    for column in _required(table):
+        counts = [s.nulls for f in files for s in f.stats if s.column_id == column.id]
+        if len(counts) == len(files) and not any(counts):
+            continue
+        stored = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+        bad = stored.where(f"{quote(column.name)} IS NULL AND {WEIGHT} > 0").drop(WEIGHT).limit(_SHOWN)
+        if (found := collect(bad)).num_rows:
+            raise _null_error(table, column, found)
+
+
+# --- PRIMARY KEY -----------------------------------------------------------------------------------
+
+
+def check_keys(work: Work, table: Table, come: pa.Table, gone: pa.Table | None) -> None:
+    """No key twice among the new rows, none that exists and is not removed by the same change."""
+    names = [c.name for c in table.key_columns]
+    counted = come.group_by(names).aggregate([([], "count_all")])
+    twice = counted.filter(pc.greater(counted.column("count_all"), 1))
+    if twice.num_rows:
+        raise _key_error(table, _tuples(twice, names))
+    files = _overlapping(work, table, come)
+    if not files:
+        return
+    existing = _existing_keys(work, table, come.select(names), files)
+    removed = set(_tuples(gone, names)) if gone is not None else set()
+    if left := [k for k in existing if k not in removed]:
+        raise _key_error(table, left)
+
+
+def _tuples(rows: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in rows.select(names).to_pylist()]
+
+
+def _key_error(table: Table, keys: Sequence[tuple[Any, ...]]) -> DuplicateKeyError:
+    return DuplicateKeyError(table.full_name, tuple(c.name for c in table.key_columns), shown(keys))
+
+
+def _existing_keys(
+    work: Work, table: Table, keys: pa.Table, files: Sequence[DataFile]
+) -> list[tuple[Any, ...]]:
+    names = [c.name for c in table.key_columns]
+    text = (
+        f"SELECT {', '.join(f'rows.{quote(n)}' for n in names)} FROM {{rows}} AS rows "
+        f"LEFT SEMI JOIN {{keys}} AS new ON {_same(names, 'rows', 'new')}"
+    )
+    frame = run_sql(
+        work.place.spark, text, rows=work.rows_of(table, files), keys=local_frame(work.place.spark, keys)
+    )
+    return _tuples(collect(frame), names)
+
+
+def _same(names: Sequence[str], left: str, right: str) -> str:
+    return " AND ".join(f"{left}.{quote(n)} = {right}.{quote(n)}" for n in names)
+
+
+def _overlapping(work: Work, table: Table, rows: pa.Table) -> tuple[DataFile, ...]:
+    """The files whose key ranges meet those of some rows; rows of one key are never split by this."""
+    files = work.files(table)
+    columns = [c for c in table.key_columns if _comparable(c)]
+    if not files or not columns:
+        return files
+    with reading(work.place.warehouse.engine) as connection:
+        bounded = read.with_bounds(connection, files, [c.id for c in columns])
+    ranges = {}
+    for column in columns:
+        span = pc.min_max(rows.column(column.name)).as_py()
+        assert isinstance(column.type, Scalar)
+        ranges[column.id] = (bound(span["min"], column.type), bound(span["max"], column.type), column)
+    return tuple(f for f in bounded if all(_meets(f, *r) for r in ranges.values()))
+
+
+def _comparable(column: Column) -> bool:
+    name = column.type.name if isinstance(column.type, Scalar) else ""
+    return name in ("byte", "short", "integer", "long", "string", "date", "timestamp") or name.startswith(
+        "decimal"
+    )
+
+
+def _meets(file: DataFile, low: str | None, high: str | None, column: Column) -> bool:
+    stats = next((s for s in file.stats if s.column_id == column.id), None)
+    if stats is None or stats.low is None or stats.high is None or low is None or high is None:
+        return True
+    return not (
+        _ordered(high, column) < _ordered(stats.low, column)
+        or _ordered(stats.high, column) < _ordered(low, column)
+    )
+
+
+def _ordered(text: str, column: Column) -> Any:
+    assert isinstance(column.type, Scalar)
+    return text if column.type.name in ("string", "date", "timestamp") else Decimal(text)
+
+
+def check_stored_keys(work: Work, table: Table, files: Sequence[DataFile]) -> None:
+    """The same for rows that stay on the executors: the sum over old and new of each new key is one."""
+    names = [c.name for c in table.key_columns]
+    keys = ", ".join(quote(n) for n in names)
+    place = work.place
+    stored = rows_with_weights(place.spark, place.storage.locate, table, files)
+    text = f"SELECT {keys}, {WEIGHT} FROM {{stored}}"
+    frames = {"stored": stored}
+    if existing := work.files(table):
+        frames["rows"] = work.rows_of(table, existing)
+        text += (
+            f" UNION ALL SELECT {', '.join(f'rows.{quote(n)}' for n in names)}, 1 FROM {{rows}} AS rows "
+            f"LEFT SEMI JOIN (SELECT {keys} FROM {{stored}} WHERE {WEIGHT} > 0) AS new "
+            f"ON {_same(names, 'rows', 'new')}"
+        )
+    grouped = f"SELECT {keys} FROM ({text}) GROUP BY {keys} HAVING sum({WEIGHT}) > 1 LIMIT {_SHOWN}"
+    found = collect(run_sql(place.spark, grouped, **frames))
+    if found.num_rows:
+        raise _key_error(table, _tuples(found, names))
+
+
+# --- one hit per row -------------------------------------------------------------------------------
+
+
+def one_hit_each(table: Table, rows: pa.Table) -> pa.Table:
+    """Rows with each target once; two deletions of a row are one, anything else is an error."""
+    hits = rows.filter(pc.is_valid(rows.column(TARGET)))
+    counted = hits.group_by([TARGET]).aggregate([([], "count_all"), (ACTION, "max"), (ACTION, "min")])
+    twice = counted.filter(pc.greater(counted.column("count_all"), 1))
+    if not twice.num_rows:
+        return rows
+    kinds = set(twice.column(f"{ACTION}_max").to_pylist()) | set(twice.column(f"{ACTION}_min").to_pylist())
+    if kinds != {DELETE}:
+        bad = rows.filter(pc.is_in(rows.column(TARGET), twice.column(TARGET).combine_chunks()))
+        raise _hit_error(table, bad)
+    first = pa.table({"n": pa.array(range(rows.num_rows)), TARGET: rows.column(TARGET)}).group_by([TARGET])
+    keep = first.aggregate([("n", "min")]).column("n_min")
+    inserted = [n for n, t in enumerate(rows.column(TARGET).to_pylist()) if t is None]
+    return rows.take(pa.array(sorted({*keep.to_pylist(), *inserted})))
+
+
+def _hit_error(table: Table, bad: pa.Table) -> MergeCardinalityError:
+    names = [old(n) for n in range(len(table.columns))]
+    unique = dict.fromkeys(shown(_tuples(bad.slice(0, 50), names)))
+    return MergeCardinalityError(table.full_name, tuple(unique))
+
+
+def one_hit_each_staged(work: Work, table: Table, frame: Frame) -> Frame:
+    """The same on the executors, over rows that are written down first so that they stay as they are."""
+    folder = f"{work.place.storage.new_name()}-staged"
+    work.wrote(table, folder)
+    staged = write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
+    hits = f"SELECT {TARGET} FROM {{staged}} WHERE {TARGET} IS NOT NULL GROUP BY {TARGET} HAVING count(*) > 1"
+    wrong = f"{hits} AND max({ACTION} <> '{DELETE}') LIMIT 50"
+    text = f"SELECT * FROM {{staged}} WHERE {TARGET} IN ({wrong})"
+    bad = collect(run_sql(work.place.spark, text, staged=staged).limit(50))
+    if bad.num_rows:
+        raise _hit_error(table, bad)
+    deleted = staged.where(f"{ACTION} = '{DELETE}'").dropDuplicates([TARGET])
+    return deleted.unionByName(staged.where(f"{ACTION} <> '{DELETE}'"))

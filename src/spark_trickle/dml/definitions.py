@@ -1,0 +1,406 @@
+"""CREATE, DROP and ALTER -> definitions of a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from typing import assert_never
+
+from spark_trickle.dml import rows
+from spark_trickle.dml.insert import insert_frame
+from spark_trickle.dml.query import run_query
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    InvalidDefinitionError,
+    NotNullViolationError,
+    QueryError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from spark_trickle.lake.files import new_table_path
+from spark_trickle.model import commit
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import (
+    DEFAULT_SCHEMA,
+    HIDDEN_SCHEMA,
+    WEIGHT,
+    WEIGHT_ID,
+    Column,
+    Relation,
+    Schema,
+    Table,
+    View,
+    display_names,
+)
+from spark_trickle.model.types import Scalar, can_widen, from_spark, sql_name
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.run import collect, run_sql
+from spark_trickle.spark.types import cast_name, parse_type
+from spark_trickle.sql import statements as s
+from spark_trickle.sql.references import find_references
+from spark_trickle.sql.words import literal, quote
+
+_RESERVED = (WEIGHT, "_metadata", "_change_type", "_commit_version", "_commit_timestamp")
+
+
+def define(work: Work, statement: s.Definition) -> Result:
+    match statement:
+        case s.CreateTable():
+            return _create_table(work, statement)
+        case s.DropTable():
+            _drop_table(work, statement)
+        case s.CreateSchema():
+            _create_schema(work, statement)
+        case s.DropSchema():
+            _drop_schema(work, statement)
+        case s.CreateView():
+            _create_view(work, statement)
+        case s.DropView():
+            _drop_view(work, statement)
+        case s.AddColumns():
+            _add_columns(work, statement)
+        case s.DropColumns():
+            _drop_columns(work, statement)
+        case s.RenameColumn():
+            _rename_column(work, statement)
+        case s.AlterColumn():
+            _alter_column(work, statement)
+        case s.RenameTable():
+            _rename_table(work, statement)
+        case _:
+            assert_never(statement)
+    return Result()
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def _new_name(work: Work, name: s.Name) -> tuple[str, str]:
+    """Schema and name of something to be created; the schema must be there."""
+    if len(name) > 2:
+        raise InvalidDefinitionError(
+            f'"{".".join(name)}" has too many parts', "Write schema.name, or just the name."
+        )
+    schema = work.catalog.schema(name[0] if len(name) == 2 else work.place.schema)
+    return schema.name, name[-1]
+
+
+def _make_room(work: Work, name: s.Name, noun: str, swap: bool, quiet: bool) -> bool:
+    """Whether to go on: an existing relation stops it, is replaced, or is an error."""
+    existing = work.catalog.find(name, work.place.schema)
+    if existing is None:
+        return True
+    if quiet:
+        return False
+    if not swap or isinstance(existing, View) != (noun == "view"):
+        raise AlreadyExistsError("view" if isinstance(existing, View) else "table", existing.full_name)
+    _drop(work, existing)
+    return True
+
+
+def _drop(work: Work, relation: Relation) -> None:
+    work.define(commit.DropView(relation) if isinstance(relation, View) else commit.DropTable(relation))
+
+
+def _check_column_names(names: list[str]) -> None:
+    lowered = [n.lower() for n in names]
+    for n in names:
+        if lowered.count(n.lower()) > 1:
+            raise InvalidDefinitionError(
+                f'column "{n}" appears more than once', "Give each column its own name."
+            )
+        if n.lower() in _RESERVED or n.lower().startswith("_trickle"):
+            raise InvalidDefinitionError(f'the column name "{n}" is reserved', "Choose another name for it.")
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _create_table(work: Work, statement: s.CreateTable) -> Result:
+    schema, name = _new_name(work, statement.name)
+    query = run_query(work, statement.query) if statement.query is not None else None
+    if not _make_room(work, statement.name, "table", statement.replace, statement.if_not_exists):
+        return Result()
+    ids = count(WEIGHT_ID + 1)
+    columns = _columns(work, statement.columns, ids) if statement.columns else _query_columns(query, ids)
+    _check_column_names([c.name for c in columns])
+    table = Table(
+        id=work.new_id(),
+        schema=schema,
+        name=name,
+        columns=columns,
+        key=(),
+        key_enforced=statement.key_enforced,
+        path=new_table_path(name),
+        next_column_id=next(ids),
+        view_id=work.new_id() + 1,
+    )
+    table = _with_key(table, statement.key)
+    work.define(commit.CreateTable(table))
+    if query is None:
+        return Result()
+    return insert_frame(work, table, query, (), rows.MANY if not query.isLocal() else rows.UNKNOWN)
+
+
+def _columns(
+    work: Work, definitions: tuple[s.ColumnDefinition, ...], ids: Iterator[int]
+) -> tuple[Column, ...]:
+    found = []
+    for d in definitions:
+        column_id = next(ids)
+        kind = from_spark(d.name, parse_type(work.place.spark, d.name, d.type), ids)
+        column = Column(column_id, d.name, kind, d.nullable, d.default, None, d.comment)
+        if d.default is not None:
+            _default_value(work, column)
+        found.append(column)
+    return tuple(found)
+
+
+def _query_columns(query: Frame | None, ids: Iterator[int]) -> tuple[Column, ...]:
+    assert query is not None
+    found = []
+    for f in query.schema.jsonValue()["fields"]:
+        column_id = next(ids)
+        found.append(Column(column_id, f["name"], from_spark(f["name"], f["type"], ids)))
+    return tuple(found)
+
+
+def _with_key(table: Table, names: tuple[str, ...]) -> Table:
+    if not names:
+        return table
+    key = [table.column(n) for n in names]
+    if len({c.id for c in key}) != len(key):
+        raise InvalidDefinitionError("the primary key names a column twice", "Name each key column once.")
+    for c in key:
+        if not isinstance(c.type, Scalar):
+            raise InvalidDefinitionError(
+                f'key column "{c.name}" has type {sql_name(c.type)}',
+                "A primary key needs columns of plain types.",
+            )
+    if table.key_enforced:
+        for c in key:
+            table = table.with_column(replace(c, nullable=False))
+    return replace(table, key=tuple(c.id for c in key))
+
+
+def _default_value(work: Work, column: Column) -> str | None:
+    """The default as text, computed now; this is also how a wrong default is found out."""
+    assert column.default is not None
+    if find_references(f"SELECT {column.default}"):
+        raise InvalidDefinitionError(
+            f'the default of column "{column.name}" reads a table', "A default must be a constant expression."
+        )
+    value = f"CAST({column.default} AS {cast_name(column.type)})"
+    text = (
+        f"date_format({value}, 'yyyy-MM-dd HH:mm:ss.SSSSSSxxx')"
+        if column.type == Scalar("timestamp")
+        else value
+    )
+    try:
+        frame = run_sql(
+            work.place.spark, f"SELECT CAST({text} AS STRING) AS value, {value} IS NULL AS missing"
+        )
+        row = collect(frame).to_pylist()[0]
+    except QueryError as error:
+        raise InvalidDefinitionError(
+            f'the default of column "{column.name}" cannot be computed: {error.detail}',
+            f"Write a constant of type {sql_name(column.type)}.",
+        ) from error
+    return None if row["missing"] else str(row["value"])
+
+
+def _drop_table(work: Work, statement: s.DropTable) -> None:
+    found = work.catalog.find(statement.name, work.place.schema)
+    if found is None and statement.if_exists:
+        return
+    work.define(commit.DropTable(work.catalog.table(statement.name, work.place.schema)))
+
+
+def _rename_table(work: Work, statement: s.RenameTable) -> None:
+    table = work.catalog.table(statement.table, work.place.schema)
+    target = statement.new if len(statement.new) == 2 else (table.schema, statement.new[-1])
+    schema, name = _new_name(work, target)
+    existing = work.catalog.find((schema, name), schema)
+    if existing is not None and existing.id != table.id:
+        raise AlreadyExistsError("table", existing.full_name)
+    work.define(commit.AlterTable(table, replace(table, schema=schema, name=name)))
+
+
+# --- columns -------------------------------------------------------------------------------------
+
+
+def _add_columns(work: Work, statement: s.AddColumns) -> None:
+    table = work.catalog.table(statement.table, work.place.schema)
+    ids = count(table.next_column_id)
+    added = _columns(work, statement.columns, ids)
+    _check_column_names([*table.column_names, *(c.name for c in added)])
+    columns = tuple(_for_old_rows(work, table, c) for c in added)
+    for definition in statement.columns:
+        if definition.primary_key:
+            raise UnsupportedError(
+                "adding a primary key", "Create a new table with the key and copy the rows."
+            )
+    new = replace(table, columns=table.columns + columns, next_column_id=next(ids))
+    work.define(commit.AlterTable(table, new))
+
+
+def _for_old_rows(work: Work, table: Table, column: Column) -> Column:
+    """Rows that are there already take the default as it is now."""
+    initial = _default_value(work, column) if column.default is not None else None
+    if initial is not None and (not isinstance(column.type, Scalar) or column.type.name == "binary"):
+        raise UnsupportedError(
+            f"adding a {sql_name(column.type)} column with a default",
+            "Add the column without a default, then UPDATE the rows and SET DEFAULT.",
+        )
+    if not column.nullable and initial is None and work.row_count(table):
+        raise NotNullViolationError(table.full_name, column.name, ("existing rows would hold NULL",))
+    return replace(column, initial=initial)
+
+
+def _drop_columns(work: Work, statement: s.DropColumns) -> None:
+    table = work.catalog.table(statement.table, work.place.schema)
+    gone = set()
+    for name in statement.columns:
+        if statement.if_exists and not table.has_column(name):
+            continue
+        column = table.column(name)
+        if column.id in table.key:
+            raise InvalidDefinitionError(
+                f'column "{column.name}" is part of the primary key', "Create a new table with another key."
+            )
+        gone.add(column.id)
+    kept = tuple(c for c in table.columns if c.id not in gone)
+    if not kept:
+        raise InvalidDefinitionError("a table needs at least one column", "Use DROP TABLE to remove it all.")
+    if gone:
+        work.define(commit.AlterTable(table, replace(table, columns=kept)))
+
+
+def _rename_column(work: Work, statement: s.RenameColumn) -> None:
+    table = work.catalog.table(statement.table, work.place.schema)
+    column = table.column(statement.old)
+    new = table.with_column(replace(column, name=statement.new))
+    _check_column_names(list(new.column_names))
+    work.define(commit.AlterTable(table, new))
+
+
+def _alter_column(work: Work, statement: s.AlterColumn) -> None:
+    table = work.catalog.table(statement.table, work.place.schema)
+    column = table.column(statement.column)
+    new = column
+    if statement.type is not None:
+        new = replace(new, type=_widened(work, column, statement.type))
+    if statement.nullable is not None:
+        new = replace(new, nullable=_nullability(work, table, column, statement.nullable))
+    if statement.default is not None:
+        new = replace(new, default=statement.default)
+        _default_value(work, new)
+    if statement.drop_default:
+        new = replace(new, default=None)
+    if statement.comment is not None:
+        new = replace(new, comment=statement.comment)
+    work.define(commit.AlterTable(table, table.with_column(new)))
+
+
+def _widened(work: Work, column: Column, text: str) -> Scalar:
+    kind = from_spark(column.name, parse_type(work.place.spark, column.name, text), count(0))
+    if not can_widen(column.type, kind):
+        raise InvalidDefinitionError(
+            f'column "{column.name}" cannot change from {sql_name(column.type)} to {sql_name(kind)}',
+            "A type can only be widened: TINYINT to SMALLINT to INT to BIGINT, FLOAT to DOUBLE, "
+            "DECIMAL to more digits, VARCHAR(n) to a longer one or STRING.",
+        )
+    assert isinstance(kind, Scalar)
+    return kind
+
+
+def _nullability(work: Work, table: Table, column: Column, nullable: bool) -> bool:
+    if nullable and column.id in table.key and table.key_enforced:
+        raise InvalidDefinitionError(
+            f'column "{column.name}" is part of the primary key', "Key columns are always NOT NULL."
+        )
+    if not nullable:
+        nulls = collect(work.rows(table).where(f"{quote(column.name)} IS NULL").limit(1))
+        if nulls.num_rows:
+            raise NotNullViolationError(table.full_name, column.name, ("existing rows hold NULL",))
+    return nullable
+
+
+# --- schemas and views ---------------------------------------------------------------------------
+
+
+def _create_schema(work: Work, statement: s.CreateSchema) -> None:
+    if statement.name.lower() in (HIDDEN_SCHEMA, "trickle"):
+        raise InvalidDefinitionError(
+            f'the schema name "{statement.name}" is reserved', "Choose another name."
+        )
+    if statement.name.lower() in work.catalog.schemas:
+        if statement.if_not_exists:
+            return
+        raise AlreadyExistsError("schema", statement.name)
+    work.define(commit.CreateSchema(Schema(work.new_id(), statement.name)))
+
+
+def _drop_schema(work: Work, statement: s.DropSchema) -> None:
+    if statement.if_exists and statement.name.lower() not in work.catalog.schemas:
+        return
+    schema = work.catalog.schema(statement.name)
+    if schema.name == DEFAULT_SCHEMA:
+        raise InvalidDefinitionError(
+            f'schema "{DEFAULT_SCHEMA}" cannot be dropped', "Drop its tables instead."
+        )
+    members = work.catalog.members(schema.name)
+    if members and not statement.cascade:
+        raise InvalidDefinitionError(
+            f'schema "{schema.name}" is not empty: {", ".join(display_names(members))}',
+            "Drop these first, or use DROP SCHEMA … CASCADE.",
+        )
+    for member in members:
+        _drop(work, member)
+    work.define(commit.DropSchema(schema))
+
+
+def _create_view(work: Work, statement: s.CreateView) -> None:
+    schema, name = _new_name(work, statement.name)
+    columns = run_query(work, statement.query).columns  # a wrong query is refused now, not when it is read
+    if statement.columns and len(statement.columns) != len(columns):
+        raise InvalidDefinitionError(
+            f"the view names {len(statement.columns)} columns, its query has {len(columns)}",
+            "Name every column of the query.",
+        )
+    names = list(statement.columns or columns)
+    _check_column_names(names)
+    if not _make_room(work, statement.name, "view", statement.replace, statement.if_not_exists):
+        return
+    view = View(work.new_id(), schema, name, statement.query, tuple(names), statement.comment)
+    work.define(commit.CreateView(view))
+
+
+def _drop_view(work: Work, statement: s.DropView) -> None:
+    found = work.catalog.find(statement.name, work.place.schema)
+    if found is None and statement.if_exists:
+        return
+    if not isinstance(found, View):
+        raise TableNotFoundError(
+            ".".join(statement.name),
+            display_names(r for r in work.catalog.relations.values() if isinstance(r, View)),
+        )
+    work.define(commit.DropView(found))
+
+
+def create_table_sql(table: Table) -> str:
+    """The statement that would create a table again."""
+    lines = []
+    for c in table.columns:
+        line = f"{quote(c.name)} {sql_name(c.type)}"
+        line += "" if c.nullable else " NOT NULL"
+        line += f" DEFAULT {c.default}" if c.default is not None else ""
+        line += f" COMMENT {literal(c.comment)}" if c.comment is not None else ""
+        lines.append(line)
+    if table.key:
+        keys = ", ".join(quote(c.name) for c in table.key_columns)
+        lines.append(f"PRIMARY KEY ({keys})" + ("" if table.key_enforced else " NOT ENFORCED"))
+    body = ",\n  ".join(lines)
+    return f"CREATE TABLE {quote(table.schema)}.{quote(table.name)} (\n  {body}\n)"

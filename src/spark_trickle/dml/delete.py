@@ -1,0 +1,70 @@
+"""DELETE and TRUNCATE -> rows that go."""
+
+from __future__ import annotations
+
+from spark_trickle.dml import actions, rows
+from spark_trickle.dml.query import run_query
+from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
+from spark_trickle.dml.work import Work
+from spark_trickle.model.commit import TableChange
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.run import collect
+from spark_trickle.sql.bounds import most_key_rows
+from spark_trickle.sql.statements import Delete
+from spark_trickle.sql.words import quote
+
+
+def delete(work: Work, statement: Delete) -> Result:
+    table = work.catalog.table(statement.table, work.place.schema)
+    if statement.where is None and statement.source is None:
+        return truncate(work, table)
+    alias = quote(statement.alias or table.name)
+    condition = statement.where or "true"
+    if statement.source is not None:
+        condition = f"EXISTS (SELECT 1 FROM {statement.source} WHERE {condition})"
+    images = ", ".join(f"{alias}.{quote(c)} AS {actions.old(n)}" for n, c in enumerate(table.column_names))
+    text = f"SELECT {images}, '{actions.DELETE}' AS {actions.ACTION} FROM {target_sql(table)} AS {alias} WHERE {condition}"
+    plan = rows.RowPlan(
+        table,
+        run_query(work, text),
+        has_old=True,
+        has_new=False,
+        most_rows=most_target_rows(work, table, statement.where, statement.source is None),
+    )
+    return rows.apply(work, plan)
+
+
+def target_sql(table: Table) -> str:
+    return f"{quote(table.schema)}.{quote(table.name)}"
+
+
+def most_target_rows(work: Work, table: Table, where: str | None, alone: bool) -> int:
+    """How many rows of a table a condition can meet, as far as the catalog and the condition tell."""
+    total = work.row_count(table)
+    keyed = most_key_rows(where, tuple(c.name for c in table.key_columns)) if where and table.unique else None
+    if keyed is not None:
+        total = min(total, keyed)
+    if total <= work.place.settings.max_driver_rows:
+        return total
+    return rows.UNKNOWN if alone and where else rows.MANY
+
+
+def truncate(work: Work, table: Table) -> Result:
+    """All rows go: no file stays, and what they held is written down for the change feed."""
+    files = work.files(table)
+    count = work.row_count(table)
+    if not files:
+        return Result()
+    removed = ()
+    if count:
+        frame = _removed(work.rows(table))
+        small = count <= work.place.settings.max_driver_rows and fits_arrow(table)
+        removed = store_rows(work, table, collect(frame)) if small else store_frame(work, table, frame)
+    work.change(TableChange(table, feed_only=removed, ended=files))
+    return Result(rows_deleted=count)
+
+
+def _removed(frame: Frame) -> Frame:
+    return frame.selectExpr("*", f"-1 AS {WEIGHT}")

@@ -1,0 +1,123 @@
+"""INSERT and appended DataFrames -> new rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_trickle.dml import actions, rows
+from spark_trickle.dml.assign import default_sql, stored_sql
+from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.query import referenced_rows, run_query
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError
+from spark_trickle.model.commit import TableChange
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import Column, Table
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.run import run_sql
+from spark_trickle.sql.parse_rows import values_rows
+from spark_trickle.sql.statements import Insert
+
+
+def insert(work: Work, statement: Insert) -> Result:
+    table = work.catalog.table(statement.table, work.place.schema)
+    values = values_rows(statement.source)
+    source = statement.source
+    if values is not None and any(v.upper() == "DEFAULT" for row in values for v in row):
+        source = _with_defaults(table, statement, values)
+    frame = run_query(work, source)
+    names = frame.columns if statement.by_name else statement.columns
+    most = len(values) if values is not None else _expected_rows(work, statement.source)
+    if statement.overwrite:
+        return _overwrite(work, table, frame, tuple(names), most)
+    return insert_frame(work, table, frame, tuple(names), most)
+
+
+def append(work: Work, table: Table, frame: Frame) -> Result:
+    """Rows of a DataFrame, its columns found by name."""
+    return insert_frame(
+        work, table, frame, tuple(frame.columns), rows.UNKNOWN if frame.isLocal() else rows.MANY
+    )
+
+
+def insert_frame(work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: int) -> Result:
+    plan = rows.RowPlan(
+        table, _new_images(work, table, frame, names), has_old=False, has_new=True, most_rows=most
+    )
+    return rows.apply(work, plan)
+
+
+def _expected_rows(work: Work, source: str) -> int:
+    """A query over small tables is tried at the driver; any other is left to the executors at once."""
+    known = referenced_rows(work, source)
+    small = known is not None and known <= work.place.settings.max_driver_rows
+    return rows.UNKNOWN if small else rows.MANY
+
+
+def _overwrite(work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: int) -> Result:
+    """The new rows are computed before the old ones go: the query may read them."""
+    emptied = _emptied(work, table)
+    scratch = replace(work, catalog=work.catalog, changes={}, _files={(table.id, work.base.id): ()})
+    result = insert_frame(scratch, table, frame, names, most)
+    added = scratch.changes[table.id].added if table.id in scratch.changes else ()
+    removed = truncate(work, table) if emptied else Result()
+    work.change(TableChange(table, added=added))
+    return replace(result, rows_deleted=removed.rows_deleted)
+
+
+def _emptied(work: Work, table: Table) -> bool:
+    return bool(work.files(table))
+
+
+def _targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Column]:
+    """The column that each value of the source goes to."""
+    if not names:
+        if len(frame.columns) != len(table.columns):
+            raise InvalidDefinitionError(
+                f'table "{table.full_name}" has {len(table.columns)} columns, but {len(frame.columns)} values are given',
+                f"Give a value for each of {', '.join(table.column_names)}, or name the columns: INSERT INTO t (a, b) …",
+            )
+        return list(table.columns)
+    if len(names) != len(frame.columns):
+        raise InvalidDefinitionError(
+            f"{len(names)} columns are named, but {len(frame.columns)} values are given",
+            "Give one value for each named column.",
+        )
+    lowered = [n.lower() for n in names]
+    if len(set(lowered)) != len(lowered):
+        raise InvalidDefinitionError("a column is named twice", "Name each column once.")
+    return [table.column(n) for n in names]
+
+
+def _new_images(work: Work, table: Table, frame: Frame, names: tuple[str, ...]) -> Frame:
+    targets = _targets(table, frame, names)
+    source = frame.toDF(*[f"_v{n}" for n in range(len(targets))])
+    given = {c.id: n for n, c in enumerate(targets)}
+    columns = []
+    for n, column in enumerate(table.columns):
+        value = (
+            stored_sql(source, f"_v{given[column.id]}", column) if column.id in given else default_sql(column)
+        )
+        columns.append(f"{value} AS {actions.new(n)}")
+    text = f"SELECT {', '.join(columns)}, '{actions.INSERT}' AS {actions.ACTION} FROM {{source}}"
+    return run_sql(work.place.spark, text, source=source)
+
+
+def _with_defaults(table: Table, statement: Insert, values: list[list[str]]) -> str:
+    """VALUES with the word DEFAULT replaced by what it stands for."""
+    targets = [table.column(n) for n in statement.columns] if statement.columns else list(table.columns)
+    filled = []
+    for row in values:
+        if len(row) != len(targets):
+            raise InvalidDefinitionError(
+                f"{len(targets)} columns, but a row of {len(row)} values", "Give one value for each column."
+            )
+        cells = [default_sql(c) if v.upper() == "DEFAULT" else v for c, v in zip(targets, row, strict=True)]
+        filled.append(f"({', '.join(cells)})")
+    return f"VALUES {', '.join(filled)}"
+
+
+def require_columns(table: Table, names: tuple[str, ...]) -> None:
+    for name in names:
+        if not table.has_column(name):
+            raise ColumnNotFoundError(name, table.column_names)

@@ -1,0 +1,145 @@
+"""MERGE -> inserted, updated and deleted rows of one target.
+
+Source and target are joined once: every source row with the target row it matches, if any. Rows of the
+target that no source row matches are a second, anti join, made only when a clause asks for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_trickle.dml import rows
+from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, TARGET, UPDATE, new, old, same_image_sql
+from spark_trickle.dml.assign import default_sql, stored_sql
+from spark_trickle.dml.delete import target_sql
+from spark_trickle.dml.query import referenced_rows, run_query
+from spark_trickle.dml.update import assigned_values, numbered_target_sql
+from spark_trickle.dml.work import Work
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import Column, Table
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.run import run_sql
+from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.statements import Assignment, Merge, MergeClause
+from spark_trickle.sql.words import quote
+
+_CLAUSE = "_trickle_clause"
+
+
+@dataclass(frozen=True)
+class _Action:
+    """A WHEN clause with its number, its kind, and the values it gives to columns."""
+
+    number: int
+    clause: MergeClause
+    kind: str
+    values: dict[int, str]
+
+
+def merge(work: Work, statement: Merge) -> Result:
+    table = work.catalog.table(statement.table, work.place.schema)
+    actions = [_action(table, statement, n, c) for n, c in enumerate(statement.clauses)]
+    joined = [a for a in actions if not a.clause.by_source]
+    frames = []
+    if joined:
+        frames.append(_images(work, table, run_query(work, _joined_sql(table, statement, joined)), joined))
+    alone = [a for a in actions if a.clause.by_source]
+    if alone:
+        frames.append(_images(work, table, run_query(work, _alone_sql(table, statement, alone)), alone))
+    frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    kinds = {a.kind for a in actions}
+    plan = rows.RowPlan(
+        table,
+        frame,
+        has_old=bool(kinds & {UPDATE, DELETE}),
+        has_new=bool(kinds & {UPDATE, INSERT}),
+        most_rows=_most_rows(work, table, statement, bool(alone)),
+        changes_key=INSERT in kinds or any(set(a.values) & set(table.key) for a in actions),
+        single_hit=True,
+        net=kinds == {INSERT} or kinds == {DELETE},
+    )
+    return rows.apply(work, plan)
+
+
+def _action(table: Table, statement: Merge, number: int, clause: MergeClause) -> _Action:
+    if clause.delete:
+        return _Action(number, clause, DELETE, {})
+    kind = UPDATE if clause.matched or clause.by_source else INSERT
+    assignments = clause.assignments
+    if assignments is None:
+        source = quote(_source_alias(statement.source))
+        assignments = tuple(Assignment(c, f"{source}.{quote(c)}") for c in table.column_names)
+    return _Action(number, clause, kind, assigned_values(table, assignments))
+
+
+def _source_alias(source: str) -> str:
+    """The name by which the source's columns are reached: its alias, or the last part of its name."""
+    last = Cursor(source).words[-1]
+    return last.text if last.is_identifier else ""
+
+
+def _most_rows(work: Work, table: Table, statement: Merge, scans_target: bool) -> int:
+    known = referenced_rows(work, f"SELECT * FROM {statement.source}")
+    if known is None:
+        return rows.UNKNOWN if not scans_target else rows.MANY
+    total = known + (work.row_count(table) if scans_target else 0)
+    return rows.UNKNOWN if total <= work.place.settings.max_driver_rows else rows.MANY
+
+
+def _chosen_sql(actions: list[_Action], matched: str) -> str:
+    """The number of the first clause that applies."""
+    cases = []
+    for a in actions:
+        side = "true" if a.clause.by_source else f"{matched} IS {'NOT NULL' if a.clause.matched else 'NULL'}"
+        cases.append(f"WHEN {side} AND ({a.clause.condition or 'true'}) THEN {a.number}")
+    return f"CASE {' '.join(cases)} END"
+
+
+def _select_sql(table: Table, alias: str, actions: list[_Action], target: str) -> str:
+    chosen = _chosen_sql(actions, target)
+    columns = [f"{alias}.{quote(c)} AS {old(n)}" for n, c in enumerate(table.column_names)]
+    # A value is computed only for rows of its own clause: elsewhere it might fail.
+    for a in actions:
+        columns += [
+            f"CASE WHEN ({chosen}) = {a.number} THEN ({v}) END AS _v{a.number}_{i}"
+            for i, v in a.values.items()
+        ]
+    return f"SELECT {', '.join(columns)}, {target} AS {TARGET}, {chosen} AS {_CLAUSE}"
+
+
+def _joined_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
+    alias = quote(statement.alias or table.name)
+    kind = "LEFT JOIN" if any(not a.clause.matched for a in actions) else "JOIN"
+    select = _select_sql(table, alias, actions, f"{alias}.{TARGET}")
+    target = numbered_target_sql(table, alias)
+    return f"{select} FROM {statement.source} {kind} {target} ON {statement.condition}"
+
+
+def _alone_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
+    """Target rows that no source row matches; each is there once, so it needs no number."""
+    alias = quote(statement.alias or table.name)
+    select = _select_sql(table, alias, actions, "CAST(NULL AS BIGINT)")
+    return f"{select} FROM {target_sql(table)} AS {alias} LEFT ANTI JOIN {statement.source} ON {statement.condition}"
+
+
+def _images(work: Work, table: Table, frame: Frame, actions: list[_Action]) -> Frame:
+    olds = ", ".join(old(n) for n in range(len(table.columns)))
+    news = ", ".join(f"{_new_sql(frame, n, c, actions)} AS {new(n)}" for n, c in enumerate(table.columns))
+    kinds = " ".join(f"WHEN {a.number} THEN '{a.kind}'" for a in actions)
+    inner = (
+        f"SELECT {olds}, {news}, CASE {_CLAUSE} {kinds} END AS {ACTION}, {TARGET} "
+        f"FROM {{joined}} WHERE {_CLAUSE} IS NOT NULL"
+    )
+    same = f"{ACTION} = '{UPDATE}' AND {same_image_sql(table)}"
+    return run_sql(work.place.spark, f"SELECT *, ({same}) AS {SAME} FROM ({inner})", joined=frame)
+
+
+def _new_sql(frame: Frame, n: int, column: Column, actions: list[_Action]) -> str:
+    cases = []
+    for a in actions:
+        if column.id in a.values:
+            value = stored_sql(frame, f"_v{a.number}_{column.id}", column)
+        else:
+            value = old(n) if a.kind != INSERT else default_sql(column)
+        cases.append(f"WHEN {a.number} THEN {value}")
+    return f"CASE {_CLAUSE} {' '.join(cases)} END"

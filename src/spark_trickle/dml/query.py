@@ -1,0 +1,154 @@
+"""Any query over our tables -> a DataFrame; the text stays the user's, only table names are filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC
+from typing import Any
+
+from spark_trickle.dml import functions
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import SqlSyntaxError, TableNotFoundError, UnsupportedError
+from spark_trickle.lake import read
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.catalog import Catalog, Snapshot
+from spark_trickle.model.table import Relation, View, display_names
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.run import collect, run_sql
+from spark_trickle.sql.references import (
+    ChangesBetween,
+    Reference,
+    TimestampAsOf,
+    VersionAsOf,
+    find_references,
+    replace_references,
+)
+
+_DEEPEST_VIEW = 50
+
+
+def run_query(work: Work, sql: str, depth: int = 0, schema: str | None = None) -> Frame:
+    """All tables at the snapshot of the transaction, unless the query names another."""
+    frames: dict[str, Frame] = {}
+    known: dict[str, str] = {}
+
+    def fill(reference: Reference) -> str | None:
+        key = repr((reference.parts, reference.at, reference.arguments))
+        if key not in known:
+            frame = _frame(work, reference, depth, schema or work.place.schema)
+            if frame is None:
+                return None
+            known[key] = f"_trickle_{len(frames)}"
+            frames[known[key]] = frame
+        return f"{{{known[key]}}}"
+
+    text = replace_references(sql, fill)
+    return run_sql(work.place.spark, text, display_names(work.catalog.relations.values()), **frames)
+
+
+def referenced_rows(work: Work, sql: str) -> int | None:
+    """How many rows the tables of a query hold together; None if it reads anything else."""
+    total = 0
+    for reference in find_references(sql):
+        relation = work.catalog.find(reference.parts, work.place.schema)
+        if (
+            reference.is_function
+            or reference.at is not None
+            or relation is None
+            or isinstance(relation, View)
+        ):
+            return None
+        total += work.row_count(relation)
+    return total
+
+
+def _frame(work: Work, reference: Reference, depth: int, schema: str) -> Frame | None:
+    if reference.is_function:
+        return functions.table_function(work, reference.parts[1], reference.arguments or ())
+    match reference.at:
+        case None:
+            relation = work.catalog.find(reference.parts, schema)
+            return None if relation is None else _relation_frame(work, relation, None, depth)
+        case VersionAsOf(value):
+            return _frame_at(work, reference, snapshot_of_version(work, value), depth, schema)
+        case TimestampAsOf(value):
+            return _frame_at(work, reference, _snapshot_of_time(work, value), depth, schema)
+        case ChangesBetween():
+            return _changes(work, reference, reference.at, schema)
+
+
+def _relation_frame(work: Work, relation: Relation, at: Snapshot | None, depth: int) -> Frame:
+    if not isinstance(relation, View):
+        return work.rows(relation) if at is None else work.rows_at(relation, at.id)
+    if at is not None:
+        raise UnsupportedError(
+            f'VERSION AS OF on the view "{relation.name}"', "Put VERSION AS OF on the tables inside the view."
+        )
+    if depth > _DEEPEST_VIEW:
+        raise UnsupportedError(
+            f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
+        )
+    frame = run_query(work, relation.sql, depth + 1, relation.schema)
+    return frame.toDF(*relation.column_names) if relation.column_names else frame
+
+
+def _frame_at(work: Work, reference: Reference, at: Snapshot, depth: int, schema: str) -> Frame:
+    catalog = catalog_at(work, at)
+    relation = catalog.relation(reference.parts, schema)
+    return _relation_frame(work, relation, at, depth)
+
+
+def catalog_at(work: Work, at: Snapshot) -> Catalog:
+    with reading(work.place.warehouse.engine) as connection:
+        return read.catalog(connection, at)
+
+
+def snapshot_of_version(work: Work, text: str) -> Snapshot:
+    return snapshot_by_id(work, version_number(text))
+
+
+def snapshot_by_id(work: Work, snapshot_id: int) -> Snapshot:
+    with reading(work.place.warehouse.engine) as connection:
+        return read.snapshot_at(connection, snapshot_id)
+
+
+def version_number(text: str) -> int:
+    digits = text.strip().strip("'\"")
+    if not digits.isdigit():
+        raise SqlSyntaxError(
+            f"{text} is not a snapshot", advice="Write a number, for example VERSION AS OF 3."
+        )
+    return int(digits)
+
+
+def _snapshot_of_time(work: Work, expression: str) -> Snapshot:
+    moment = _instant(work, expression)
+    with reading(work.place.warehouse.engine) as connection:
+        return read.snapshot_before(connection, moment)
+
+
+def _instant(work: Work, expression: str) -> Any:
+    frame = run_sql(work.place.spark, f"SELECT CAST({expression} AS TIMESTAMP) AS moment")
+    moment = collect(frame).column(0)[0].as_py()
+    if moment is None:
+        raise SqlSyntaxError(
+            f"{expression} is not a timestamp", advice="Write TIMESTAMP AS OF '2026-01-31 12:00:00'."
+        )
+    return moment.astimezone(UTC)
+
+
+def _changes(work: Work, reference: Reference, between: ChangesBetween, schema: str) -> Frame:
+    if work.catalog.find(reference.parts, schema) is None:
+        raise TableNotFoundError(".".join(reference.parts), display_names(work.catalog.tables()))
+    if between.by_time:
+        start = _snapshot_of_time(work, between.start).id
+        end = _snapshot_of_time(work, between.end).id if between.end else work.base.id
+    else:
+        start = version_number(between.start) - (1 if between.start_inclusive else 0)
+        end = version_number(between.end) if between.end else work.base.id
+        end -= 0 if between.end_inclusive else 1
+    return functions.changes(work, work.catalog.table(reference.parts, schema), start, end)
+
+
+def frames_of(work: Work, relations: Iterable[Relation]) -> list[Frame]:
+    return [_relation_frame(work, r, None, 0) for r in relations]

@@ -1,0 +1,173 @@
+"""Old and new images of changed rows -> a stored, checked change of one table.
+
+Every statement that changes rows ends here: it describes its rows as a DataFrame of actions, and this
+module decides where they are handled. Few rows come to the driver as Arrow; many stay on the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.dml import constraints
+from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, UPDATE, new, old
+from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
+from spark_trickle.dml.work import Work
+from spark_trickle.model.commit import TableChange
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.model.types import Scalar
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.observe import observed
+from spark_trickle.spark.read import consolidated
+from spark_trickle.spark.run import collect, collect_at_most, run_sql
+from spark_trickle.spark.types import columns_sql
+from spark_trickle.sql.words import quote
+
+UNKNOWN = -1  # how many rows a plan has: unknown, try the driver first
+MANY = -2  # more than the driver may hold, or too dear to compute twice
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """What a statement does to the rows of a table.
+
+    `frame` has the old image (_o0 …), the new image (_n0 …), both or one of them, the action of each
+    row, and, where one row could be hit twice, a number for its target.
+    """
+
+    table: Table
+    frame: Frame
+    has_old: bool
+    has_new: bool
+    most_rows: int = UNKNOWN
+    changes_key: bool = True  # new images may bring keys that the old ones did not have
+    single_hit: bool = False  # a target row hit twice is an error
+    net: bool = True  # no row can be both removed and added
+    is_update: bool = False
+
+
+def apply(work: Work, plan: RowPlan) -> Result:
+    """Store the change and add it to the transaction."""
+    rows = _at_driver(work, plan)
+    if rows is not None:
+        result, files = _apply_small(work, plan, rows)
+    else:
+        result, files = _apply_large(work, plan)
+    keyless_update = plan.is_update and not plan.table.key
+    work.change(TableChange(plan.table, added=tuple(replace(f, updates=keyless_update) for f in files)))
+    return result
+
+
+def _at_driver(work: Work, plan: RowPlan) -> pa.Table | None:
+    limit = work.place.settings.max_driver_rows
+    if plan.most_rows == MANY or plan.most_rows > limit or not fits_arrow(plan.table):
+        return None
+    return collect(plan.frame) if plan.most_rows >= 0 else collect_at_most(plan.frame, limit)
+
+
+# --- few rows --------------------------------------------------------------------------------------
+
+
+def _apply_small(work: Work, plan: RowPlan, rows: pa.Table) -> tuple[Result, tuple[DataFile, ...]]:
+    if plan.single_hit:
+        rows = constraints.one_hit_each(plan.table, rows)
+    result = _counted(rows)
+    if SAME in rows.column_names:
+        rows = rows.filter(pc.invert(rows.column(SAME)))
+    gone = _image(plan, rows, old, (UPDATE, DELETE), -1) if plan.has_old else None
+    come = _image(plan, rows, new, (UPDATE, INSERT), 1) if plan.has_new else None
+    if come is not None and come.num_rows:
+        constraints.check_nulls(plan.table, come)
+        if plan.changes_key and plan.table.unique:
+            constraints.check_keys(work, plan.table, come, gone)
+    both = pa.concat_tables([t for t in (gone, come) if t is not None])
+    return result, store_rows(work, plan.table, both if plan.net else _cancelled(plan.table, both))
+
+
+def _counted(rows: pa.Table) -> Result:
+    counts = {v["values"]: v["counts"] for v in pc.value_counts(rows.column(ACTION)).to_pylist()}
+    return Result(counts.get(INSERT, 0), counts.get(UPDATE, 0), counts.get(DELETE, 0))
+
+
+def _image(
+    plan: RowPlan, rows: pa.Table, side: Callable[[int], str], actions: tuple[str, ...], weight: int
+) -> pa.Table:
+    chosen = rows.filter(pc.is_in(rows.column(ACTION), pa.array(actions)))
+    columns = {c.name: chosen.column(side(n)) for n, c in enumerate(plan.table.columns)}
+    columns[WEIGHT] = pa.chunked_array([pa.array([weight] * chosen.num_rows, pa.int32())])
+    return pa.table(columns)
+
+
+def _cancelled(table: Table, rows: pa.Table) -> pa.Table:
+    """Drop pairs of a removed and an added row that are equal."""
+    if any(not isinstance(c.type, Scalar) for c in table.columns):
+        return rows  # Arrow cannot group by nested values; the sum of the weights is right all the same
+    names = list(table.column_names)
+    summed = rows.group_by(names).aggregate([(WEIGHT, "sum")])
+    weights = summed.column(f"{WEIGHT}_sum")
+    signs = [(weights, 1, pc.greater), (pc.negate(weights), -1, pc.greater)]
+    parts = []
+    for counts, sign, test in signs:
+        chosen = summed.filter(test(counts, 0))
+        copies = [i for i, n in enumerate(counts.filter(test(counts, 0)).to_pylist()) for _ in range(n)]
+        part = chosen.select(names).take(pa.array(copies, pa.int64()))
+        parts.append(part.append_column(WEIGHT, pa.array([sign] * len(copies), pa.int32())))
+    return pa.concat_tables(parts)
+
+
+# --- many rows -------------------------------------------------------------------------------------
+
+
+def _apply_large(work: Work, plan: RowPlan) -> tuple[Result, tuple[DataFile, ...]]:
+    frame = plan.frame
+    if plan.single_hit:
+        # Rows are numbered while they are computed, so they must be computed only once.
+        frame = constraints.one_hit_each_staged(work, plan.table, frame)
+    counted, read_counts = observed(
+        frame, {a: f"count_if({ACTION} = '{a}')" for a in (INSERT, UPDATE, DELETE)}
+    )
+    files = store_frame(work, plan.table, _weighted(work, plan, counted))
+    counts = read_counts()
+    result = Result(counts[INSERT], counts[UPDATE], counts[DELETE])
+    if plan.has_new:
+        constraints.check_stored_nulls(work, plan.table, files)
+        if plan.changes_key and plan.table.unique:
+            constraints.check_stored_keys(work, plan.table, files)
+    return result, files
+
+
+def _weighted(work: Work, plan: RowPlan, frame: Frame) -> Frame:
+    """Each row of actions becomes its old image at −1 and its new image at +1."""
+    table = plan.table
+    images = []
+    if plan.has_old:
+        images.append((old, f"{ACTION} <> '{INSERT}'", -1))
+    if plan.has_new:
+        images.append((new, f"{ACTION} <> '{DELETE}'", 1))
+    if len(images) == 1:
+        side, _, weight = images[0]
+        columns = ", ".join(f"{side(n)} AS {quote(c.name)}" for n, c in enumerate(table.columns))
+        return run_sql(work.place.spark, f"SELECT {columns}, {weight} AS {WEIGHT} FROM {{rows}}", rows=frame)
+    structs = []
+    for side, condition, weight in images:
+        fields = ", ".join(f"{side(n)} AS {quote(c.name)}" for n, c in enumerate(table.columns))
+        structs.append(f"IF({condition}, struct({fields}, {weight} AS {WEIGHT}), NULL)")
+    text = (
+        f"SELECT inline(filter(array({', '.join(structs)}), image -> image IS NOT NULL)) "
+        f"FROM {{rows}} WHERE NOT {SAME}"
+    )
+    weighted = run_sql(work.place.spark, text, rows=frame)
+    return weighted if plan.net else cancelled_frame(work, table, weighted)
+
+
+def cancelled_frame(work: Work, table: Table, weighted: Frame) -> Frame:
+    """The net of a change, each row with weight +1 or −1."""
+    net = consolidated(table, "{rows}")
+    sign = f"SELECT {columns_sql(table)}, IF({WEIGHT} > 0, 1, -1) AS {WEIGHT} FROM ({net}) AS net "
+    copies = f"LATERAL VIEW explode(array_repeat(0, abs({WEIGHT}))) copies AS _copy"
+    return run_sql(work.place.spark, sign + copies, rows=weighted)

@@ -1,0 +1,68 @@
+"""Rows with weights -> described data files, by whichever writer suits their number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.dml.work import Work, now
+from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.model.files import DataFile, Role
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
+from spark_trickle.model.types import has_array
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.types import arrow_can_hold
+from spark_trickle.spark.write import deletes_by_file, to_storage, write_by_executors
+
+
+def fits_arrow(table: Table) -> bool:
+    return all(arrow_can_hold(c.type) for c in table.columns)
+
+
+def store_rows(work: Work, table: Table, rows: pa.Table, role: Role = Role.CHANGE) -> tuple[DataFile, ...]:
+    """Write rows that are at the driver as one file."""
+    if rows.num_rows == 0:
+        return ()
+    crash_point("before_data")
+    storage = work.place.storage
+    work.place.lease.cover(work.base.id, now())
+    name = storage.write(table, to_storage(table, rows), work.place.settings.compression)
+    work.wrote(table, name)
+    crash_point("after_data")
+    file = storage.describe(table, name, role, work.next_as_of())
+    deletes = pc.sum(pc.less(rows.column(WEIGHT), 0)).as_py() or 0
+    return (replace(file, deletes=deletes),)
+
+
+def store_frame(work: Work, table: Table, frame: Frame, role: Role = Role.CHANGE) -> tuple[DataFile, ...]:
+    """Let the executors write a frame of the table's columns and weight."""
+    crash_point("before_data")
+    storage = work.place.storage
+    work.place.lease.cover(work.base.id, now())
+    folder = storage.new_name()
+    work.wrote(table, folder)
+    write_by_executors(frame, table, storage.path(table, folder), work.place.settings.compression)
+    crash_point("after_data")
+    as_of = work.next_as_of()
+    by_name = any(has_array(c.type) for c in table.columns)
+    files = [storage.describe(table, name, role, as_of) for name in storage.parts(table, folder)]
+    described = [replace(f, by_name=by_name) for f in files if f.rows]
+    return _with_deletes(work, table, described)
+
+
+def _with_deletes(work: Work, table: Table, files: list[DataFile]) -> tuple[DataFile, ...]:
+    """The bounds of the weights tell how many are negative, unless a file mixes both."""
+    bounds = {f.path: next((s for s in f.stats if s.column_id == WEIGHT_ID), None) for f in files}
+    mixed = [f for f in files if not (b := bounds[f.path]) or b.low != b.high]
+    counted = {}
+    if mixed:
+        paths = [work.place.storage.path(table, f.path) for f in mixed]
+        counted = deletes_by_file(work.place.spark, paths)
+    done = []
+    for f in files:
+        bound = bounds[f.path]
+        plain = f.rows if bound and bound.low == "-1" else 0
+        done.append(replace(f, deletes=counted.get(f.path.rpartition("/")[2], plain)))
+    return tuple(done)

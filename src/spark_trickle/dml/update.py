@@ -1,0 +1,79 @@
+"""UPDATE -> old and new images."""
+
+from __future__ import annotations
+
+from spark_trickle.dml import actions, rows
+from spark_trickle.dml.assign import default_sql, stored_sql
+from spark_trickle.dml.delete import most_target_rows, target_sql
+from spark_trickle.dml.query import run_query
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import Table
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.run import run_sql
+from spark_trickle.sql.statements import Assignment, Update
+from spark_trickle.sql.words import quote
+
+
+def update(work: Work, statement: Update) -> Result:
+    table = work.catalog.table(statement.table, work.place.schema)
+    assigned = assigned_values(table, statement.assignments)
+    matched = run_query(work, _matched_sql(table, statement, assigned))
+    touches_key = any(column_id in table.key for column_id in assigned)
+    plan = rows.RowPlan(
+        table,
+        _images(work, table, matched, assigned, statement.source is not None),
+        has_old=True,
+        has_new=True,
+        most_rows=most_target_rows(work, table, statement.where, statement.source is None),
+        changes_key=touches_key,
+        single_hit=statement.source is not None,
+        net=table.unique and not touches_key,
+        is_update=True,
+    )
+    return rows.apply(work, plan)
+
+
+def assigned_values(table: Table, assignments: tuple[Assignment, ...]) -> dict[int, str]:
+    """Column id -> SQL text; a column may be assigned once."""
+    found: dict[int, str] = {}
+    for assignment in assignments:
+        column = table.column(assignment.column)
+        if column.id in found:
+            raise InvalidDefinitionError(
+                f'column "{column.name}" is assigned twice', "Assign each column once."
+            )
+        is_default = assignment.value.strip().upper() == "DEFAULT"
+        found[column.id] = default_sql(column) if is_default else assignment.value
+    return found
+
+
+def numbered_target_sql(table: Table, alias: str) -> str:
+    """The target with a number on each row, to see whether one is hit twice."""
+    return (
+        f"(SELECT *, monotonically_increasing_id() AS {actions.TARGET} FROM {target_sql(table)}) AS {alias}"
+    )
+
+
+def _matched_sql(table: Table, statement: Update, assigned: dict[int, str]) -> str:
+    alias = quote(statement.alias or table.name)
+    images = [f"{alias}.{quote(c)} AS {actions.old(n)}" for n, c in enumerate(table.column_names)]
+    values = [f"({value}) AS _v{column_id}" for column_id, value in assigned.items()]
+    source = f"{target_sql(table)} AS {alias}"
+    if statement.source is not None:
+        source = f"{numbered_target_sql(table, alias)}, {statement.source}"
+        images.append(f"{alias}.{actions.TARGET}")
+    return f"SELECT {', '.join(images + values)} FROM {source} WHERE {statement.where or 'true'}"
+
+
+def _images(work: Work, table: Table, matched: Frame, assigned: dict[int, str], numbered: bool) -> Frame:
+    olds = ", ".join(actions.old(n) for n in range(len(table.columns)))
+    news = ", ".join(
+        f"{stored_sql(matched, f'_v{c.id}', c) if c.id in assigned else actions.old(n)} AS {actions.new(n)}"
+        for n, c in enumerate(table.columns)
+    )
+    target = f", {actions.TARGET}" if numbered else ""
+    inner = f"SELECT {olds}, {news}, '{actions.UPDATE}' AS {actions.ACTION}{target} FROM {{matched}}"
+    text = f"SELECT *, {actions.same_image_sql(table)} AS {actions.SAME} FROM ({inner})"
+    return run_sql(work.place.spark, text, matched=matched)

@@ -1,0 +1,191 @@
+"""One transaction: a catalog at one snapshot, what was changed so far, and DataFrames that see both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from spark_trickle.errors import ConflictError
+from spark_trickle.lake import read
+from spark_trickle.lake.commit import publish
+from spark_trickle.lake.engine import reading
+from spark_trickle.lake.files import Storage
+from spark_trickle.lake.lease import SessionLease
+from spark_trickle.lake.warehouse import Warehouse
+from spark_trickle.model.catalog import Catalog, Snapshot
+from spark_trickle.model.commit import (
+    AlterTable,
+    Commit,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    Definition,
+    DropSchema,
+    DropTable,
+    DropView,
+    TableChange,
+)
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.table import Table
+from spark_trickle.settings import Settings
+from spark_trickle.spark.frames import Frame, Session
+from spark_trickle.spark.read import content
+
+if TYPE_CHECKING:
+    from spark_trickle.lake.read import TableSize
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where statements run: the warehouse, Spark, the settings, and the schema of unqualified names."""
+
+    warehouse: Warehouse
+    spark: Session
+    settings: Settings
+    schema: str
+    lease: SessionLease
+
+    @property
+    def storage(self) -> Storage:
+        return self.warehouse.storage
+
+
+@dataclass
+class Work:
+    """Reads one snapshot plus its own changes; `commit` publishes them all at once or not at all."""
+
+    place: Place
+    catalog: Catalog
+    base: Snapshot
+    definitions: list[Definition] = field(default_factory=list)
+    changes: dict[int, TableChange] = field(default_factory=dict)
+    written: list[tuple[Table, str]] = field(default_factory=list)
+    _steps: int = 0
+    _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def files(self, table: Table) -> tuple[DataFile, ...]:
+        """The files whose sum is the table, as this transaction sees it."""
+        change = self.changes.get(table.id)
+        committed = self.files_at(table, self.base.id)
+        if change is None:
+            return committed
+        gone = {f.path for f in change.ended}
+        return tuple(f for f in committed if f.path not in gone) + change.added
+
+    def files_at(self, table: Table, snapshot_id: int) -> tuple[DataFile, ...]:
+        key = (table.id, snapshot_id)
+        if key not in self._files:
+            with reading(self.place.warehouse.engine) as connection:
+                self._files[key] = read.files(connection, table.id, snapshot_id)
+        return self._files[key]
+
+    def sizes(self) -> dict[int, TableSize]:
+        with reading(self.place.warehouse.engine) as connection:
+            return read.sizes(connection, self.base.id)
+
+    def row_count(self, table: Table) -> int:
+        return sum(f.weight for f in self.files(table))
+
+    def rows(self, table: Table) -> Frame:
+        return self.rows_of(table, self.files(table))
+
+    def rows_at(self, table: Table, snapshot_id: int) -> Frame:
+        self.place.lease.cover(snapshot_id, now())
+        return self.rows_of(table, self.files_at(table, snapshot_id))
+
+    def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
+        place = self.place
+        return content(place.spark, place.storage.locate, table, files, place.settings.broadcast_rows)
+
+    # --- changing --------------------------------------------------------------------------------
+
+    def next_as_of(self) -> int:
+        """The place of the next change in the log of a table: after everything this transaction sees."""
+        self._steps += 1
+        return self.base.id + self._steps
+
+    def wrote(self, table: Table, name: str) -> None:
+        self.written.append((table, name))
+
+    def unwrite(self, table: Table, path: str) -> None:
+        """Delete a file of this transaction that it no longer needs."""
+        self.place.storage.delete(table.path, path)
+
+    def change(self, change: TableChange) -> None:
+        earlier = self.changes.get(change.table.id)
+        self.changes[change.table.id] = earlier.then(change) if earlier else change
+
+    def define(self, definition: Definition) -> None:
+        """Add a definition and see it at once."""
+        match definition:
+            case CreateSchema(schema):
+                self.catalog = self.catalog.with_schema(schema).with_ids_taken(1)
+            case DropSchema(schema):
+                self.catalog = self.catalog.without_schema(schema)
+            case CreateTable(table):
+                self.catalog = self.catalog.with_relation(table).with_ids_taken(2)
+            case CreateView(view):
+                self.catalog = self.catalog.with_relation(view).with_ids_taken(1)
+            case AlterTable(_, new):
+                self.catalog = self.catalog.with_relation(new)
+            case DropTable(table):
+                self.catalog = self.catalog.without_relation(table)
+                self.changes.pop(table.id, None)
+            case DropView(view):
+                self.catalog = self.catalog.without_relation(view)
+        self.definitions.append(definition)
+
+    def new_id(self) -> int:
+        return self.catalog.snapshot.next_catalog_id
+
+    # --- ending ----------------------------------------------------------------------------------
+
+    @property
+    def empty(self) -> bool:
+        return self._commit_value().empty
+
+    def commit(self, message: str | None = None) -> Snapshot:
+        """Publish; after a conflict nothing is left behind. Nothing changed: the snapshot that was read."""
+        commit = replace(self._commit_value(), message=message)
+        if commit.empty:
+            self.discard()
+            return self.base
+        try:
+            snapshot = publish(self.place.warehouse.engine, commit, now())
+        except ConflictError:
+            self.discard()
+            raise
+        # Any other error may come after the catalog committed: the files stay, and VACUUM decides.
+        self.written.clear()
+        return snapshot
+
+    def discard(self) -> None:
+        """Delete the files of a transaction that will not be committed."""
+        while self.written:
+            table, name = self.written.pop()
+            for part in self.place.storage.parts(table, name) or [name]:
+                self.place.storage.delete(table.path, part)
+
+    def _commit_value(self) -> Commit:
+        return Commit(
+            read_snapshot=self.base.id,
+            read_next_id=self.base.next_catalog_id,
+            definitions=tuple(self.definitions),
+            changes=tuple(c for c in self.changes.values() if not c.empty),
+        )
+
+
+def begin(place: Place) -> Work:
+    with reading(place.warehouse.engine) as connection:
+        base = read.newest(connection)
+        catalog = read.catalog(connection, base)
+    place.lease.cover(base.id, now())
+    return Work(place, catalog, base)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,396 @@
+"""A Commit -> one snapshot, in one catalog transaction, or a ConflictError and nothing."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, assert_never
+
+from sqlalchemy import Connection, Engine, and_, insert, update
+from sqlalchemy import Table as SqlTable
+
+from spark_trickle.errors import ConflictError
+from spark_trickle.lake import ducklake, read
+from spark_trickle.lake import schema as s
+from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.lake.engine import writing
+from spark_trickle.model.catalog import Catalog, Snapshot
+from spark_trickle.model.commit import (
+    AlterTable,
+    Commit,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    Definition,
+    DropSchema,
+    DropTable,
+    DropView,
+    TableChange,
+)
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.table import HIDDEN_SCHEMA, Table, View, table_to_json
+
+
+def publish(engine: Engine, commit: Commit, now: datetime) -> Snapshot:
+    """Make the commit the next snapshot of the warehouse."""
+    crash_point("begin")
+    with writing(engine) as connection:
+        current = read.newest(connection)
+        _refuse_conflicts(connection, commit, current)
+        snapshot = _next_snapshot(current, commit, now)
+        _Writer(
+            connection, snapshot, read.catalog(connection, current) if commit.definitions else None
+        ).write(commit, current)
+        crash_point("before_commit")
+    crash_point("after_commit")
+    return snapshot
+
+
+def _next_snapshot(current: Snapshot, commit: Commit, now: datetime) -> Snapshot:
+    # Time travel by timestamp needs times that grow with the ids, whatever the clocks of the writers say.
+    time = max(now, current.time + timedelta(microseconds=1))
+    created = [d for d in commit.definitions if isinstance(d, CreateTable | CreateView | CreateSchema)]
+    ids = sum(2 if isinstance(d, CreateTable) else 1 for d in created)
+    added = sum(len(c.added) + len(c.feed_only) for c in commit.changes)
+    mappings = sum(any(f.by_name for f in c.added + c.feed_only) for c in commit.changes)
+    return Snapshot(
+        id=current.id + 1,
+        time=time,
+        schema_version=current.schema_version + (1 if commit.definitions else 0),
+        next_catalog_id=commit.read_next_id + ids if ids else current.next_catalog_id,
+        next_file_id=current.next_file_id + added + mappings,
+    )
+
+
+def _refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot) -> None:
+    if current.id == commit.read_snapshot:
+        return
+    base = read.snapshot_at(connection, commit.read_snapshot)
+    if commit.definitions and base.schema_version != current.schema_version:
+        # Names and ids were chosen at the snapshot that was read.
+        raise ConflictError("the catalog", commit.read_snapshot, current.id, "redefined")
+    mine = {c.table.id: c for c in commit.changes}
+    dropped_by_me = {d.table.id for d in commit.definitions if isinstance(d, DropTable)}
+    for snapshot_id, table_id, change in read.changes_since(connection, commit.read_snapshot):
+        change_of_mine = mine.get(table_id)
+        if table_id in dropped_by_me or (change_of_mine and _conflicts(change_of_mine, change)):
+            name = change_of_mine.table.full_name if change_of_mine else f"table {table_id}"
+            raise ConflictError(name, commit.read_snapshot, snapshot_id, change)
+
+
+def _conflicts(mine: TableChange, theirs: str) -> bool:
+    """Whether both cannot stand together.
+
+    Weights add up, so appends never conflict, and compaction conflicts only with what ends the files
+    it read. A deletion must be sure that the row is still there, once; an enforced key that it is not.
+    """
+    if theirs in ("altered", "dropped"):
+        return True
+    if theirs == "compacted":
+        return bool(mine.ended)
+    if mine.compaction:
+        return theirs == "replaced"
+    if mine.ended or theirs == "replaced":
+        return True
+    return mine.deletes or theirs == "deleted" or mine.table.unique
+
+
+class _Writer:
+    """Writes the rows of one snapshot."""
+
+    def __init__(self, connection: Connection, snapshot: Snapshot, catalog: Catalog | None) -> None:
+        self._connection = connection
+        self._snapshot = snapshot
+        self._schema_ids = {n: sc.id for n, sc in catalog.schemas.items()} if catalog else {}
+        self._next_file_id = 0
+        self._words: list[str] = []
+        self._changes: list[dict[str, Any]] = []
+
+    def write(self, commit: Commit, current: Snapshot) -> None:
+        self._next_file_id = current.next_file_id
+        self._insert(
+            s.snapshot,
+            {
+                "snapshot_id": self._snapshot.id,
+                "snapshot_time": self._snapshot.time,
+                "schema_version": self._snapshot.schema_version,
+                "next_catalog_id": self._snapshot.next_catalog_id,
+                "next_file_id": self._snapshot.next_file_id,
+            },
+        )
+        crash_point("after_snapshot_row")
+        for definition in commit.definitions:
+            self._define(definition)
+        crash_point("after_definitions")
+        for change in commit.changes:
+            self._change_files(change)
+        crash_point("after_files")
+        self._insert(
+            s.snapshot_changes,
+            {
+                "snapshot_id": self._snapshot.id,
+                "changes_made": ",".join(dict.fromkeys(self._words)),
+                "commit_message": commit.message,
+            },
+        )
+        if self._changes:
+            self._insert(s.trickle_change, *self._changes)
+
+    # --- definitions -----------------------------------------------------------------------------
+
+    def _define(self, definition: Definition) -> None:
+        match definition:
+            case CreateSchema(schema):
+                self._words.append(f"created_schema:{ducklake.quoted(schema.name)}")
+                self._schema_ids[schema.name.lower()] = schema.id
+                self._insert(
+                    s.namespace,
+                    {
+                        "schema_id": schema.id,
+                        "schema_uuid": str(uuid.uuid4()),
+                        "begin_snapshot": self._snapshot.id,
+                        "schema_name": schema.name,
+                        "path": f"{schema.id}/",
+                        "path_is_relative": True,
+                    },
+                )
+            case DropSchema(schema):
+                self._words.append(f"dropped_schema:{schema.id}")
+                self._end(s.namespace, schema_id=schema.id)
+            case CreateTable(table):
+                self._create_table(table)
+            case AlterTable(old, new):
+                self._alter_table(old, new)
+            case DropTable(table):
+                self._drop_table(table)
+            case CreateView(view):
+                self._create_view(view)
+            case DropView(view):
+                self._words.append(f"dropped_view:{view.id}")
+                self._end(s.trickle_view, view_id=view.id)
+            case _:
+                assert_never(definition)
+
+    def _create_table(self, table: Table) -> None:
+        names = f"{ducklake.quoted(HIDDEN_SCHEMA)}.{ducklake.quoted(ducklake.physical_name(table))}"
+        self._words.append(f"created_table:{names}")
+        self._insert(
+            s.table_stats, {"table_id": table.id, "record_count": 0, "next_row_id": 0, "file_size_bytes": 0}
+        )
+        self._write_table(table, str(uuid.uuid4()))
+        self._write_columns(table)
+
+    def _write_table(self, table: Table, table_uuid: str) -> None:
+        self._insert(
+            s.table,
+            {
+                "table_id": table.id,
+                "table_uuid": table_uuid,
+                "begin_snapshot": self._snapshot.id,
+                "schema_id": self._schema_ids[HIDDEN_SCHEMA],
+                "table_name": ducklake.physical_name(table),
+                "path": table.path,
+                "path_is_relative": True,
+            },
+        )
+        self._insert(
+            s.view,
+            {
+                "view_id": table.view_id,
+                "view_uuid": str(uuid.uuid4()),
+                "begin_snapshot": self._snapshot.id,
+                "schema_id": self._schema_ids[table.schema.lower()],
+                "view_name": table.name,
+                "dialect": "duckdb",
+                "sql": ducklake.view_sql(table),
+                "column_aliases": "",
+            },
+        )
+        self._insert(
+            s.trickle_table,
+            {
+                "table_id": table.id,
+                "begin_snapshot": self._snapshot.id,
+                "schema_name": table.schema,
+                "table_name": table.name,
+                "definition": json.dumps(table_to_json(table)),
+            },
+        )
+
+    def _write_columns(self, table: Table) -> None:
+        own = {"table_id": table.id, "begin_snapshot": self._snapshot.id}
+        self._insert(s.column, *({**row, **own} for row in ducklake.column_rows(table)))
+        self._insert(
+            s.schema_versions,
+            {
+                "begin_snapshot": self._snapshot.id,
+                "schema_version": self._snapshot.schema_version,
+                "table_id": table.id,
+            },
+        )
+
+    def _alter_table(self, old: Table, new: Table) -> None:
+        self._words.append(f"altered_table:{new.id}")
+        self._note(new.id, "altered")
+        self._end(s.table, table_id=old.id)
+        self._end(s.view, view_id=old.view_id)
+        self._end(s.trickle_table, table_id=old.id)
+        self._write_table(new, str(uuid.uuid4()))
+        if new.columns != old.columns:
+            self._end(s.column, table_id=old.id)
+            self._write_columns(new)
+
+    def _drop_table(self, table: Table) -> None:
+        self._words.append(f"dropped_table:{table.id}")
+        self._note(table.id, "dropped")
+        self._end(s.table, table_id=table.id)
+        self._end(s.column, table_id=table.id)
+        self._end(s.view, view_id=table.view_id)
+        self._end(s.trickle_table, table_id=table.id)
+        self._end(s.data_file, table_id=table.id)
+
+    def _create_view(self, view: View) -> None:
+        self._words.append(f"created_view:{ducklake.quoted(view.schema)}.{ducklake.quoted(view.name)}")
+        definition = {"sql": view.sql, "columns": list(view.column_names), "comment": view.comment}
+        self._insert(
+            s.trickle_view,
+            {
+                "view_id": view.id,
+                "begin_snapshot": self._snapshot.id,
+                "schema_name": view.schema,
+                "view_name": view.name,
+                "definition": json.dumps(definition),
+            },
+        )
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _change_files(self, change: TableChange) -> None:
+        if change.empty:
+            return
+        self._describe(change)
+        ended = sorted(f.id for f in change.ended)
+        for start in range(0, len(ended), 500):
+            ids = ended[start : start + 500]
+            self._connection.execute(
+                update(s.data_file)
+                .where(s.data_file.c.data_file_id.in_(ids))
+                .values(end_snapshot=self._snapshot.id)
+            )
+        new = change.added + change.feed_only
+        if new:
+            feed_only = {f.path for f in change.feed_only}
+            mapping = self._map_names(change.table) if any(f.by_name for f in new) else None
+            self._add_files(change.table, new, feed_only, mapping)
+
+    def _describe(self, change: TableChange) -> None:
+        table_id = change.table.id
+        if change.compaction:
+            self._words.append(f"compacted_table:{table_id}")
+            self._note(table_id, "compacted")
+        if change.inserts:
+            self._words.append(f"inserted_into_table:{table_id}")
+            self._note(table_id, "inserted")
+        if change.deletes:
+            self._words.append(f"deleted_from_table:{table_id}")
+            self._note(table_id, "replaced" if change.ended else "deleted")
+
+    def _map_names(self, table: Table) -> int:
+        mapping = self._next_file_id
+        self._next_file_id += 1
+        self._insert(s.column_mapping, {"mapping_id": mapping, "table_id": table.id, "type": "map_by_name"})
+        self._insert(
+            s.name_mapping, *({**row, "mapping_id": mapping} for row in ducklake.name_mapping_rows(table))
+        )
+        return mapping
+
+    def _add_files(
+        self, table: Table, files: tuple[DataFile, ...], feed_only: set[str], mapping: int | None
+    ) -> None:
+        numbered = [replace(f, id=self._next_file_id + n) for n, f in enumerate(files)]
+        self._next_file_id += len(files)
+        row_id = self._advance_stats(table, files)
+        data, roles, stats = [], [], []
+        for f in numbered:
+            data.append(
+                {
+                    "data_file_id": f.id,
+                    "table_id": table.id,
+                    "begin_snapshot": self._snapshot.id,
+                    "end_snapshot": self._snapshot.id if f.path in feed_only else None,
+                    "path": f.path,
+                    "path_is_relative": True,
+                    "file_format": "parquet",
+                    "record_count": f.rows,
+                    "file_size_bytes": f.bytes,
+                    "footer_size": f.footer_bytes,
+                    "row_id_start": row_id,
+                    "mapping_id": mapping if f.by_name else None,
+                }
+            )
+            row_id += f.rows
+            roles.append(
+                {
+                    "data_file_id": f.id,
+                    "table_id": table.id,
+                    "begin_snapshot": self._snapshot.id,
+                    "role": f.role.value,
+                    "location": f"{table.path}{f.path}",
+                    "deletes": f.deletes,
+                    "as_of": self._snapshot.id if f.role == "change" else f.as_of,
+                    "updates": f.updates,
+                    "by_name": f.by_name,
+                }
+            )
+            stats += [
+                {
+                    "data_file_id": f.id,
+                    "table_id": table.id,
+                    "column_id": c.column_id,
+                    "column_size_bytes": c.bytes,
+                    "value_count": c.values,
+                    "null_count": c.nulls,
+                    "min_value": c.low,
+                    "max_value": c.high,
+                    "contains_nan": c.has_nan,
+                }
+                for c in f.stats
+            ]
+        self._insert(s.data_file, *data)
+        self._insert(s.trickle_file, *roles)
+        self._insert(s.file_stats, *stats)
+
+    def _advance_stats(self, table: Table, files: tuple[DataFile, ...]) -> int:
+        """Count the new rows, and return the first of their row ids."""
+        where = s.table_stats.c.table_id == table.id
+        rows = sum(f.rows for f in files)
+        updated = self._connection.execute(
+            update(s.table_stats)
+            .where(where)
+            .values(
+                record_count=s.table_stats.c.record_count + rows,
+                next_row_id=s.table_stats.c.next_row_id + rows,
+                file_size_bytes=s.table_stats.c.file_size_bytes + sum(f.bytes for f in files),
+            )
+            .returning(s.table_stats.c.next_row_id)
+        )
+        return int(updated.scalar_one()) - rows
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def _note(self, table_id: int, change: str) -> None:
+        self._changes.append({"snapshot_id": self._snapshot.id, "table_id": table_id, "change": change})
+
+    def _insert(self, table: SqlTable, *rows: dict[str, Any]) -> None:
+        if rows:
+            self._connection.execute(insert(table), list(rows))
+
+    def _end(self, table: SqlTable, **ids: int) -> None:
+        same = [table.c[name] == value for name, value in ids.items()]
+        self._connection.execute(
+            update(table)
+            .where(and_(table.c.end_snapshot.is_(None), *same))
+            .values(end_snapshot=self._snapshot.id)
+        )

@@ -1,0 +1,127 @@
+"""Our tables in DuckLake's words: type names, column rows, and the view that sums the weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
+
+_TYPES = {
+    "byte": "int8",
+    "short": "int16",
+    "integer": "int32",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "string": "varchar",
+    "binary": "blob",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+}
+
+
+def type_name(kind: ColumnType) -> str:
+    match kind:
+        case Array():
+            return "list"
+        case Struct():
+            return "struct"
+        case Scalar(name):
+            return _TYPES.get(name) or _other_type(name)
+
+
+def _other_type(name: str) -> str:
+    if name.startswith("decimal"):
+        return name
+    if name.startswith(("varchar", "char")):
+        return "varchar"
+    if name.startswith("time("):
+        return "time"
+    # Spark stores intervals as plain integers: months, or microseconds.
+    return "int32" if "year" in name or "month" in name else "int64"
+
+
+def column_rows(table: Table) -> list[dict[str, Any]]:
+    """One row per column and nested part, as `ducklake_column` wants them."""
+    rows = [_column_row(WEIGHT_ID, WEIGHT, "int32", False, None, None)]
+    for column in table.columns:
+        rows += _rows_of(column.id, column.name, column.type, column.nullable, None, column)
+    return [{**row, "column_order": order} for order, row in enumerate(rows, start=1)]
+
+
+def _rows_of(
+    id: int, name: str, kind: ColumnType, nullable: bool, parent: int | None, column: Column | None
+) -> list[dict[str, Any]]:
+    row = _column_row(id, name, type_name(kind), nullable, parent, column.initial if column else None)
+    match kind:
+        case Scalar():
+            return [row]
+        case Array(element, element_id, contains_null):
+            return [row, *_rows_of(element_id, "element", element, contains_null, id, None)]
+        case Struct(fields):
+            return [row, *(r for f in fields for r in _rows_of(f.id, f.name, f.type, f.nullable, id, None))]
+
+
+def _column_row(
+    id: int, name: str, type: str, nullable: bool, parent: int | None, initial: str | None
+) -> dict[str, Any]:
+    return {
+        "column_id": id,
+        "column_name": name,
+        "column_type": type,
+        "nulls_allowed": nullable,
+        "parent_column": parent,
+        "initial_default": initial,
+        "default_value": "NULL",
+        "default_value_type": "literal",
+        "default_value_dialect": "duckdb",
+    }
+
+
+def name_mapping_rows(table: Table) -> list[dict[str, Any]]:
+    """How the columns of a Spark-written file are called, for readers that find no id on list elements."""
+    rows: list[dict[str, Any]] = []
+
+    def add(source: str, field_id: int, kind: ColumnType | None, parent: int | None) -> None:
+        number = len(rows)
+        rows.append(
+            {
+                "column_id": number,
+                "source_name": source,
+                "target_field_id": field_id,
+                "parent_column": parent,
+                "is_partition": False,
+            }
+        )
+        match kind:
+            case Array(element, element_id):
+                add("list", element_id, element, number)
+            case Struct(fields):
+                for f in fields:
+                    add(f.name, f.id, f.type, number)
+
+    add(WEIGHT, WEIGHT_ID, None, None)
+    for c in table.columns:
+        add(c.name, c.id, c.type, None)
+    return rows
+
+
+def physical_name(table: Table) -> str:
+    return f"{table.schema}.{table.name}"
+
+
+def view_sql(table: Table) -> str:
+    """The content of a table for DuckDB: each row as often as its weights say."""
+    columns = ", ".join(quoted(c) for c in table.column_names)
+    source = f"{{DUCKLAKE_CATALOG}}.{quoted(HIDDEN_SCHEMA)}.{quoted(physical_name(table))}"
+    return (
+        f"SELECT {columns} FROM (SELECT {columns}, unnest(range(CAST(sum({quoted(WEIGHT)}) AS BIGINT))) "
+        f"FROM {source} GROUP BY {columns})"
+    )
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

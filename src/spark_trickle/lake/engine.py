@@ -1,0 +1,107 @@
+"""A catalog address -> a SQLAlchemy engine whose transactions behave the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from spark_trickle.errors import CatalogBusyError, WarehouseError
+
+_COMMIT_LOCK = 7_240_861_593  # PostgreSQL advisory lock that serialises commits to one catalog
+
+
+def open_engine(url: str, timeout: float) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _open_sqlite(url, timeout)
+    if parsed.get_backend_name() == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+        # Commits queue on one lock; a waiting writer must see what the holder committed, so READ COMMITTED.
+        options = f"-c lock_timeout={int(timeout * 1000)} -c application_name=spark-trickle-catalog"
+        return create_engine(parsed, pool_pre_ping=True, connect_args={"options": options})
+    raise WarehouseError(
+        f'a catalog cannot live in "{parsed.get_backend_name()}"',
+        "Use a folder, sqlite:///path/catalog.sqlite, or postgresql://user@host/database.",
+    )
+
+
+def _open_sqlite(url: str, timeout: float) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": timeout, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A transaction that reads first and writes later could not be upgraded under WAL.
+        write = connection.get_execution_options().get("trickle_write")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """One consistent view of the catalog."""
+    with _translated(engine), engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """The only writer of the catalog, until the block ends."""
+    with _translated(engine), engine.connect() as plain:
+        connection = plain.execution_options(trickle_write=True)
+        with connection.begin():
+            if engine.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _COMMIT_LOCK})
+            yield connection
+
+
+@contextmanager
+def _translated(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explain(engine, error) from error
+
+
+def _explain(engine: Engine, error: DBAPIError) -> Exception:
+    where = engine.url.render_as_string(hide_password=True)
+    detail = str(error.orig).strip().splitlines()[0] if str(error.orig) else type(error.orig).__name__
+    if "locked" in detail or "busy" in detail or "lock timeout" in detail:
+        return CatalogBusyError(where, _timeout(engine))
+    if "readonly" in detail or "read-only" in detail:
+        return WarehouseError(f"the catalog {where} cannot be written: {detail}", _permission_hint(engine))
+    if "disk is full" in detail or "disk I/O" in detail or "No space" in detail:
+        return WarehouseError(
+            f"the catalog {where} could not be written: {detail}",
+            "Free some space and run the statement again; the last snapshot is intact.",
+        )
+    if isinstance(error, OperationalError) or isinstance(error.orig, sqlite3.DatabaseError):
+        return WarehouseError(
+            f"the catalog {where} cannot be used: {detail}",
+            "Check that the address is right, the server runs, and the file is a spark-trickle catalog.",
+        )
+    return error
+
+
+def _permission_hint(engine: Engine) -> str:
+    folder = Path(engine.url.database or ".").parent
+    return f"Make the folder {folder} and the files in it writable for this user."
+
+
+def _timeout(engine: Engine) -> float:
+    return float(getattr(engine, "trickle_timeout", 0.0))

@@ -1,0 +1,167 @@
+"""Where data files live: paths, sizes, listing and deletion, on local disk or an object store."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from spark_trickle.errors import DamagedFileError, WarehouseError
+from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.lake.stats import column_stats
+from spark_trickle.model.files import DataFile, Role
+from spark_trickle.model.table import Table
+
+TABLES_FOLDER = "tables/"
+
+
+def new_table_path(name: str) -> str:
+    """A folder name that people recognise and that no other table has."""
+    return f"{re.sub(r'[^A-Za-z0-9_]+', '_', name)[:40]}-{uuid.uuid4().hex[:12]}/"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The data folder of a warehouse; `session_id` marks the files this session writes."""
+
+    root: str
+    filesystem: fs.FileSystem
+    base: str  # the root as the filesystem calls it
+    session_id: str
+
+    @classmethod
+    def open(cls, root: str, session_id: str) -> Storage:
+        if "://" in root and not root.startswith("file:"):
+            filesystem, base = fs.FileSystem.from_uri(root)
+            return cls(root.rstrip("/"), filesystem, base.rstrip("/"), session_id)
+        local = str(Path(root.removeprefix("file://")).absolute())
+        return cls(local, fs.LocalFileSystem(), local, session_id)
+
+    @property
+    def local(self) -> bool:
+        return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    def new_name(self) -> str:
+        """A name no file has, that tells which session writes it."""
+        return f"{self.session_id}-{uuid.uuid4().hex[:16]}"
+
+    def folder(self, table: Table) -> str:
+        return f"{self.root}/{TABLES_FOLDER}{table.path}"
+
+    def path(self, table: Table, file: str) -> str:
+        """The address of a file as Spark wants it."""
+        return f"{self.folder(table)}{file}"
+
+    def _inner(self, table: Table, file: str = "") -> str:
+        return f"{self.base}/{TABLES_FOLDER}{table.path}{file}"
+
+    def write(self, table: Table, rows: pa.Table, compression: str) -> str:
+        """Write one small file and make it durable; returns its name."""
+        name = f"{self.new_name()}.parquet"
+        with self.explained():
+            self.filesystem.create_dir(self._inner(table), recursive=True)
+            with self.filesystem.open_output_stream(self._inner(table, name)) as sink:
+                pq.write_table(rows, sink, compression=compression, write_statistics=True)
+                crash_point("half_data")
+            if self.local:
+                _sync(self._inner(table, name))
+        return name
+
+    def describe(self, table: Table, name: str, role: Role, as_of: int) -> DataFile:
+        """Read the footer of a new file: its size, its rows, and the bounds of its columns."""
+        with self.explained():
+            size = self.filesystem.get_file_info(self._inner(table, name)).size
+            with self.filesystem.open_input_file(self._inner(table, name)) as source:
+                footer = pq.read_metadata(source)
+        return DataFile(
+            path=name,
+            role=role,
+            rows=footer.num_rows,
+            deletes=0,
+            bytes=size,
+            footer_bytes=footer.serialized_size,
+            as_of=as_of,
+            stats=column_stats(footer, table),
+        )
+
+    def parts(self, table: Table, folder: str) -> list[str]:
+        """The Parquet files that Spark wrote into a folder of the table."""
+        selector = fs.FileSelector(self._inner(table, folder), recursive=True, allow_not_found=True)
+        found = self.filesystem.get_file_info(selector)
+        start = len(self._inner(table))
+        names = (f.path[start:] for f in found if f.type == fs.FileType.File)
+        return sorted(n for n in names if n.endswith(".parquet") and not _hidden(n))
+
+    def all_files(self) -> Iterator[tuple[str, str]]:
+        """(folder of the table, rest of the path) of every file there is."""
+        top = f"{self.base}/{TABLES_FOLDER}"
+        selector = fs.FileSelector(top, recursive=True, allow_not_found=True)
+        for found in self.filesystem.get_file_info(selector):
+            if found.type == fs.FileType.File:
+                folder, _, name = found.path[len(top) :].lstrip("/").partition("/")
+                yield f"{folder}/", name
+
+    def delete(self, folder: str, name: str) -> None:
+        """Remove a file if it is there, with the checksum that Hadoop keeps beside it."""
+        path = f"{self.base}/{TABLES_FOLDER}{folder}{name}"
+        parent, _, leaf = path.rpartition("/")
+        for each in (path, f"{parent}/.{leaf}.crc"):
+            if self.filesystem.get_file_info(each).type == fs.FileType.File:
+                self.filesystem.delete_file(each)
+
+    def delete_empty_folders(self, folder: str | None) -> None:
+        """Remove folders that vacuum emptied; a writer makes its folder again when it needs it."""
+        top = f"{self.base}/{TABLES_FOLDER}{folder or ''}"
+        if not self.local:
+            return
+        for path, _, _ in sorted(os.walk(top), reverse=True):
+            if path.rstrip("/") != f"{self.base}/{TABLES_FOLDER}".rstrip("/"):
+                with suppress(OSError):  # not empty, or filled again just now
+                    os.rmdir(path)
+
+    def locate(self, table: Table, files: Sequence[DataFile]) -> list[str]:
+        """The addresses of files that are there and whole."""
+        self._check(table, files)
+        return [self.path(table, f.path) for f in files]
+
+    def _check(self, table: Table, files: Iterable[DataFile]) -> None:
+        """Notice a missing or truncated file before Spark trips over it."""
+        if not self.local:
+            return
+        for f in files:
+            try:
+                size = os.stat(self._inner(table, f.path)).st_size
+            except FileNotFoundError:
+                raise DamagedFileError(table.full_name, f.path, "is missing") from None
+            if size != f.bytes:
+                raise DamagedFileError(table.full_name, f.path, f"has {size} bytes instead of {f.bytes}")
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise WarehouseError(
+                f"the data folder {self.root} cannot be used: {error.strerror or error}",
+                "Check its permissions and the free space; nothing was committed.",
+            ) from error
+
+
+def _hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

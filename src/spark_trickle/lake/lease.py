@@ -1,0 +1,101 @@
+"""Who works on the warehouse now: sessions, the snapshots they may still read, the files they may still write."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, delete, insert, select
+
+from spark_trickle.lake import schema as s
+from spark_trickle.lake.engine import writing
+
+
+@dataclass(frozen=True)
+class Lease:
+    session_id: str
+    host: str
+    process_id: int
+    reads_since: int
+    expires: datetime
+
+    def active(self, now: datetime) -> bool:
+        """Whether the session may still write: on this machine its process tells, elsewhere the clock."""
+        return _alive(self.process_id) if self.host == this_host() else now < self.expires
+
+    def reads(self, now: datetime) -> bool:
+        """Whether DataFrames it handed out may still be in use."""
+        return self.active(now) and now < self.expires
+
+
+def this_host() -> str:
+    """This machine since its last start; process ids mean nothing beyond that."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()}/{boot.read_text().strip() if boot.exists() else ''}"
+
+
+def _alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def renew(connection: Connection, session_id: str, reads_since: int, now: datetime, keep: timedelta) -> None:
+    release(connection, session_id)
+    lease = Lease(session_id, this_host(), os.getpid(), reads_since, now + keep)
+    connection.execute(insert(s.trickle_lease), [lease.__dict__])
+
+
+def release(connection: Connection, session_id: str) -> None:
+    connection.execute(delete(s.trickle_lease).where(s.trickle_lease.c.session_id == session_id))
+
+
+def active(connection: Connection, now: datetime) -> list[Lease]:
+    rows = [Lease(*row) for row in connection.execute(select(s.trickle_lease))]
+    return [lease for lease in rows if lease.active(now)]
+
+
+def forget_dead(connection: Connection, now: datetime) -> None:
+    for row in connection.execute(select(s.trickle_lease)).all():
+        if not Lease(*row).active(now):
+            release(connection, row.session_id)
+
+
+class SessionLease:
+    """What this session tells the others: that it lives, and since which snapshot it may still read."""
+
+    def __init__(self, engine: Engine, session_id: str, keep: timedelta) -> None:
+        self._engine = engine
+        self._session_id = session_id
+        self._keep = keep
+        self._handed_out: list[tuple[datetime, int]] = []
+        self._covers: int | None = None
+        self._renewed = datetime.min.replace(tzinfo=UTC)
+
+    def cover(self, snapshot_id: int, now: datetime) -> None:
+        """Protect a snapshot from VACUUM elsewhere; costs a catalog write only now and then."""
+        if not self._handed_out or self._handed_out[-1][1] != snapshot_id:
+            self._handed_out.append((now, snapshot_id))
+        fresh = now - self._renewed < self._keep / 2
+        if self._covers is not None and fresh and snapshot_id >= self._covers:
+            return
+        self._handed_out = [(t, s) for t, s in self._handed_out if now - t < self._keep] or [
+            (now, snapshot_id)
+        ]
+        oldest = min(s for _, s in self._handed_out)
+        with writing(self._engine) as connection:
+            renew(connection, self._session_id, oldest, now, self._keep)
+        self._covers, self._renewed = oldest, now
+
+    def end(self) -> None:
+        if self._covers is not None:
+            with writing(self._engine) as connection:
+                release(connection, self._session_id)
+            self._covers = None

@@ -1,0 +1,111 @@
+"""A commit as a value: what one transaction wants to change, decided before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.table import Schema, Table, View
+
+
+@dataclass(frozen=True)
+class CreateSchema:
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class DropSchema:
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    table: Table
+
+
+@dataclass(frozen=True)
+class AlterTable:
+    old: Table
+    new: Table
+
+
+@dataclass(frozen=True)
+class DropTable:
+    table: Table
+
+
+@dataclass(frozen=True)
+class CreateView:
+    view: View
+
+
+@dataclass(frozen=True)
+class DropView:
+    view: View
+
+
+Definition = CreateSchema | DropSchema | CreateTable | AlterTable | DropTable | CreateView | DropView
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """What happens to the files of one table.
+
+    `added` files become visible; `feed_only` files are the change that `ended` files embody
+    (a TRUNCATE ends everything and records what it removed for the change feed).
+    """
+
+    table: Table
+    added: tuple[DataFile, ...] = ()
+    feed_only: tuple[DataFile, ...] = ()
+    ended: tuple[DataFile, ...] = ()
+
+    @property
+    def compaction(self) -> bool:
+        """Same content, other files."""
+        return bool(self.added or self.ended) and not self.changes_content
+
+    @property
+    def changes_content(self) -> bool:
+        return bool(self.feed_only) or any(f.role == "change" for f in self.added)
+
+    @property
+    def inserts(self) -> bool:
+        return any(f.rows > f.deletes for f in self.added + self.feed_only if f.role == "change")
+
+    @property
+    def deletes(self) -> bool:
+        return any(f.deletes for f in self.added + self.feed_only if f.role == "change")
+
+    @property
+    def empty(self) -> bool:
+        return not (self.added or self.feed_only or self.ended)
+
+    def then(self, later: TableChange) -> TableChange:
+        """Both in order; a file that the first adds and the second ends was never there."""
+        gone = {f.path for f in later.ended}
+        added = tuple(f for f in self.added if f.path not in gone)
+        mine = {f.path for f in self.added}
+        ended = self.ended + tuple(f for f in later.ended if f.path not in mine)
+        replaced = tuple(f for f in self.added if f.path in gone and f.role == "change")
+        return replace(
+            later,
+            added=added + later.added,
+            feed_only=self.feed_only + replaced + later.feed_only,
+            ended=ended,
+        )
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Everything one transaction changes, read at one snapshot."""
+
+    read_snapshot: int
+    read_next_id: int
+    definitions: tuple[Definition, ...] = ()
+    changes: tuple[TableChange, ...] = ()
+    message: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.definitions and all(c.empty for c in self.changes)

@@ -1,0 +1,89 @@
+"""Data files: what the catalog knows of them, and which of them make up the content of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """Why a file exists: `change` feeds consumers, `base` and `net` only speed up reading."""
+
+    BASE = "base"  # consolidated content, all weights +1
+    NET = "net"  # several changes merged into their sum
+    CHANGE = "change"  # the change of one commit
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """What a file holds of one column; bounds are text in DuckLake's form, None where unknown."""
+
+    column_id: int
+    values: int
+    nulls: int
+    low: str | None
+    high: str | None
+    has_nan: bool | None = None
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of rows with weights; `as_of` orders it in the log of its table.
+
+    A base made by compaction of snapshot r has `as_of` r, though it is committed later: changes
+    that were committed meanwhile come after it in the log.
+    """
+
+    path: str
+    role: Role
+    rows: int
+    deletes: int
+    bytes: int
+    footer_bytes: int
+    as_of: int
+    updates: bool = False  # each −1 row is the old image of an UPDATE, each +1 row the new one
+    by_name: bool = False  # nested parts lack field ids (Spark gives list elements none): match by name
+    stats: tuple[ColumnStats, ...] = ()
+    id: int = -1
+    begin: int = -1
+    end: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """Rows this file adds to its table; every weight is +1 or −1."""
+        return self.rows - 2 * self.deletes
+
+
+@dataclass(frozen=True)
+class Log:
+    """The visible files of a table, split for reading.
+
+    `settled` files hold the content before the first deletion: no row of them repeats a key.
+    `tail` is everything since.
+    """
+
+    settled: tuple[DataFile, ...]
+    tail: tuple[DataFile, ...]
+
+    @property
+    def tail_deletes(self) -> int:
+        return sum(f.deletes for f in self.tail)
+
+    @property
+    def tail_is_one_change(self) -> bool:
+        return len({f.as_of for f in self.tail}) == 1
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return self.settled + self.tail
+
+
+def split_log(files: Iterable[DataFile]) -> Log:
+    ordered = sorted(files, key=lambda f: (f.as_of, f.path))
+    first = min((f.as_of for f in ordered if f.deletes), default=None)
+    if first is None:
+        return Log(tuple(ordered), ())
+    settled = tuple(f for f in ordered if f.as_of < first)
+    return Log(settled, tuple(f for f in ordered if f.as_of >= first))

@@ -1,0 +1,134 @@
+"""Tables, views and schemas as the catalog knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spark_trickle.errors import ColumnNotFoundError
+from spark_trickle.model import types
+from spark_trickle.model.types import ColumnType
+
+WEIGHT = "_w"
+WEIGHT_ID = 1
+HIDDEN_SCHEMA = "_trickle"
+DEFAULT_SCHEMA = "main"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; `initial` is what rows written before the column was added hold in it."""
+
+    id: int
+    name: str
+    type: ColumnType
+    nullable: bool = True
+    default: str | None = None
+    initial: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Z-set log under a name: its rows are the sum of the weights of its files."""
+
+    id: int
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[int, ...]
+    key_enforced: bool
+    path: str
+    next_column_id: int
+    view_id: int
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def key_columns(self) -> tuple[Column, ...]:
+        return tuple(c for key in self.key for c in self.columns if c.id == key)
+
+    @property
+    def unique(self) -> bool:
+        """Whether the key really identifies one row."""
+        return bool(self.key) and self.key_enforced
+
+    def column(self, name: str) -> Column:
+        for c in self.columns:
+            if c.name.lower() == name.lower():
+                return c
+        raise ColumnNotFoundError(name, self.column_names)
+
+    def has_column(self, name: str) -> bool:
+        return any(c.name.lower() == name.lower() for c in self.columns)
+
+    def with_column(self, column: Column) -> Table:
+        """The table with one column changed, found by its id."""
+        return replace(self, columns=tuple(column if c.id == column.id else c for c in self.columns))
+
+
+@dataclass(frozen=True)
+class View:
+    id: int
+    schema: str
+    name: str
+    sql: str
+    column_names: tuple[str, ...] = ()
+    comment: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Schema:
+    id: int
+    name: str
+
+
+Relation = Table | View
+
+
+def table_to_json(table: Table) -> dict[str, Any]:
+    """What the catalog stores of a table beyond its id and name."""
+    return {
+        "columns": [
+            [c.id, c.name, types.to_json(c.type), c.nullable, c.default, c.initial, c.comment]
+            for c in table.columns
+        ],
+        "key": list(table.key),
+        "enforced": table.key_enforced,
+        "path": table.path,
+        "next_column_id": table.next_column_id,
+        "view_id": table.view_id,
+    }
+
+
+def table_from_json(id: int, schema: str, name: str, value: dict[str, Any]) -> Table:
+    return Table(
+        id=id,
+        schema=schema,
+        name=name,
+        columns=tuple(
+            Column(i, n, types.from_json(t), nulls, default, initial, comment)
+            for i, n, t, nulls, default, initial, comment in value["columns"]
+        ),
+        key=tuple(value["key"]),
+        key_enforced=value["enforced"],
+        path=value["path"],
+        next_column_id=value["next_column_id"],
+        view_id=value["view_id"],
+    )
+
+
+def display_names(relations: Iterable[Relation]) -> tuple[str, ...]:
+    """Names as a user would type them: without the default schema."""
+    return tuple(sorted(r.name if r.schema == DEFAULT_SCHEMA else r.full_name for r in relations))

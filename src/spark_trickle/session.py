@@ -1,0 +1,351 @@
+"""The front door: statements in, DataFrames out, one snapshot per statement or transaction."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_trickle.dml import compact
+from spark_trickle.dml.definitions import define
+from spark_trickle.dml.delete import delete, truncate
+from spark_trickle.dml.functions import changes
+from spark_trickle.dml.insert import append, insert
+from spark_trickle.dml.look import look
+from spark_trickle.dml.merge import merge
+from spark_trickle.dml.net import merge_changes
+from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
+from spark_trickle.dml.update import update
+from spark_trickle.dml.work import Place, Work, begin, now
+from spark_trickle.errors import ConflictError, TransactionStateError, UnsupportedError
+from spark_trickle.lake.lease import SessionLease
+from spark_trickle.lake.vacuum import vacuum
+from spark_trickle.lake.warehouse import open_warehouse
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import DEFAULT_SCHEMA, View
+from spark_trickle.settings import Settings
+from spark_trickle.spark.session import open_session
+from spark_trickle.sql import statements as s
+from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.parse import parse
+
+
+def connect(
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    settings: Mapping[str, Any] | None = None,
+    data_path: str | None = None,
+) -> Trickle:
+    """Open a warehouse, or create it: a folder, or the SQLAlchemy address of a catalog with `data_path`."""
+    chosen = Settings().with_values(settings or {})
+    warehouse = open_warehouse(path, data_path, chosen.catalog_timeout)
+    session = open_session(spark)
+    keep = timedelta(minutes=chosen.reader_lease_minutes)
+    lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
+    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease))
+
+
+class Trickle:
+    """A connection to a warehouse. Not to be shared between threads while a transaction is open."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._open: Work | None = None
+        self._closed = False
+
+    # --- the public API --------------------------------------------------------------------------
+
+    @property
+    def spark(self) -> SparkSession:
+        return self._place.spark
+
+    @property
+    def catalog_url(self) -> str:
+        """Where the catalog is, without a password."""
+        return self._place.warehouse.catalog_url
+
+    @property
+    def snapshot(self) -> int:
+        """The newest snapshot."""
+        return self._reading().base.id
+
+    def sql(self, statement: str) -> DataFrame:
+        """Run any statement."""
+        parsed = parse(statement)
+        match parsed:
+            case s.Query(text):
+                return run_query(self._reading(), text)
+            case s.CreateTempView():
+                return self._temp_view(parsed)
+            case (
+                s.ShowTables()
+                | s.ShowSchemas()
+                | s.ShowColumns()
+                | s.ShowCreateTable()
+                | s.Describe()
+                | s.ShowSettings()
+            ):
+                return look(self._reading(), parsed)
+            case _:
+                return self._result(self._act(parsed, statement))
+
+    def table(self, name: str, snapshot: int | None = None) -> DataFrame:
+        """The rows of a table, now or at a snapshot."""
+        work = self._reading()
+        parts = Cursor(name).name()
+        if snapshot is None:
+            relation = work.catalog.relation(parts, work.place.schema)
+            return run_query(work, relation.sql) if isinstance(relation, View) else work.rows(relation)
+        at = snapshot_by_id(work, snapshot)
+        return work.rows_at(catalog_at(work, at).table(parts, work.place.schema), at.id)
+
+    def changes(self, name: str, after: int, upto: int | None = None) -> DataFrame:
+        """What changed in a table after one snapshot, up to and including another."""
+        work = self._reading()
+        table = work.catalog.table(Cursor(name).name(), work.place.schema)
+        return changes(work, table, after, work.base.id if upto is None else upto)
+
+    def append(self, name: str, rows: DataFrame) -> Result:
+        """Add the rows of a DataFrame; its columns are matched by name."""
+        parts = Cursor(name).name()
+
+        def add(work: Work) -> Result:
+            return append(work, work.catalog.table(parts, work.place.schema), rows)
+
+        return self._change(add, f"append to {name}")
+
+    @contextmanager
+    def transaction(self) -> Iterator[Trickle]:
+        """Several statements as one commit; an exception undoes them all."""
+        self._begin()
+        try:
+            yield self
+        except BaseException:
+            if self._open is not None:
+                self._rollback()
+            raise
+        if self._open is not None:
+            self._commit()
+
+    def close(self) -> None:
+        """Give back what this connection holds; the Spark session stays."""
+        if self._closed:
+            return
+        if self._open is not None:
+            self._rollback()
+        self._place.lease.end()
+        self._place.warehouse.engine.dispose()
+        self._closed = True
+
+    def __enter__(self) -> Trickle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def _act(self, statement: s.Statement, text: str) -> Result:
+        match statement:
+            case s.Begin():
+                self._begin()
+                return Result(snapshot=self._reading().base.id)
+            case s.CommitWork():
+                return self._commit()
+            case s.Rollback():
+                return self._rollback()
+            case s.Use(schema):
+                found = self._reading().catalog.schema(schema)
+                self._set_place(replace(self._place, schema=found.name))
+                return Result(snapshot=self._reading().base.id)
+            case s.SetSetting(name, value):
+                settings = self._place.settings.with_values({name.lower(): value})
+                self._set_place(replace(self._place, settings=settings))
+                return Result(snapshot=self._reading().base.id)
+            case s.Optimize(name):
+                return self._optimize(name)
+            case s.Vacuum(name, hours):
+                return self._vacuum(name, hours)
+            case s.Query() | s.CreateTempView():
+                raise AssertionError
+            case (
+                s.ShowTables()
+                | s.ShowSchemas()
+                | s.ShowColumns()
+                | s.ShowCreateTable()
+                | s.Describe()
+                | s.ShowSettings()
+            ):
+                raise AssertionError
+            case _:
+                return self._change(lambda work: _run(work, statement), _first_words(text))
+
+    def _temp_view(self, statement: s.CreateTempView) -> DataFrame:
+        frame = run_query(self._reading(), statement.query)
+        if statement.replace:
+            frame.createOrReplaceTempView(statement.name)
+        else:
+            frame.createTempView(statement.name)
+        return self._result(Result(snapshot=self._reading().base.id))
+
+    def _result(self, result: Result) -> DataFrame:
+        columns = ", ".join(f"{value}L AS {name}" for name, value in vars(result).items())
+        return self.spark.sql(f"SELECT {columns}")
+
+    def _set_place(self, place: Place) -> None:
+        self._place = place
+        if self._open is not None:
+            self._open.place = place
+
+    # --- transactions ----------------------------------------------------------------------------
+
+    def _reading(self) -> Work:
+        self._require_open_connection()
+        return self._open or begin(self._place)
+
+    def _require_open_connection(self) -> None:
+        if self._closed:
+            raise TransactionStateError(
+                "the connection is closed", "Open a new one with spark_trickle.connect()."
+            )
+
+    def _begin(self) -> None:
+        self._require_open_connection()
+        if self._open is not None:
+            raise TransactionStateError("a transaction is open already", "COMMIT or ROLLBACK it first.")
+        self._open = begin(self._place)
+
+    def _finish(self) -> Work:
+        if self._open is None:
+            raise TransactionStateError("no transaction is open", "Start one with BEGIN.")
+        work, self._open = self._open, None
+        return work
+
+    def _commit(self) -> Result:
+        work = self._finish()
+        merge_changes(work)
+        snapshot = work.commit("transaction")
+        self._tidy(work)
+        return Result(snapshot=snapshot.id)
+
+    def _rollback(self) -> Result:
+        work = self._finish()
+        work.discard()
+        return Result(snapshot=work.base.id)
+
+    def _change(self, action: Callable[[Work], Result], message: str) -> Result:
+        """Run a statement in the open transaction, or as a commit of its own that is retried on conflict."""
+        self._require_open_connection()
+        if self._open is not None:
+            return replace(self._in_transaction(self._open, action), snapshot=self._open.base.id)
+        for attempt in range(self._place.settings.commit_retries + 1):
+            work = begin(self._place)
+            try:
+                result = self._in_transaction(work, action)
+                snapshot = work.commit(message)
+            except ConflictError:
+                if attempt == self._place.settings.commit_retries:
+                    raise
+                time.sleep(random.uniform(0, min(0.5, 0.01 * 2**attempt)))
+                continue
+            self._tidy(work)
+            return replace(result, snapshot=snapshot.id)
+        raise AssertionError
+
+    def _in_transaction(self, work: Work, action: Callable[[Work], Result]) -> Result:
+        """A statement that fails leaves nothing: neither definitions nor changes nor files."""
+        kept = (work.catalog, list(work.definitions), dict(work.changes), len(work.written))
+        try:
+            return action(work)
+        except BaseException:
+            fresh = work.written[kept[3] :]
+            work.catalog, work.definitions, work.changes = kept[0], kept[1], kept[2]
+            work.written = work.written[: kept[3]]
+            replace(work, written=fresh).discard()
+            raise
+
+    # --- maintenance -----------------------------------------------------------------------------
+
+    def _optimize(self, name: s.Name) -> Result:
+        if self._open is not None:
+            raise UnsupportedError("OPTIMIZE in a transaction", "COMMIT first; it is a snapshot of its own.")
+
+        def run(work: Work) -> Result:
+            table = work.catalog.table(name, work.place.schema)
+            if plan := compact.everything(work.files(table)):
+                compact.compact(work, table, plan)
+            return Result()
+
+        return self._change(run, "optimize")
+
+    def _tidy(self, done: Work) -> None:
+        """Compact the tables of a commit where they crossed a threshold; a conflict leaves it to the next."""
+        if not self._place.settings.auto_compact:
+            return
+        for change in done.changes.values():
+            if not change.changes_content:
+                continue
+            work = begin(self._place)
+            table = work.catalog.table_by_id(change.table.id)
+            if table is None or (plan := compact.decide(work.files(table), self._place.settings)) is None:
+                continue
+            compact.compact(work, table, plan)
+            try:
+                work.commit(f"compaction: {plan.reason}")
+            except ConflictError:
+                continue
+
+    def _vacuum(self, name: s.Name | None, hours: float | None) -> Result:
+        if self._open is not None:
+            raise UnsupportedError("VACUUM in a transaction", "COMMIT or ROLLBACK first.")
+        work = self._reading()
+        folder = work.catalog.table(name, work.place.schema).path if name else None
+        retain = self._place.settings.retain_hours if hours is None else hours
+        vacuum(self._place.warehouse.engine, self._place.storage, now(), retain, folder)
+        return Result(snapshot=work.base.id)
+
+
+def _run(work: Work, statement: s.Definition | s.RowChange) -> Result:
+    match statement:
+        case s.Insert():
+            return insert(work, statement)
+        case s.Update():
+            return update(work, statement)
+        case s.Delete():
+            return delete(work, statement)
+        case s.Merge():
+            return merge(work, statement)
+        case s.Truncate(table):
+            return truncate(work, work.catalog.table(table, work.place.schema))
+        case (
+            s.CreateTable()
+            | s.DropTable()
+            | s.CreateSchema()
+            | s.DropSchema()
+            | s.CreateView()
+            | s.DropView()
+            | s.AddColumns()
+            | s.DropColumns()
+            | s.RenameColumn()
+            | s.AlterColumn()
+            | s.RenameTable()
+        ):
+            return define(work, statement)
+        case _:
+            assert_never(statement)
+
+
+def _first_words(text: str) -> str:
+    """What a commit says of itself; values stay out of it."""
+    return " ".join(text.split()[:3])[:60]

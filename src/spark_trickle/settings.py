@@ -1,0 +1,96 @@
+"""Every setting once: name, default, bounds and meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from spark_trickle.errors import SettingError
+
+
+def _setting(default: Any, meaning: str, low: float = 0, high: float = float("inf")) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "low": low, "high": high})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one connection; immutable, so a statement sees one set of them."""
+
+    max_driver_rows: int = _setting(
+        100_000, "Most rows any step brings to the driver; larger data stays on the executors.", low=1
+    )
+    target_file_rows: int = _setting(2_000_000, "Rows per data file that compaction aims at.", low=1_000)
+    auto_compact: bool = _setting(True, "Compact a table by itself after a commit that crosses a threshold.")
+    compact_change_ratio: float = _setting(
+        0.3, "Rewrite the base when change rows exceed this share of its rows.", high=1_000
+    )
+    compact_change_files: int = _setting(
+        24, "Merge change files into one when a table has more than this many.", low=2
+    )
+    broadcast_rows: int = _setting(
+        4_000_000, "Broadcast the changed identities of a read up to this many rows.", low=0
+    )
+    commit_retries: int = _setting(
+        20, "How often a single statement is run again after a conflict.", high=1_000
+    )
+    retain_hours: float = _setting(168.0, "How long VACUUM keeps old snapshots unless told otherwise.")
+    reader_lease_minutes: float = _setting(
+        30.0, "How long VACUUM in another session keeps the files of a DataFrame handed out.", low=0.01
+    )
+    catalog_timeout: float = _setting(60.0, "Seconds to wait for a locked catalog.", low=0.01)
+    compression: str = _setting("zstd", "Parquet compression: zstd, snappy, gzip, lz4 or none.")
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            _check(f.name, getattr(self, f.name), f.default, f.metadata)
+        if self.compression not in ("zstd", "snappy", "gzip", "lz4", "none"):
+            raise SettingError(
+                "compression", f'"{self.compression}" is not one of zstd, snappy, gzip, lz4, none'
+            )
+
+    def with_values(self, values: Mapping[str, Any]) -> Settings:
+        known = setting_names()
+        for name in values:
+            if name not in known:
+                raise SettingError(name, "there is no such setting", known)
+        return Settings(**{**self.as_dict(), **{k: _convert(k, v) for k, v in values.items()}})
+
+    def as_dict(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def setting_names() -> tuple[str, ...]:
+    return tuple(f.name for f in fields(Settings))
+
+
+def setting_rows() -> list[tuple[str, str, str]]:
+    """Name, default and meaning of each setting, for SHOW and the reference page."""
+    return [(f.name, str(f.default), f.metadata["meaning"]) for f in fields(Settings)]
+
+
+def _convert(name: str, value: Any) -> Any:
+    """Text from SET or the environment becomes the type of the default."""
+    default = next(f.default for f in fields(Settings) if f.name == name)
+    if not isinstance(value, str) or isinstance(default, str):
+        return float(value) if isinstance(default, float) and type(value) is int else value
+    text = value.strip().lower()
+    if isinstance(default, bool):
+        if text in ("true", "false"):
+            return text == "true"
+        raise SettingError(name, f'"{value}" is neither true nor false', setting_names())
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise SettingError(name, f'"{value}" is not a number', setting_names()) from None
+
+
+def _check(name: str, value: Any, default: Any, bounds: Mapping[str, Any]) -> None:
+    if type(value) is not type(default):
+        raise SettingError(name, f"expected {type(default).__name__}, got {value!r}", setting_names())
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and not bounds["low"] <= value <= bounds["high"]
+    ):
+        raise SettingError(name, f"{value} is outside {bounds['low']} to {bounds['high']}", setting_names())

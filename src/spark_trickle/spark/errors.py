@@ -1,0 +1,107 @@
+"""Spark's exceptions -> ours: the condition and one sentence, never a Java stack trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_trickle.errors import (
+    ColumnNotFoundError,
+    QueryError,
+    SqlSyntaxError,
+    TableNotFoundError,
+    TrickleError,
+    WarehouseError,
+)
+
+_CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
+_BACKTICKED = re.compile(r"`((?:[^`]|``)+)`")
+
+_ADVICE = {
+    "DIVIDE_BY_ZERO": "Use try_divide or NULLIF to allow it.",
+    "CAST_INVALID_INPUT": "Use try_cast to turn what does not fit into NULL.",
+    "CAST_OVERFLOW": "Use a wider column, or try_cast to turn what does not fit into NULL.",
+    "CAST_OVERFLOW_IN_TABLE_INSERT": "Use a wider column, or try_cast to turn what does not fit into NULL.",
+    "ARITHMETIC_OVERFLOW": "Cast the operands to a wider type.",
+    "NUMERIC_VALUE_OUT_OF_RANGE": "Use a wider DECIMAL, or round the value.",
+}
+
+
+@contextmanager
+def explained(sql: str, available: tuple[str, ...] = ()) -> Iterator[None]:
+    """Run a block whose Spark errors are about this text."""
+    try:
+        yield
+    except TrickleError:
+        raise
+    except (PySparkException, Py4JJavaError) as error:
+        raise explain(error, available) from None
+
+
+def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] = ()) -> TrickleError:
+    text = _innermost(_text(error))
+    condition = (m[1] if (m := _CONDITION.match(text)) else "") or _condition(error)
+    detail = _clean(_CONDITION.sub("", text))
+    if "No space left on device" in text or "Read-only file system" in text or "Permission denied" in text:
+        return WarehouseError(
+            f"the data cannot be written: {detail}", "Free some space or mend the permissions."
+        )
+    if condition.startswith("PARSE_SYNTAX_ERROR") or (
+        (place := _PLACE.search(text)) and "PARSE" in condition
+    ):
+        place = _PLACE.search(text)
+        line, column = (int(place[1]), int(place[2]) + 1) if place else (0, 0)
+        return SqlSyntaxError(detail, line, column)
+    if condition == "TABLE_OR_VIEW_NOT_FOUND" and (name := _BACKTICKED.search(text)):
+        return TableNotFoundError(_names(text)[0], available)
+    if condition.startswith("UNRESOLVED_COLUMN") and (name := _BACKTICKED.search(text)):
+        return ColumnNotFoundError(name[1], _suggested(text))
+    advice = _ADVICE.get(condition.split(".")[0])
+    return QueryError(detail, condition, advice) if advice else QueryError(detail, condition)
+
+
+def _text(error: PySparkException | Py4JJavaError) -> str:
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.getMessage() or cause.toString())
+    return str(error.getMessage() or error)
+
+
+def _condition(error: PySparkException | Py4JJavaError) -> str:
+    if isinstance(error, Py4JJavaError):
+        return ""
+    return error.getCondition() or ""
+
+
+def _innermost(text: str) -> str:
+    """A job failure wraps the error of its task: the last bracketed condition is the cause."""
+    if "Job aborted" in text or "FAILED_READ_FILE" in text or "TASK_WRITE_FAILED" in text:
+        inner = re.findall(r"(\[[A-Z][A-Z0-9_.]+\] [^\n]*)", text)
+        causes = [i for i in inner if "TASK_WRITE_FAILED" not in i and "FAILED_READ_FILE" not in i]
+        if causes:
+            return str(causes[-1])
+    return text.removeprefix("org.apache.spark.SparkException: ")
+
+
+def _clean(text: str) -> str:
+    first = text.strip().split("\n")[0]
+    return _SQLSTATE.sub("", first).rstrip(". ").strip() or "Spark could not run the statement"
+
+
+def _names(text: str) -> list[str]:
+    quoted = re.findall(r"(?:`(?:[^`]|``)+`\.?)+", text)
+    return [q.replace("`", "") for q in quoted]
+
+
+def _suggested(text: str) -> tuple[str, ...]:
+    found = _SUGGESTIONS.search(text)
+    return tuple(n.split(".")[-1] for n in _names(found[1].replace(", ", " "))) if found else ()

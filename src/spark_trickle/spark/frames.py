@@ -1,0 +1,27 @@
+"""The names by which the layers above speak of Spark's types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_trickle.spark.types import arrow_type_of
+
+Frame = DataFrame
+Session = SparkSession
+
+
+def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequence[Any]]) -> DataFrame:
+    """A small DataFrame of rows that are here already; no Spark job is needed to show it."""
+    arrays = [
+        pa.array([row[n] for row in rows], arrow_type_of(kind)) for n, kind in enumerate(columns.values())
+    ]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)))
+
+
+def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows that are at the driver, as a DataFrame."""
+    return spark.createDataFrame(rows)

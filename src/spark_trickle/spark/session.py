@@ -1,0 +1,58 @@
+"""A SparkSession for us: the user's own, or a local one tuned for small jobs."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from pyspark.sql import SparkSession
+
+from spark_trickle.errors import WarehouseError
+
+# What our files need, on any session: columns match by field id, and instants are stored as such.
+_NEEDED = {
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+
+def open_session(given: SparkSession | None) -> SparkSession:
+    session = given or SparkSession.getActiveSession() or _start_local()
+    # PySpark logs every failed statement with its Java stack trace, although it raises it as well.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for name, value in _NEEDED.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _start_local() -> SparkSession:
+    """One process, all cores; the session lives as long as the process."""
+    cores = os.cpu_count() or 2
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("spark-trickle")  # type: ignore[attr-defined]
+    tuned = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": f"{_memory_gib()}g",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        # since Spark 4.3: a scan of one small file needs no shuffle
+        "spark.sql.optimizer.singleTaskExecution.enabled": "true",
+        "spark.log.level": "ERROR",
+    }
+    for name, value in tuned.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()  # type: ignore[no-any-return]
+    except Exception as error:
+        raise WarehouseError(
+            f"Spark does not start: {str(error).strip().splitlines()[0]}",
+            "Install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME to it.",
+        ) from error
+
+
+def _memory_gib() -> int:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
+    return int(max(1, min(8, total // 2)))

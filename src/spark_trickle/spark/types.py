@@ -1,0 +1,144 @@
+"""Our column types <-> PySpark's and pyarrow's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructField, StructType
+
+from spark_trickle.errors import QueryError
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.types import (
+    FIELD_ID,
+    Array,
+    ColumnType,
+    Scalar,
+    Struct,
+    from_spark,
+    sql_name,
+    to_spark,
+)
+from spark_trickle.spark.errors import explained
+from spark_trickle.sql.words import literal, quote
+
+_ARROW = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def storage_schema(table: Table) -> StructType:
+    """The columns of a data file with their ids, and what old files hold in columns added later."""
+    fields = [_storage_field(c) for c in table.columns]
+    weight = {"name": WEIGHT, "type": "integer", "nullable": True, "metadata": {FIELD_ID: WEIGHT_ID}}
+    return StructType.fromJson({"type": "struct", "fields": [*fields, weight]})
+
+
+def _storage_field(column: Column) -> dict[str, Any]:
+    metadata: dict[str, Any] = {FIELD_ID: column.id}
+    if column.initial is not None:
+        metadata["EXISTS_DEFAULT"] = metadata["CURRENT_DEFAULT"] = initial_sql(column)
+    return {"name": column.name, "type": to_spark(column.type), "nullable": True, "metadata": metadata}
+
+
+def initial_sql(column: Column) -> str:
+    return f"CAST({literal(column.initial or '')} AS {cast_name(column.type)})"
+
+
+def data_type(kind: ColumnType) -> DataType:
+    wrapped = {
+        "type": "struct",
+        "fields": [{"name": "x", "type": to_spark(kind), "nullable": True, "metadata": {}}],
+    }
+    found: DataType = StructType.fromJson(wrapped)[0].dataType
+    return found
+
+
+def cast_name(kind: ColumnType) -> str:
+    """The type for CAST; VARCHAR(n) is text whose length is checked elsewhere."""
+    if isinstance(kind, Scalar) and kind.name.startswith(("varchar", "char")):
+        return "STRING"
+    return sql_name(kind)
+
+
+def parse_type(spark: SparkSession, column: str, text: str) -> Any:
+    """A type as a user wrote it, in Spark's JSON form; Spark is the authority."""
+    with explained(f"`x` {text}"):
+        fields = StructType.fromDDL(f"`x` {text}").jsonValue()["fields"]
+    if len(fields) != 1:
+        raise QueryError(f'"{text}" is not a type', "PARSE_SYNTAX_ERROR")
+    metadata = fields[0].get("metadata", {})
+    return metadata.get("__CHAR_VARCHAR_TYPE_STRING", fields[0]["type"])
+
+
+def found_type(column: str, field: StructField) -> ColumnType | None:
+    """The type of a query's column; None for a bare NULL."""
+    spec = field.jsonValue()
+    if spec["type"] == "void":
+        return None
+    return from_spark(column, spec["type"], _zeros())
+
+
+def _zeros() -> Iterator[int]:
+    while True:
+        yield 0
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The columns of a data file that pyarrow writes, ids included."""
+    columns = [_arrow_field(c.name, c.type, c.id) for c in table.columns]
+    return pa.schema([*columns, _arrow_field(WEIGHT, Scalar("integer"), WEIGHT_ID)])
+
+
+def _arrow_field(name: str, kind: ColumnType, id: int) -> pa.Field:
+    return pa.field(name, _arrow_type(kind), metadata={b"PARQUET:field_id": str(id).encode()})
+
+
+def _arrow_type(kind: ColumnType) -> pa.DataType:
+    match kind:
+        case Array(element, element_id):
+            return pa.list_(_arrow_field("element", element, element_id))
+        case Struct(fields):
+            return pa.struct([_arrow_field(f.name, f.type, f.id) for f in fields])
+        case Scalar(name):
+            if name.startswith("decimal"):
+                precision, scale = name[len("decimal(") : -1].split(",")
+                return pa.decimal128(int(precision), int(scale))
+            return pa.string() if name.startswith(("varchar", "char")) else _ARROW[name]
+
+
+def arrow_can_hold(kind: ColumnType) -> bool:
+    """Whether values pass through Arrow unchanged; Spark writes intervals and times itself."""
+    match kind:
+        case Array(element):
+            return arrow_can_hold(element)
+        case Struct(fields):
+            return all(arrow_can_hold(f.type) for f in fields)
+        case Scalar(name):
+            return not name.startswith(("interval", "time("))
+
+
+def columns_sql(table: Table, prefix: str = "") -> str:
+    return ", ".join(f"{prefix}{quote(c)}" for c in table.column_names)
+
+
+def arrow_type_of(name: str) -> pa.DataType:
+    """The Arrow type of a scalar by its Spark name."""
+    return _ARROW[name]
+
+
+def field_type_name(field: StructField) -> str:
+    return field.dataType.simpleString().upper()

@@ -1,0 +1,56 @@
+"""Rows with weights -> Parquet files, by the driver when they are few and by the executors when not."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.errors import explained
+from spark_trickle.spark.types import arrow_schema, storage_schema
+
+
+def to_storage(table: Table, rows: pa.Table) -> pa.Table:
+    """Rows in the exact columns, types and ids of the table's files."""
+    schema = arrow_schema(table)
+    columns = [rows.column(name).cast(schema.field(name).type) for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def write_by_executors(frame: DataFrame, table: Table, folder: str, compression: str) -> None:
+    """Write a frame of the table's columns and weight as files in a new folder."""
+    fields = storage_schema(table).fields
+    typed = [
+        F.col(_quoted(f.name)).cast(f.dataType).alias(f.name, metadata=_id_only(f.metadata)) for f in fields
+    ]
+    writer = (
+        frame.select(*typed)
+        .write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        .option("compression", compression if compression != "none" else "uncompressed")
+    )
+    with explained(""):
+        writer.parquet(folder)
+
+
+def _id_only(metadata: dict[str, object]) -> dict[str, object]:
+    return {k: v for k, v in metadata.items() if k == "parquet.field.id"}
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:
+    """How many rows of each file have a negative weight; reads that one column."""
+    frame = spark.read.schema(f"{WEIGHT} INT").parquet(*paths)
+    counted = frame.groupBy("_metadata.file_name").agg(F.count_if(F.col(WEIGHT) < 0).alias("deletes"))
+    with explained(""):
+        return {row["file_name"]: row["deletes"] for row in counted.collect()}
+
+
+def write_staged(spark: SparkSession, frame: DataFrame, folder: str) -> DataFrame:
+    """Write a frame down and read it back, so that it is computed once."""
+    with explained(""):
+        frame.write.parquet(folder)
+        return spark.read.schema(frame.schema).parquet(folder)

@@ -1,0 +1,54 @@
+"""A WHERE text -> how many rows it can meet at most, when it fixes the whole key."""
+
+from __future__ import annotations
+
+from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.words import Word, WordKind
+
+_LITERALS = (WordKind.NUMBER, WordKind.STRING)
+
+
+def most_key_rows(where: str, key: tuple[str, ...]) -> int | None:
+    """The product of the values given for each key column; None if one of them is not fixed."""
+    cursor = Cursor(where)
+    fixed: dict[str, int] = {}
+    while True:
+        first = cursor.at
+        cursor.until("AND", "OR")
+        words = cursor.words[first : cursor.at]
+        if (found := _fixed(words)) is not None:
+            fixed[found[0]] = min(found[1], fixed.get(found[0], found[1]))
+        if cursor.done:
+            break
+        if not cursor.accept("AND"):
+            return None
+        if any(w.upper == "BETWEEN" for w in words):
+            cursor.until("AND", "OR")  # the second half of BETWEEN … AND …
+            if not cursor.accept("AND") and not cursor.done:
+                return None
+            if cursor.done:
+                break
+    product = 1
+    for name in key:
+        if name.lower() not in fixed:
+            return None
+        product *= fixed[name.lower()]
+    return product
+
+
+def _fixed(words: tuple[Word, ...]) -> tuple[str, int] | None:
+    """`column = constant` or `column IN (constants)` -> the column and the number of constants."""
+    if len(words) >= 3 and words[1].text == ".":
+        words = words[2:]
+    if len(words) < 3 or not words[0].is_identifier:
+        return None
+    name, rest = words[0].text.lower(), words[2:]
+    if words[1].upper in ("=", "=="):
+        if rest and rest[0].upper == "-":
+            rest = rest[1:]
+        return (name, 1) if len(rest) == 1 and rest[0].kind in _LITERALS else None
+    if words[1].upper == "IN" and rest[0].upper == "(" and rest[-1].upper == ")":
+        inside = rest[1:-1]
+        plain = all(w.kind in _LITERALS or w.upper in (",", "-") for w in inside)
+        return (name, sum(w.kind in _LITERALS for w in inside)) if plain and inside else None
+    return None

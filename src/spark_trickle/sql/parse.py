@@ -1,0 +1,157 @@
+"""Statement text -> Statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spark_trickle.sql import parse_definitions as definitions
+from spark_trickle.sql import parse_rows as rows
+from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.statements import (
+    Begin,
+    CommitWork,
+    Describe,
+    Optimize,
+    Query,
+    Rollback,
+    SetSetting,
+    ShowColumns,
+    ShowCreateTable,
+    ShowSchemas,
+    ShowSettings,
+    ShowTables,
+    Statement,
+    Use,
+    Vacuum,
+)
+
+
+def parse(sql: str) -> Statement:
+    cursor = Cursor(sql)
+    parser = _PARSERS.get(cursor.peek())
+    statement = parser(cursor) if parser else None
+    if statement is None:
+        cursor.at = len(cursor.words)
+        return Query(cursor.slice(0, cursor.at))
+    cursor.end()
+    return statement
+
+
+def _begin(c: Cursor) -> Statement | None:
+    c.next()
+    if not c.done and c.peek() not in ("TRANSACTION", "WORK"):
+        return None  # BEGIN … END is a script of Spark's
+    c.accept("TRANSACTION") or c.accept("WORK")
+    return Begin()
+
+
+def _start(c: Cursor) -> Statement:
+    c.expect("START", "TRANSACTION")
+    return Begin()
+
+
+def _commit(c: Cursor) -> Statement:
+    c.next()
+    c.accept("TRANSACTION") or c.accept("WORK")
+    return CommitWork()
+
+
+def _rollback(c: Cursor) -> Statement:
+    c.next()
+    c.accept("TRANSACTION") or c.accept("WORK")
+    return Rollback()
+
+
+def _optimize(c: Cursor) -> Statement:
+    c.expect("OPTIMIZE")
+    c.accept("TABLE")
+    return Optimize(c.name())
+
+
+def _vacuum(c: Cursor) -> Statement:
+    c.expect("VACUUM")
+    table = None if c.done or (c.peek() == "RETAIN" and c.peek(2) in ("HOURS", "HOUR")) else c.name()
+    hours = None
+    if c.accept("RETAIN"):
+        word = c.next()
+        try:
+            hours = float(word.text)
+        except ValueError:
+            c.at -= 1
+            c.fail("expected a number of hours")
+        if not c.accept("HOURS"):
+            c.expect("HOUR")
+    return Vacuum(table, hours)
+
+
+def _use(c: Cursor) -> Statement:
+    c.expect("USE")
+    c.accept("SCHEMA") or c.accept("DATABASE") or c.accept("NAMESPACE")
+    return Use(c.identifier())
+
+
+def _show(c: Cursor) -> Statement | None:
+    c.expect("SHOW")
+    if c.accept("TABLES"):
+        schema = c.identifier() if c.accept("IN") or c.accept("FROM") else None
+        return ShowTables(schema, _pattern(c))
+    if c.accept("SCHEMAS") or c.accept("DATABASES") or c.accept("NAMESPACES"):
+        return ShowSchemas(_pattern(c))
+    if c.accept("COLUMNS"):
+        c.accept("IN") or c.expect("FROM")
+        return ShowColumns(c.name())
+    if c.accept("CREATE", "TABLE"):
+        return ShowCreateTable(c.name())
+    if c.accept("SETTINGS"):
+        return ShowSettings(None)
+    if c.peek() == "TRICKLE" and c.peek(1) == ".":
+        return ShowSettings(c.name()[1])
+    return None
+
+
+def _pattern(c: Cursor) -> str | None:
+    if c.done:
+        return None
+    c.accept("LIKE")
+    return c.string()
+
+
+def _describe(c: Cursor) -> Statement | None:
+    c.next()
+    if c.peek() in ("QUERY", "FUNCTION", "SCHEMA", "DATABASE", "CATALOG", "SELECT", "WITH", "(", "VALUES"):
+        return None
+    c.accept("TABLE")
+    c.accept("EXTENDED") or c.accept("FORMATTED")
+    return Describe(c.name())
+
+
+def _set(c: Cursor) -> Statement | None:
+    c.expect("SET")
+    if c.peek() != "TRICKLE" or c.peek(1) != ".":
+        return None
+    name = c.name()
+    c.accept("=") or c.expect("TO")
+    return SetSetting(".".join(name[1:]), c.next().text)
+
+
+_PARSERS: dict[str, Callable[[Cursor], Statement | None]] = {
+    "CREATE": definitions.create,
+    "DROP": definitions.drop,
+    "ALTER": definitions.alter,
+    "INSERT": rows.insert,
+    "UPDATE": rows.update,
+    "DELETE": rows.delete,
+    "MERGE": rows.merge,
+    "TRUNCATE": rows.truncate,
+    "BEGIN": _begin,
+    "START": _start,
+    "COMMIT": _commit,
+    "ROLLBACK": _rollback,
+    "OPTIMIZE": _optimize,
+    "VACUUM": _vacuum,
+    "USE": _use,
+    "SHOW": _show,
+    "DESCRIBE": _describe,
+    "DESC": _describe,
+    "SET": _set,
+}

