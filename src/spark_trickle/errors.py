@@ -436,7 +436,7 @@ class VersionError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"the warehouse has catalog version {self.found}, this release of spark-trickle knows {self.known}"
+        return f"the warehouse has catalog version {self.found}, this release knows {self.known}"
 
     @property
     def hint(self) -> str:
@@ -457,4 +457,4 @@ class DamagedFileError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Restore the file from a backup; snapshots that do not need it can still be read with VERSION AS OF."
+        return "Restore the file from a backup; snapshots that do not need it can still be read."

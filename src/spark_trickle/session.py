@@ -23,6 +23,7 @@ from spark_trickle.dml.look import look
 from spark_trickle.dml.merge import merge
 from spark_trickle.dml.net import merge_changes
 from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
+from spark_trickle.dml.tail import Tails
 from spark_trickle.dml.update import update
 from spark_trickle.dml.work import Place, Work, begin, now
 from spark_trickle.errors import ConflictError, TransactionStateError, UnsupportedError
@@ -51,7 +52,8 @@ def connect(
     session = open_session(spark)
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
-    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease))
+    tails = Tails(warehouse.storage, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
+    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails))
 
 
 class Trickle:

@@ -31,6 +31,9 @@ class Settings:
     broadcast_rows: int = _setting(
         4_000_000, "Broadcast the changed identities of a read up to this many rows.", low=0
     )
+    local_tail_rows: int = _setting(
+        10_000, "Changes since the last settled state up to this many rows are summed at the driver.", low=0
+    )
     commit_retries: int = _setting(
         20, "How often a single statement is run again after a conflict.", high=1_000
     )
@@ -80,7 +83,7 @@ def _convert(name: str, value: Any) -> Any:
             return text == "true"
         raise SettingError(name, f'"{value}" is neither true nor false', setting_names())
     try:
-        return type(default)(text)
+        return float(text) if isinstance(default, float) else int(text)
     except ValueError:
         raise SettingError(name, f'"{value}" is not a number', setting_names()) from None
 

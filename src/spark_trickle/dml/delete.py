@@ -7,6 +7,7 @@ from spark_trickle.dml.query import run_query
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Work
 from spark_trickle.model.commit import TableChange
+from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Frame
@@ -25,7 +26,8 @@ def delete(work: Work, statement: Delete) -> Result:
     if statement.source is not None:
         condition = f"EXISTS (SELECT 1 FROM {statement.source} WHERE {condition})"
     images = ", ".join(f"{alias}.{quote(c)} AS {actions.old(n)}" for n, c in enumerate(table.column_names))
-    text = f"SELECT {images}, '{actions.DELETE}' AS {actions.ACTION} FROM {target_sql(table)} AS {alias} WHERE {condition}"
+    target = f"{target_sql(table)} AS {alias}"
+    text = f"SELECT {images}, '{actions.DELETE}' AS {actions.ACTION} FROM {target} WHERE {condition}"
     plan = rows.RowPlan(
         table,
         run_query(work, text),
@@ -57,7 +59,7 @@ def truncate(work: Work, table: Table) -> Result:
     count = work.row_count(table)
     if not files:
         return Result()
-    removed = ()
+    removed: tuple[DataFile, ...] = ()
     if count:
         frame = _removed(work.rows(table))
         small = count <= work.place.settings.max_driver_rows and fits_arrow(table)

@@ -74,8 +74,8 @@ def _targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Column]
     if not names:
         if len(frame.columns) != len(table.columns):
             raise InvalidDefinitionError(
-                f'table "{table.full_name}" has {len(table.columns)} columns, but {len(frame.columns)} values are given',
-                f"Give a value for each of {', '.join(table.column_names)}, or name the columns: INSERT INTO t (a, b) …",
+                f'"{table.full_name}" has {len(table.columns)} columns, {len(frame.columns)} values are given',
+                f"Give values for {', '.join(table.column_names)}, or name columns: INSERT INTO t (a, b) …",
             )
         return list(table.columns)
     if len(names) != len(frame.columns):

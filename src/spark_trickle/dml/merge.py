@@ -119,7 +119,8 @@ def _alone_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
     """Target rows that no source row matches; each is there once, so it needs no number."""
     alias = quote(statement.alias or table.name)
     select = _select_sql(table, alias, actions, "CAST(NULL AS BIGINT)")
-    return f"{select} FROM {target_sql(table)} AS {alias} LEFT ANTI JOIN {statement.source} ON {statement.condition}"
+    target = f"{target_sql(table)} AS {alias}"
+    return f"{select} FROM {target} LEFT ANTI JOIN {statement.source} ON {statement.condition}"
 
 
 def _images(work: Work, table: Table, frame: Frame, actions: list[_Action]) -> Frame:

@@ -43,7 +43,7 @@ def run_query(work: Work, sql: str, depth: int = 0, schema: str | None = None) -
         return f"{{{known[key]}}}"
 
     text = replace_references(sql, fill)
-    return run_sql(work.place.spark, text, display_names(work.catalog.relations.values()), **frames)
+    return run_sql(work.place.spark, text, available=display_names(work.catalog.relations.values()), **frames)
 
 
 def referenced_rows(work: Work, sql: str) -> int | None:

@@ -16,11 +16,11 @@ from spark_trickle.dml import constraints
 from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, UPDATE, new, old
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Work
+from spark_trickle.model.arrow import summed
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.model.types import Scalar
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.observe import observed
 from spark_trickle.spark.read import consolidated
@@ -105,19 +105,14 @@ def _image(
 
 def _cancelled(table: Table, rows: pa.Table) -> pa.Table:
     """Drop pairs of a removed and an added row that are equal."""
-    if any(not isinstance(c.type, Scalar) for c in table.columns):
+    net = summed(table, rows)
+    if net is None:
         return rows  # Arrow cannot group by nested values; the sum of the weights is right all the same
-    names = list(table.column_names)
-    summed = rows.group_by(names).aggregate([(WEIGHT, "sum")])
-    weights = summed.column(f"{WEIGHT}_sum")
-    signs = [(weights, 1, pc.greater), (pc.negate(weights), -1, pc.greater)]
-    parts = []
-    for counts, sign, test in signs:
-        chosen = summed.filter(test(counts, 0))
-        copies = [i for i, n in enumerate(counts.filter(test(counts, 0)).to_pylist()) for _ in range(n)]
-        part = chosen.select(names).take(pa.array(copies, pa.int64()))
-        parts.append(part.append_column(WEIGHT, pa.array([sign] * len(copies), pa.int32())))
-    return pa.concat_tables(parts)
+    weights = net.column(WEIGHT).to_pylist()
+    copies = [n for n, weight in enumerate(weights) for _ in range(abs(weight))]
+    signs = pa.array([1 if weights[n] > 0 else -1 for n in copies], pa.int32())
+    repeated = net.select(list(table.column_names)).take(pa.array(copies, pa.int64()))
+    return repeated.append_column(WEIGHT, signs)
 
 
 # --- many rows -------------------------------------------------------------------------------------

@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 
 from spark_trickle.dml.work import Work, now
 from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.model.arrow import can_hold, to_storage
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
 from spark_trickle.model.types import has_array
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.types import arrow_can_hold
-from spark_trickle.spark.write import deletes_by_file, to_storage, write_by_executors
+from spark_trickle.spark.write import deletes_by_file, write_by_executors
 
 
 def fits_arrow(table: Table) -> bool:
-    return all(arrow_can_hold(c.type) for c in table.columns)
+    return all(can_hold(c.type) for c in table.columns)
 
 
 def store_rows(work: Work, table: Table, rows: pa.Table, role: Role = Role.CHANGE) -> tuple[DataFile, ...]:

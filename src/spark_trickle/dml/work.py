@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from spark_trickle.dml.tail import Tails
 from spark_trickle.errors import ConflictError
 from spark_trickle.lake import read
 from spark_trickle.lake.commit import publish
@@ -27,7 +28,7 @@ from spark_trickle.model.commit import (
     DropView,
     TableChange,
 )
-from spark_trickle.model.files import DataFile
+from spark_trickle.model.files import DataFile, split_log
 from spark_trickle.model.table import Table
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import Frame, Session
@@ -46,6 +47,7 @@ class Place:
     settings: Settings
     schema: str
     lease: SessionLease
+    tails: Tails
 
     @property
     def storage(self) -> Storage:
@@ -98,8 +100,9 @@ class Work:
         return self.rows_of(table, self.files_at(table, snapshot_id))
 
     def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
-        place = self.place
-        return content(place.spark, place.storage.locate, table, files, place.settings.broadcast_rows)
+        place, log = self.place, split_log(files)
+        net = place.tails.net(table, log)
+        return content(place.spark, place.storage.locate, table, log, net, place.settings.broadcast_rows)
 
     # --- changing --------------------------------------------------------------------------------
 

@@ -75,6 +75,15 @@ class Storage:
                 _sync(self._inner(table, name))
         return name
 
+    def read(self, table: Table, file: DataFile) -> pa.Table:
+        """All rows of one small file."""
+        self._check(table, (file,))
+        with self.explained(), self.filesystem.open_input_file(self._inner(table, file.path)) as source:
+            try:
+                return pq.read_table(source)
+            except pa.ArrowInvalid as error:
+                raise DamagedFileError(table.full_name, file.path, f"is not Parquet: {error}") from None
+
     def describe(self, table: Table, name: str, role: Role, as_of: int) -> DataFile:
         """Read the footer of a new file: its size, its rows, and the bounds of its columns."""
         with self.explained():

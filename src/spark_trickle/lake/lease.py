@@ -1,4 +1,4 @@
-"""Who works on the warehouse now: sessions, the snapshots they may still read, the files they may still write."""
+"""Who works on the warehouse now: which snapshots they may still read, and which files they write."""
 
 from __future__ import annotations
 

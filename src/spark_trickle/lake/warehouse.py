@@ -158,7 +158,7 @@ def _stored_data_path(connection: Connection) -> str:
 
 
 def _settle_data_path(engine: Engine, stored: str, data_path: str | None, folder: Path | None) -> str:
-    """A warehouse folder that was moved or mounted elsewhere keeps working: its data lies beside the catalog."""
+    """A warehouse folder that was moved keeps working: its data lies beside the catalog."""
     root = stored
     if data_path is not None:
         root = _default_data_path(data_path, folder)

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_trickle.spark.types import arrow_type_of
+from spark_trickle.model.arrow import arrow_type
+from spark_trickle.model.types import Scalar
 
 Frame = DataFrame
 Session = SparkSession
@@ -17,7 +18,8 @@ Session = SparkSession
 def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequence[Any]]) -> DataFrame:
     """A small DataFrame of rows that are here already; no Spark job is needed to show it."""
     arrays = [
-        pa.array([row[n] for row in rows], arrow_type_of(kind)) for n, kind in enumerate(columns.values())
+        pa.array([row[n] for row in rows], arrow_type(Scalar(kind)))
+        for n, kind in enumerate(columns.values())
     ]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)))
 

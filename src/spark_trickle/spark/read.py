@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.model.catalog import Snapshot
-from spark_trickle.model.files import DataFile, Log, split_log
+from spark_trickle.model.files import DataFile, Log
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import is_float
 from spark_trickle.spark.run import run_sql
@@ -33,27 +33,33 @@ def empty(spark: SparkSession, table: Table) -> DataFrame:
 
 
 def content(
-    spark: SparkSession, locate: Locate, table: Table, files: Sequence[DataFile], broadcast_rows: int
+    spark: SparkSession,
+    locate: Locate,
+    table: Table,
+    log: Log,
+    net_tail: DataFrame | None,
+    broadcast_rows: int,
 ) -> DataFrame:
     """The rows of a table: the sum of its files.
 
     Files before the first deletion are read as they are. What was deleted since is few, known, and
-    taken out by a join against it, so the big files are never shuffled.
+    taken out by a join against it, so the big files are never shuffled. `net_tail` is the sum of the
+    tail, if somebody knows it already.
     """
-    log = split_log(files)
     settled = rows_with_weights(spark, locate, table, log.settled)
     if not log.tail:
         return settled.select(*[quote(c) for c in table.column_names])
-    tail = rows_with_weights(spark, locate, table, log.tail)
+    tail = net_tail if net_tail is not None else rows_with_weights(spark, locate, table, log.tail)
+    summed = net_tail is not None or (table.unique and log.tail_is_one_change)
+    net = "{tail}" if summed else f"({consolidated(table, '{tail}')})"
     hint = "/*+ BROADCAST(gone) */" if log.tail_deletes <= broadcast_rows else ""
-    text = _keyed(table, log, hint) if table.unique else _keyless(table, hint)
+    text = _keyed(table, net, hint) if table.unique else _keyless(table, net, hint)
     return run_sql(spark, text, settled=settled, tail=tail)
 
 
-def _keyed(table: Table, log: Log, hint: str) -> str:
+def _keyed(table: Table, net: str, hint: str) -> str:
     """Every key stands once in `settled`, so a deleted key takes its whole row with it."""
     columns = columns_sql(table)
-    net = "{tail}" if log.tail_is_one_change else f"({consolidated(table, '{tail}')})"
     keys = ", ".join(quote(c.name) for c in table.key_columns)
     same = " AND ".join(f"base.{quote(c.name)} <=> gone.{quote(c.name)}" for c in table.key_columns)
     return (
@@ -63,10 +69,9 @@ def _keyed(table: Table, log: Log, hint: str) -> str:
     )
 
 
-def _keyless(table: Table, hint: str) -> str:
+def _keyless(table: Table, net: str, hint: str) -> str:
     """Rows may repeat, so a touched row is counted; untouched rows pass by."""
     columns = columns_sql(table)
-    net = f"({consolidated(table, '{tail}')})"
     gone = f"(SELECT {columns} FROM {net} WHERE {WEIGHT} < 0) AS gone"
     same = " AND ".join(f"base.{quote(c)} <=> gone.{quote(c)}" for c in table.column_names)
     base = columns_sql(table, "base.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -9,7 +11,7 @@ from spark_trickle.spark.errors import explained
 
 
 def run_sql(
-    spark: SparkSession, text: str, available: tuple[str, ...] = (), **frames: DataFrame
+    spark: SparkSession, text: str, /, *, available: tuple[str, ...] = (), **frames: Any
 ) -> DataFrame:
     """Spark's answer to a text in which `{name}` stands for a DataFrame; other braces are just text."""
     if not frames:

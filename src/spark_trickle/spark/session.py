@@ -29,7 +29,7 @@ def open_session(given: SparkSession | None) -> SparkSession:
 def _start_local() -> SparkSession:
     """One process, all cores; the session lives as long as the process."""
     cores = os.cpu_count() or 2
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("spark-trickle")  # type: ignore[attr-defined]
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("spark-trickle")
     tuned = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -45,11 +45,11 @@ def _start_local() -> SparkSession:
     for name, value in tuned.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()  # type: ignore[no-any-return]
+        return builder.getOrCreate()
     except Exception as error:
         raise WarehouseError(
             f"Spark does not start: {str(error).strip().splitlines()[0]}",
-            "Install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless) and set JAVA_HOME to it.",
+            "Install Java 17 or newer (Debian: openjdk-17-jre-headless), and point JAVA_HOME to it.",
         ) from error
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
@@ -13,31 +12,14 @@ from spark_trickle.errors import QueryError
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import (
     FIELD_ID,
-    Array,
     ColumnType,
     Scalar,
-    Struct,
     from_spark,
     sql_name,
     to_spark,
 )
 from spark_trickle.spark.errors import explained
 from spark_trickle.sql.words import literal, quote
-
-_ARROW = {
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 
 
 def storage_schema(table: Table) -> StructType:
@@ -77,7 +59,8 @@ def cast_name(kind: ColumnType) -> str:
 def parse_type(spark: SparkSession, column: str, text: str) -> Any:
     """A type as a user wrote it, in Spark's JSON form; Spark is the authority."""
     with explained(f"`x` {text}"):
-        fields = StructType.fromDDL(f"`x` {text}").jsonValue()["fields"]
+        parsed: Any = StructType.fromDDL(f"`x` {text}").jsonValue()
+    fields = parsed["fields"]
     if len(fields) != 1:
         raise QueryError(f'"{text}" is not a type', "PARSE_SYNTAX_ERROR")
     metadata = fields[0].get("metadata", {})
@@ -97,47 +80,8 @@ def _zeros() -> Iterator[int]:
         yield 0
 
 
-def arrow_schema(table: Table) -> pa.Schema:
-    """The columns of a data file that pyarrow writes, ids included."""
-    columns = [_arrow_field(c.name, c.type, c.id) for c in table.columns]
-    return pa.schema([*columns, _arrow_field(WEIGHT, Scalar("integer"), WEIGHT_ID)])
-
-
-def _arrow_field(name: str, kind: ColumnType, id: int) -> pa.Field:
-    return pa.field(name, _arrow_type(kind), metadata={b"PARQUET:field_id": str(id).encode()})
-
-
-def _arrow_type(kind: ColumnType) -> pa.DataType:
-    match kind:
-        case Array(element, element_id):
-            return pa.list_(_arrow_field("element", element, element_id))
-        case Struct(fields):
-            return pa.struct([_arrow_field(f.name, f.type, f.id) for f in fields])
-        case Scalar(name):
-            if name.startswith("decimal"):
-                precision, scale = name[len("decimal(") : -1].split(",")
-                return pa.decimal128(int(precision), int(scale))
-            return pa.string() if name.startswith(("varchar", "char")) else _ARROW[name]
-
-
-def arrow_can_hold(kind: ColumnType) -> bool:
-    """Whether values pass through Arrow unchanged; Spark writes intervals and times itself."""
-    match kind:
-        case Array(element):
-            return arrow_can_hold(element)
-        case Struct(fields):
-            return all(arrow_can_hold(f.type) for f in fields)
-        case Scalar(name):
-            return not name.startswith(("interval", "time("))
-
-
 def columns_sql(table: Table, prefix: str = "") -> str:
     return ", ".join(f"{prefix}{quote(c)}" for c in table.column_names)
-
-
-def arrow_type_of(name: str) -> pa.DataType:
-    """The Arrow type of a scalar by its Spark name."""
-    return _ARROW[name]
 
 
 def field_type_name(field: StructField) -> str:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.errors import explained
-from spark_trickle.spark.types import arrow_schema, storage_schema
-
-
-def to_storage(table: Table, rows: pa.Table) -> pa.Table:
-    """Rows in the exact columns, types and ids of the table's files."""
-    schema = arrow_schema(table)
-    columns = [rows.column(name).cast(schema.field(name).type) for name in schema.names]
-    return pa.Table.from_arrays(columns, schema=schema)
+from spark_trickle.spark.types import storage_schema
 
 
 def write_by_executors(frame: DataFrame, table: Table, folder: str, compression: str) -> None:

@@ -20,14 +20,10 @@ def most_key_rows(where: str, key: tuple[str, ...]) -> int | None:
             fixed[found[0]] = min(found[1], fixed.get(found[0], found[1]))
         if cursor.done:
             break
-        if not cursor.accept("AND"):
+        if not cursor.accept(
+            "AND"
+        ):  # OR; the second half of a BETWEEN reads as a conjunct that fixes nothing
             return None
-        if any(w.upper == "BETWEEN" for w in words):
-            cursor.until("AND", "OR")  # the second half of BETWEEN … AND …
-            if not cursor.accept("AND") and not cursor.done:
-                return None
-            if cursor.done:
-                break
     product = 1
     for name in key:
         if name.lower() not in fixed:

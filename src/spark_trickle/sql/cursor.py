@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from spark_trickle.errors import SqlSyntaxError
 from spark_trickle.sql.words import Word, WordKind, split_words
 
@@ -51,7 +53,7 @@ class Cursor:
         self.at += 1
         return self.words[self.at - 1]
 
-    def fail(self, detail: str, advice: str = "Check the statement at this place.") -> None:
+    def fail(self, detail: str, advice: str = "Check the statement at this place.") -> NoReturn:
         if self.done:
             last = self.words[-1]
             raise SqlSyntaxError(f"{detail} at the end", last.line, last.column + len(last.text), advice)

@@ -98,7 +98,8 @@ def _show(c: Cursor) -> Statement | None:
     if c.accept("SCHEMAS") or c.accept("DATABASES") or c.accept("NAMESPACES"):
         return ShowSchemas(_pattern(c))
     if c.accept("COLUMNS"):
-        c.accept("IN") or c.expect("FROM")
+        if not c.accept("IN"):
+            c.expect("FROM")
         return ShowColumns(c.name())
     if c.accept("CREATE", "TABLE"):
         return ShowCreateTable(c.name())
@@ -130,7 +131,8 @@ def _set(c: Cursor) -> Statement | None:
     if c.peek() != "TRICKLE" or c.peek(1) != ".":
         return None
     name = c.name()
-    c.accept("=") or c.expect("TO")
+    if not c.accept("="):
+        c.expect("TO")
     return SetSetting(".".join(name[1:]), c.next().text)
 
 

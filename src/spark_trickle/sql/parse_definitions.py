@@ -219,7 +219,6 @@ def alter(c: Cursor) -> Statement | None:
         c.accept("COLUMN")
         return _alter_column(c, table)
     c.fail("expected ADD, DROP, RENAME or ALTER COLUMN")
-    return None
 
 
 def _add_columns(c: Cursor, table: Name) -> AddColumns:
@@ -268,4 +267,3 @@ def _alter_column(c: Cursor, table: Name) -> AlterColumn:
     if c.accept("TYPE") or c.accept("SET", "DATA", "TYPE"):
         return replace(change, type=_type(c))
     c.fail("expected TYPE, SET or DROP NOT NULL, SET or DROP DEFAULT, or COMMENT")
-    raise AssertionError

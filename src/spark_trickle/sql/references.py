@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from spark_trickle.errors import SqlSyntaxError
 from spark_trickle.sql.words import Word, WordKind, quote, split_words
@@ -325,7 +326,7 @@ class _Finder:
                 return None
         return at
 
-    def _fail(self, at: int, detail: str) -> None:
+    def _fail(self, at: int, detail: str) -> NoReturn:
         word = self._words[min(at, len(self._words) - 1)]
         raise SqlSyntaxError(detail, word.line, word.column)
 

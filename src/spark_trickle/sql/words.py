@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from spark_trickle.errors import SqlSyntaxError
 

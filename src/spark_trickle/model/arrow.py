@@ -1,0 +1,94 @@
+"""Our column types and tables in Arrow's words, ids included."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
+from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
+
+FIELD_ID = b"PARQUET:field_id"
+
+_SCALARS = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def can_hold(kind: ColumnType) -> bool:
+    """Whether values pass through Arrow unchanged; Spark writes intervals and times itself."""
+    match kind:
+        case Array(element):
+            return can_hold(element)
+        case Struct(fields):
+            return all(can_hold(f.type) for f in fields)
+        case Scalar(name):
+            return not name.startswith(("interval", "time("))
+
+
+def arrow_type(kind: ColumnType) -> pa.DataType:
+    match kind:
+        case Array(element, element_id):
+            return pa.list_(_field("element", element, element_id))
+        case Struct(fields):
+            return pa.struct([_field(f.name, f.type, f.id) for f in fields])
+        case Scalar(name):
+            if name.startswith("decimal"):
+                precision, scale = name[len("decimal(") : -1].split(",")
+                return pa.decimal128(int(precision), int(scale))
+            return pa.string() if name.startswith(("varchar", "char")) else _SCALARS[name]
+
+
+def _field(name: str, kind: ColumnType, id: int) -> pa.Field:
+    return pa.field(name, arrow_type(kind), metadata={FIELD_ID: str(id).encode()})
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The columns of a data file."""
+    columns = [_field(c.name, c.type, c.id) for c in table.columns]
+    return pa.schema([*columns, _field(WEIGHT, Scalar("integer"), WEIGHT_ID)])
+
+
+def to_storage(table: Table, rows: pa.Table) -> pa.Table:
+    """Rows in the exact columns, types and ids of the table's files."""
+    schema = arrow_schema(table)
+    columns = [rows.column(name).cast(schema.field(name).type) for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def from_storage(table: Table, rows: pa.Table) -> pa.Table | None:
+    """Rows of a file in the columns of the table now, found by id; None if a column needs its old default."""
+    found = {
+        int(f.metadata[FIELD_ID]): n for n, f in enumerate(rows.schema) if FIELD_ID in (f.metadata or {})
+    }
+    schema = arrow_schema(table)
+    columns = []
+    for field in schema:
+        position = found.get(int(field.metadata[FIELD_ID]))
+        if position is not None:
+            columns.append(rows.column(position).cast(field.type))
+        elif field.name != WEIGHT and table.column(field.name).initial is None:
+            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+        else:
+            return None
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def summed(table: Table, rows: pa.Table) -> pa.Table | None:
+    """The sum of weights of each different row, without zeros; None if Arrow cannot group by a column."""
+    if any(not isinstance(c.type, Scalar) for c in table.columns):
+        return None
+    names = list(table.column_names)
+    grouped = rows.group_by(names).aggregate([(WEIGHT, "sum")])
+    weights = grouped.column(f"{WEIGHT}_sum").cast(pa.int32())
+    return grouped.select(names).append_column(WEIGHT, weights).filter(pa.compute.not_equal(weights, 0))
