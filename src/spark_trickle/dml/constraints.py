@@ -152,7 +152,7 @@ def check_stored_keys(work: Work, table: Table, files: Sequence[DataFile]) -> No
     place = work.place
     stored = rows_with_weights(place.spark, place.storage.locate, table, files)
     text = f"SELECT {keys}, {WEIGHT} FROM {{stored}}"
-    frames = {"stored": stored}
+    frames: dict[str, Any] = {"stored": stored}
     if existing := work.files(table):
         frames["rows"] = work.rows_of(table, existing)
         text += (

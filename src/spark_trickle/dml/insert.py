@@ -74,7 +74,7 @@ def _targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Column]
     if not names:
         if len(frame.columns) != len(table.columns):
             raise InvalidDefinitionError(
-                f'"{table.full_name}" has {len(table.columns)} columns, {len(frame.columns)} values are given',
+                f'"{table.full_name}" has {len(table.columns)} columns, not {len(frame.columns)}',
                 f"Give values for {', '.join(table.column_names)}, or name columns: INSERT INTO t (a, b) …",
             )
         return list(table.columns)

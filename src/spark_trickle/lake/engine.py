@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from spark_trickle.errors import CatalogBusyError, WarehouseError
+from spark_trickle.errors import CatalogBusyError, InternalError, WarehouseError
 
 _COMMIT_LOCK = 7_240_861_593  # PostgreSQL advisory lock that serialises commits to one catalog
 
@@ -24,7 +23,12 @@ def open_engine(url: str, timeout: float) -> Engine:
         parsed = parsed.set(drivername="postgresql+psycopg")
         # Commits queue on one lock; a waiting writer must see what the holder committed, so READ COMMITTED.
         options = f"-c lock_timeout={int(timeout * 1000)} -c application_name=spark-trickle-catalog"
-        return create_engine(parsed, pool_pre_ping=True, connect_args={"options": options})
+        return create_engine(
+            parsed,
+            pool_pre_ping=True,
+            connect_args={"options": options},
+            execution_options={"trickle_timeout": timeout},
+        )
     raise WarehouseError(
         f'a catalog cannot live in "{parsed.get_backend_name()}"',
         "Use a folder, sqlite:///path/catalog.sqlite, or postgresql://user@host/database.",
@@ -32,7 +36,11 @@ def open_engine(url: str, timeout: float) -> Engine:
 
 
 def _open_sqlite(url: str, timeout: float) -> Engine:
-    engine = create_engine(url, connect_args={"timeout": timeout, "check_same_thread": False})
+    engine = create_engine(
+        url,
+        connect_args={"timeout": timeout, "check_same_thread": False},
+        execution_options={"trickle_timeout": timeout},
+    )
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
@@ -90,12 +98,12 @@ def _explain(engine: Engine, error: DBAPIError) -> Exception:
             f"the catalog {where} could not be written: {detail}",
             "Free some space and run the statement again; the last snapshot is intact.",
         )
-    if isinstance(error, OperationalError) or isinstance(error.orig, sqlite3.DatabaseError):
+    if isinstance(error, OperationalError) or "not a database" in detail or "malformed" in detail:
         return WarehouseError(
             f"the catalog {where} cannot be used: {detail}",
             "Check that the address is right, the server runs, and the file is a spark-trickle catalog.",
         )
-    return error
+    return InternalError(f"{type(error.orig).__name__}: {detail}")
 
 
 def _permission_hint(engine: Engine) -> str:
@@ -104,4 +112,4 @@ def _permission_hint(engine: Engine) -> str:
 
 
 def _timeout(engine: Engine) -> float:
-    return float(getattr(engine, "trickle_timeout", 0.0))
+    return float(engine.get_execution_options()["trickle_timeout"])

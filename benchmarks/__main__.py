@@ -1,0 +1,27 @@
+"""`make bench`: run the benchmarks, keep their results, print them as one table."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import bulk, commit, render, small
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="commit, bulk, small; all if none is given")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the bulk benchmark")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    runs = {
+        "commit": lambda: commit.run(options.rounds),
+        "small": lambda: small.run(1_000_000, options.rounds),
+        "bulk": lambda: bulk.run(options.rows, options.rounds),
+    }
+    for name in options.names or runs:
+        runs[name]()
+    render.show()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""A warehouse opened for one command: Spark starts without its chatter, and all of it ends with the command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from spark_trickle.session import Trickle
+
+
+@contextmanager
+def opened(
+    warehouse: str | os.PathLike[str],
+    settings: Mapping[str, str] | None = None,
+    data_path: str | None = None,
+    verbose: bool = False,
+) -> Iterator[Trickle]:
+    from spark_trickle.session import connect  # Spark takes a second to import
+
+    with _kept_aside(verbose):
+        connection = connect(warehouse, settings=settings, data_path=data_path)
+    with connection:
+        yield connection
+
+
+@contextmanager
+def _kept_aside(verbose: bool) -> Iterator[None]:
+    """What Java writes to stderr goes to a file without a name; it is shown only if the start fails.
+
+    Java inherits stderr when it starts, so this holds for as long as it runs. Errors of statements
+    do not come this way: PySpark raises them.
+    """
+    if verbose:
+        yield
+        return
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            _restore(stderr)
+            _show(log)
+            raise
+        _restore(stderr)
+
+
+def _restore(stderr: int) -> None:
+    os.dup2(stderr, 2)
+    os.close(stderr)
+
+
+def _show(log: BinaryIO) -> None:
+    log.seek(0)
+    with suppress(AttributeError, OSError):  # stderr may be no file when something captures it
+        shutil.copyfileobj(log, sys.stderr.buffer)
+        sys.stderr.flush()

@@ -1,0 +1,189 @@
+"""The command `trickle`: arguments in, tables or JSON out, and an exit code that tells whose turn it is."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_trickle.errors import InternalError, SettingError, TransactionStateError, TrickleError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spark_trickle.cli.script import Entry
+    from spark_trickle.session import Trickle
+
+# Every import that is not needed for --help is made where it is used: help must be quick.
+
+app = typer.Typer(
+    name="trickle",
+    help="A warehouse for Apache Spark with exact change logs on Parquet.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show what Java and Spark write to stderr.")]
+
+
+@app.command()
+def sql(
+    warehouse: Annotated[str, typer.Argument(help="A folder, or the address of a catalog.")],
+    statement: Annotated[str | None, typer.Argument(help="One statement, or several with ; between.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Read the statements from a file; - is stdin.")
+    ] = None,
+    data_path: Annotated[
+        str | None, typer.Option(help="Where data files go, for a catalog in PostgreSQL.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting as name=value; may be repeated.")
+    ] = None,
+    max_rows: Annotated[int, typer.Option(min=0, help="Most rows to print of a query; 0 for all.")] = 1000,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run statements in a warehouse; the folder is made if it is not there.
+
+    A script stops at its first error. What came before stays, unless it was in a transaction.
+    """
+    from spark_trickle.cli.connection import opened
+    from spark_trickle.cli.script import split_script
+
+    entries = split_script(_text(statement, file))
+    if not entries:
+        raise typer.BadParameter("there is no statement to run")
+    with opened(warehouse, _settings(set_ or []), data_path, verbose) as tr:
+        _run(tr, entries, max_rows, as_json)
+
+
+@app.command()
+def demo(
+    path: Annotated[
+        Path | None, typer.Option(help="Keep the warehouse in this new or empty folder.")
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """A small shop in a warehouse: tables, changes, time travel, the change feed, DuckDB."""
+    from spark_trickle.cli.demo import run_demo
+
+    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise typer.BadParameter(f"{path} is not an empty folder; the demo needs a fresh one")
+    run_demo(path, verbose)
+
+
+@app.command()
+def doctor(
+    warehouse: Annotated[Path, typer.Argument(help="The folder you want to work in.")] = Path("."),
+    quick: Annotated[bool, typer.Option("--quick", help="Look only; do not start Spark.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check Java, Spark, Python, packages, disk and permissions."""
+    from spark_trickle.cli.doctor import examine, exit_code, print_checks
+
+    checks = examine(warehouse, start_spark=not quick)
+    print_checks(checks, as_json)
+    raise typer.Exit(exit_code(checks))
+
+
+@app.command()
+def version(as_json: AsJson = False) -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    found = installed("spark-trickle")
+    typer.echo(f'{{"version": "{found}"}}' if as_json else f"spark-trickle {found}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the answer is the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(given)
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 0 if done.code is None else 1
+    except TrickleError as error:
+        return _failed(error, "--json" in given)
+    except Exception as error:
+        traceback.print_exc()  # ours, not the user's: the report needs it
+        return _failed(InternalError(f"{type(error).__name__}: {error}"), "--json" in given)
+    return 0
+
+
+# --- the parts of `trickle sql` --------------------------------------------------------------------
+
+
+def _text(statement: str | None, file: Path | None) -> str:
+    if (statement is None) == (file is None):
+        raise typer.BadParameter("give a statement, or a file with -f, but not both")
+    if statement is not None:
+        return statement
+    assert file is not None
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise typer.BadParameter(f"{file} cannot be read: {reason}") from None
+
+
+def _settings(pairs: list[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingError(pair, "write it as name=value")
+        found[name.strip().lower()] = value.strip()
+    return found
+
+
+def _run(tr: Trickle, entries: list[Entry], most: int, as_json: bool) -> None:
+    from spark_trickle.cli import show
+
+    out = show.console()
+    for entry in entries:
+        try:
+            answer = show.fetch(tr.sql(entry.sql), most)
+        except TrickleError:
+            if len(entries) > 1 and not as_json:
+                _place(show.console(stderr=True), entry)
+            raise
+        if as_json:
+            typer.echo(show.answer_json(answer))
+        else:
+            show.render(out, answer)
+    _refuse_open_transaction(tr)
+
+
+def _place(err: Console, entry: Entry) -> None:
+    first = entry.sql.splitlines()[0]
+    err.print(f"the statement at line {entry.line} failed: {first}", markup=False)
+
+
+def _refuse_open_transaction(tr: Trickle) -> None:
+    """A script that ends inside a transaction has lost its work: say so."""
+    try:
+        tr.sql("ROLLBACK")
+    except TransactionStateError:
+        return
+    raise TransactionStateError(
+        "the script ended inside a transaction, which was rolled back", "End it with COMMIT."
+    )
+
+
+def _failed(error: TrickleError, as_json: bool) -> int:
+    from spark_trickle.cli import show
+
+    if as_json:
+        typer.echo(show.error_json(error))
+    show.report_error(show.console(stderr=True), error)
+    return error.kind.value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""A DataFrame -> its first rows as a table for people or as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from spark_trickle.errors import TrickleError
+from spark_trickle.model.report import Result
+
+if TYPE_CHECKING:
+    from spark_trickle.spark.frames import Frame
+
+_AS_TEXT = ("interval", "time(", "variant", "void", "geo")  # types that Spark cannot hand over as Arrow
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_WIDE = 10_000  # without a terminal there is no width to fit into
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of a statement; `truncated` if there are more than were asked for."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool = False
+
+    @property
+    def is_result(self) -> bool:
+        """Whether these are the counts of a statement that changes something."""
+        return self.columns == tuple(f.name for f in fields(Result))
+
+
+def fetch(frame: Frame, most: int) -> Answer:
+    """At most so many rows, 0 for all; what Spark says against them becomes our error."""
+    from spark_trickle.spark.run import collect
+
+    types = tuple(f.dataType.simpleString() for f in frame.schema.fields)
+    if not types:
+        return Answer((), (), ())
+    # Columns get numbers, because a query may give two of them the same name.
+    numbered = frame.toDF(*(f"_{n}" for n in range(len(types))))
+    plain = numbered.selectExpr(
+        *(f"string(_{n}) AS _{n}" if t.startswith(_AS_TEXT) else f"_{n}" for n, t in enumerate(types))
+    )
+    found = collect(plain.limit(most + 1) if most else plain)
+    rows = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    kept = rows[:most] if most else rows
+    return Answer(tuple(frame.columns), types, kept, len(rows) > len(kept))
+
+
+# --- for people ------------------------------------------------------------------------------------
+
+
+def console(stderr: bool = False) -> Console:
+    made = Console(stderr=stderr, highlight=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
+
+
+def render(out: Console, answer: Answer) -> None:
+    if answer.is_result:
+        out.print(counted(answer))
+    elif answer.columns:
+        out.print(table(answer))
+        if answer.truncated:
+            out.print(Text(f"the first {len(answer.rows)} rows; --max-rows 0 shows all", style="dim"))
+
+
+def counted(answer: Answer) -> str:
+    """What a statement did, in one line."""
+    inserted, updated, deleted, snapshot = answer.rows[0]
+    counts = {"inserted": inserted, "updated": updated, "deleted": deleted}
+    done = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
+    return f"{done or 'done'} (snapshot {snapshot})"
+
+
+def table(answer: Answer) -> Table:
+    made = Table(header_style="bold")
+    for name, kind in zip(answer.columns, answer.types, strict=True):
+        made.add_column(Text(name), justify="right" if kind.startswith(_NUMBERS) else "left", overflow="fold")
+    for row in answer.rows:
+        made.add_row(*(_cell(value) for value in row))
+    return made
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    return Text(value if isinstance(value, str) else _text(plain(value)))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def report_error(out: Console, error: TrickleError) -> None:
+    out.print(Text(f"error [{error.code}]: {error.message}", style="red"))
+    out.print(Text(f"hint: {error.hint}"))
+
+
+# --- for programs ----------------------------------------------------------------------------------
+
+
+def answer_json(answer: Answer) -> str:
+    columns = [{"name": n, "type": t} for n, t in zip(answer.columns, answer.types, strict=True)]
+    rows = [[plain(value) for value in row] for row in answer.rows]
+    return as_json({"columns": columns, "rows": rows, "truncated": answer.truncated})
+
+
+def error_json(error: TrickleError) -> str:
+    return as_json(
+        {
+            "error": {
+                "code": error.code,
+                "kind": error.kind.name.lower(),
+                "message": error.message,
+                "hint": error.hint,
+                "retryable": error.retryable,
+            }
+        }
+    )
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """A value in the words of JSON, without loss: what has no such word becomes text."""
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case Decimal():
+            return format(value, "f")
+        case datetime() | date() | time():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case dict():
+            return {str(k): plain(v) for k, v in value.items()}
+        case list() | tuple():
+            return [plain(v) for v in value]
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
