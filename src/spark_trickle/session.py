@@ -22,7 +22,7 @@ from spark_trickle.dml.insert import append, insert
 from spark_trickle.dml.look import look
 from spark_trickle.dml.merge import merge
 from spark_trickle.dml.net import merge_changes
-from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
+from spark_trickle.dml.query import catalog_at, relation_frame, run_query, snapshot_by_id
 from spark_trickle.dml.tail import Tails
 from spark_trickle.dml.update import update
 from spark_trickle.dml.work import Place, Work, begin, now
@@ -31,7 +31,7 @@ from spark_trickle.lake.lease import SessionLease
 from spark_trickle.lake.vacuum import vacuum
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.report import Result
-from spark_trickle.model.table import DEFAULT_SCHEMA, View
+from spark_trickle.model.table import DEFAULT_SCHEMA
 from spark_trickle.settings import Settings
 from spark_trickle.spark.session import open_session
 from spark_trickle.sql import statements as s
@@ -105,8 +105,7 @@ class Trickle:
         work = self._reading()
         parts = Cursor(name).name()
         if snapshot is None:
-            relation = work.catalog.relation(parts, work.place.schema)
-            return run_query(work, relation.sql) if isinstance(relation, View) else work.rows(relation)
+            return relation_frame(work, work.catalog.relation(parts, work.place.schema))
         at = snapshot_by_id(work, snapshot)
         return work.rows_at(catalog_at(work, at).table(parts, work.place.schema), at.id)
 

@@ -13,8 +13,6 @@ import typer
 from spark_trickle.errors import InternalError, SettingError, TransactionStateError, TrickleError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from spark_trickle.cli.script import Entry
     from spark_trickle.session import Trickle
 
@@ -65,9 +63,7 @@ def sql(
 
 @app.command()
 def demo(
-    path: Annotated[
-        Path | None, typer.Option(help="Keep the warehouse in this new or empty folder.")
-    ] = None,
+    path: Annotated[Path | None, typer.Option(help="Keep the warehouse in this new or empty folder.")] = None,
     verbose: Verbose = False,
 ) -> None:
     """A small shop in a warehouse: tables, changes, time travel, the change feed, DuckDB."""
@@ -149,20 +145,15 @@ def _run(tr: Trickle, entries: list[Entry], most: int, as_json: bool) -> None:
     for entry in entries:
         try:
             answer = show.fetch(tr.sql(entry.sql), most)
-        except TrickleError:
-            if len(entries) > 1 and not as_json:
-                _place(show.console(stderr=True), entry)
+        except TrickleError as error:
+            if len(entries) > 1:
+                error.add_note(f"in the statement at line {entry.line}: {entry.sql.splitlines()[0]}")
             raise
         if as_json:
             typer.echo(show.answer_json(answer))
         else:
             show.render(out, answer)
     _refuse_open_transaction(tr)
-
-
-def _place(err: Console, entry: Entry) -> None:
-    first = entry.sql.splitlines()[0]
-    err.print(f"the statement at line {entry.line} failed: {first}", markup=False)
 
 
 def _refuse_open_transaction(tr: Trickle) -> None:

@@ -105,7 +105,14 @@ def _text(value: Any) -> str:
 
 def report_error(out: Console, error: TrickleError) -> None:
     out.print(Text(f"error [{error.code}]: {error.message}", style="red"))
+    for note in notes(error):
+        out.print(Text(note))
     out.print(Text(f"hint: {error.hint}"))
+
+
+def notes(error: TrickleError) -> list[str]:
+    """What was added on the way: which statement of a script it was."""
+    return getattr(error, "__notes__", [])
 
 
 # --- for programs ----------------------------------------------------------------------------------
@@ -126,6 +133,7 @@ def error_json(error: TrickleError) -> str:
                 "message": error.message,
                 "hint": error.hint,
                 "retryable": error.retryable,
+                "notes": notes(error),
             }
         }
     )

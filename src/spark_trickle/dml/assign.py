@@ -13,8 +13,7 @@ from spark_trickle.sql.words import literal, quote
 def stored_sql(frame: Frame, name: str, column: Column) -> str:
     """SQL that turns a column of a query into a column of a table; refuses what does not fit."""
     field = frame.schema[name]
-    found = found_type(name, field)
-    if not can_store(found, column.type):
+    if not can_store(found_type(field), column.type):
         raise TypeMismatchError(column.name, sql_name(column.type), field_type_name(field))
     value = f"CAST({quote(name)} AS {cast_name(column.type)})"
     limit = length_limit(column.type)

@@ -27,7 +27,8 @@ def delete(work: Work, statement: Delete) -> Result:
         condition = f"EXISTS (SELECT 1 FROM {statement.source} WHERE {condition})"
     images = ", ".join(f"{alias}.{quote(c)} AS {actions.old(n)}" for n, c in enumerate(table.column_names))
     target = f"{target_sql(table)} AS {alias}"
-    text = f"SELECT {images}, '{actions.DELETE}' AS {actions.ACTION} FROM {target} WHERE {condition}"
+    select = f"{statement.ctes}SELECT {images}, '{actions.DELETE}' AS {actions.ACTION}"
+    text = f"{select} FROM {target} WHERE {condition}"
     plan = rows.RowPlan(
         table,
         run_query(work, text),

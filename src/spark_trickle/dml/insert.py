@@ -25,9 +25,9 @@ def insert(work: Work, statement: Insert) -> Result:
     source = statement.source
     if values is not None and any(v.upper() == "DEFAULT" for row in values for v in row):
         source = _with_defaults(table, statement, values)
-    frame = run_query(work, source)
+    frame = run_query(work, statement.ctes + source)
     names = frame.columns if statement.by_name else statement.columns
-    most = len(values) if values is not None else _expected_rows(work, statement.source)
+    most = len(values) if values is not None else _expected_rows(work, statement.ctes + statement.source)
     if statement.overwrite:
         return _overwrite(work, table, frame, tuple(names), most)
     return insert_frame(work, table, frame, tuple(names), most)

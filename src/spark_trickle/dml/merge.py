@@ -79,7 +79,7 @@ def _source_alias(source: str) -> str:
 
 
 def _most_rows(work: Work, table: Table, statement: Merge, scans_target: bool) -> int:
-    known = referenced_rows(work, f"SELECT * FROM {statement.source}")
+    known = referenced_rows(work, f"{statement.ctes}SELECT * FROM {statement.source}")
     if known is None:
         return rows.UNKNOWN if not scans_target else rows.MANY
     total = known + (work.row_count(table) if scans_target else 0)
@@ -112,7 +112,7 @@ def _joined_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
     kind = "LEFT JOIN" if any(not a.clause.matched for a in actions) else "JOIN"
     select = _select_sql(table, alias, actions, f"{alias}.{TARGET}")
     target = numbered_target_sql(table, alias)
-    return f"{select} FROM {statement.source} {kind} {target} ON {statement.condition}"
+    return f"{statement.ctes}{select} FROM {statement.source} {kind} {target} ON {statement.condition}"
 
 
 def _alone_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
@@ -120,7 +120,9 @@ def _alone_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
     alias = quote(statement.alias or table.name)
     select = _select_sql(table, alias, actions, "CAST(NULL AS BIGINT)")
     target = f"{target_sql(table)} AS {alias}"
-    return f"{select} FROM {target} LEFT ANTI JOIN {statement.source} ON {statement.condition}"
+    return (
+        f"{statement.ctes}{select} FROM {target} LEFT ANTI JOIN {statement.source} ON {statement.condition}"
+    )
 
 
 def _images(work: Work, table: Table, frame: Frame, actions: list[_Action]) -> Frame:

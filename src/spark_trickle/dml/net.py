@@ -29,6 +29,4 @@ def _merged(work: Work, change: TableChange) -> TableChange:
     else:
         files = store_frame(work, table, net)
     updates = all(f.updates for f in change.added)
-    for f in change.added:
-        work.unwrite(table, f.path)
     return replace(change, added=tuple(replace(f, updates=updates) for f in files))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC
 from typing import Any
 
@@ -68,7 +67,7 @@ def _frame(work: Work, reference: Reference, depth: int, schema: str) -> Frame |
     match reference.at:
         case None:
             relation = work.catalog.find(reference.parts, schema)
-            return None if relation is None else _relation_frame(work, relation, None, depth)
+            return None if relation is None else relation_frame(work, relation, None, depth)
         case VersionAsOf(value):
             return _frame_at(work, reference, snapshot_of_version(work, value), depth, schema)
         case TimestampAsOf(value):
@@ -77,7 +76,8 @@ def _frame(work: Work, reference: Reference, depth: int, schema: str) -> Frame |
             return _changes(work, reference, reference.at, schema)
 
 
-def _relation_frame(work: Work, relation: Relation, at: Snapshot | None, depth: int) -> Frame:
+def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, depth: int = 0) -> Frame:
+    """The rows of a table or view."""
     if not isinstance(relation, View):
         return work.rows(relation) if at is None else work.rows_at(relation, at.id)
     if at is not None:
@@ -95,7 +95,7 @@ def _relation_frame(work: Work, relation: Relation, at: Snapshot | None, depth: 
 def _frame_at(work: Work, reference: Reference, at: Snapshot, depth: int, schema: str) -> Frame:
     catalog = catalog_at(work, at)
     relation = catalog.relation(reference.parts, schema)
-    return _relation_frame(work, relation, at, depth)
+    return relation_frame(work, relation, at, depth)
 
 
 def catalog_at(work: Work, at: Snapshot) -> Catalog:
@@ -148,7 +148,3 @@ def _changes(work: Work, reference: Reference, between: ChangesBetween, schema: 
         end = version_number(between.end) if between.end else work.base.id
         end -= 0 if between.end_inclusive else 1
     return functions.changes(work, work.catalog.table(reference.parts, schema), start, end)
-
-
-def frames_of(work: Work, relations: Iterable[Relation]) -> list[Frame]:
-    return [_relation_frame(work, r, None, 0) for r in relations]

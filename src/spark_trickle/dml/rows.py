@@ -106,8 +106,6 @@ def _image(
 def _cancelled(table: Table, rows: pa.Table) -> pa.Table:
     """Drop pairs of a removed and an added row that are equal."""
     net = summed(table, rows)
-    if net is None:
-        return rows  # Arrow cannot group by nested values; the sum of the weights is right all the same
     weights = net.column(WEIGHT).to_pylist()
     copies = [n for n, weight in enumerate(weights) for _ in range(abs(weight))]
     signs = pa.array([1 if weights[n] > 0 else -1 for n in copies], pa.int32())

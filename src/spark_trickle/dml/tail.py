@@ -29,7 +29,7 @@ class Tails:
         self._known: OrderedDict[tuple[object, ...], Frame | None] = OrderedDict()
 
     def net(self, table: Table, log: Log) -> Frame | None:
-        """The consolidated tail as rows that are here already; None if it is long or not summable here."""
+        """The consolidated tail as rows that are here already; None if it is too long for that."""
         if not log.tail or sum(f.rows for f in log.tail) > self._most_rows:
             return None
         key = (table.columns, *(f.path for f in log.tail))
@@ -46,5 +46,4 @@ class Tails:
         parts = [from_storage(table, self._storage.read(table, f)) for f in log.tail]
         if any(p is None for p in parts):
             return None
-        rows = summed(table, pa.concat_tables(parts))
-        return None if rows is None else local_frame(self._spark, rows)
+        return local_frame(self._spark, summed(table, pa.concat_tables(parts)))

@@ -64,7 +64,9 @@ def _matched_sql(table: Table, statement: Update, assigned: dict[int, str]) -> s
     if statement.source is not None:
         source = f"{numbered_target_sql(table, alias)}, {statement.source}"
         images.append(f"{alias}.{actions.TARGET}")
-    return f"SELECT {', '.join(images + values)} FROM {source} WHERE {statement.where or 'true'}"
+    return (
+        f"{statement.ctes}SELECT {', '.join(images + values)} FROM {source} WHERE {statement.where or 'true'}"
+    )
 
 
 def _images(work: Work, table: Table, matched: Frame, assigned: dict[int, str], numbered: bool) -> Frame:

@@ -48,6 +48,7 @@ class Place:
     schema: str
     lease: SessionLease
     tails: Tails
+    catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
 
     @property
     def storage(self) -> Storage:
@@ -114,10 +115,6 @@ class Work:
     def wrote(self, table: Table, name: str) -> None:
         self.written.append((table, name))
 
-    def unwrite(self, table: Table, path: str) -> None:
-        """Delete a file of this transaction that it no longer needs."""
-        self.place.storage.delete(table.path, path)
-
     def change(self, change: TableChange) -> None:
         earlier = self.changes.get(change.table.id)
         self.changes[change.table.id] = earlier.then(change) if earlier else change
@@ -163,15 +160,15 @@ class Work:
             self.discard()
             raise
         # Any other error may come after the catalog committed: the files stay, and VACUUM decides.
-        self.written.clear()
+        used = {f.path.split("/")[0] for c in commit.changes for f in c.added + c.feed_only}
+        self.written = [(table, name) for table, name in self.written if name not in used]
+        self.discard()
         return snapshot
 
     def discard(self) -> None:
-        """Delete the files of a transaction that will not be committed."""
+        """Delete files of this transaction that no commit needs."""
         while self.written:
-            table, name = self.written.pop()
-            for part in self.place.storage.parts(table, name) or [name]:
-                self.place.storage.delete(table.path, part)
+            self.place.storage.discard(*self.written.pop())
 
     def _commit_value(self) -> Commit:
         return Commit(
@@ -185,7 +182,11 @@ class Work:
 def begin(place: Place) -> Work:
     with reading(place.warehouse.engine) as connection:
         base = read.newest(connection)
-        catalog = read.catalog(connection, base)
+        known = place.catalogs.get(base.schema_version)
+        catalog = replace(known, snapshot=base) if known else read.catalog(connection, base)
+    if known is None:
+        place.catalogs.clear()  # only the newest is worth keeping
+        place.catalogs[base.schema_version] = catalog
     place.lease.cover(base.id, now())
     return Work(place, catalog, base)
 

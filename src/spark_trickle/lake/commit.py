@@ -80,6 +80,11 @@ def _refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot)
             raise ConflictError(name, commit.read_snapshot, snapshot_id, change)
 
 
+def _lasting_uuid(table: Table, part: str) -> str:
+    """The same through every change of the table: its folder never changes."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{part}:{table.path}"))
+
+
 def _conflicts(mine: TableChange, theirs: str) -> bool:
     """Whether both cannot stand together.
 
@@ -179,15 +184,15 @@ class _Writer:
         self._insert(
             s.table_stats, {"table_id": table.id, "record_count": 0, "next_row_id": 0, "file_size_bytes": 0}
         )
-        self._write_table(table, str(uuid.uuid4()))
+        self._write_table(table)
         self._write_columns(table)
 
-    def _write_table(self, table: Table, table_uuid: str) -> None:
+    def _write_table(self, table: Table) -> None:
         self._insert(
             s.table,
             {
                 "table_id": table.id,
-                "table_uuid": table_uuid,
+                "table_uuid": _lasting_uuid(table, "table"),
                 "begin_snapshot": self._snapshot.id,
                 "schema_id": self._schema_ids[HIDDEN_SCHEMA],
                 "table_name": ducklake.physical_name(table),
@@ -199,7 +204,7 @@ class _Writer:
             s.view,
             {
                 "view_id": table.view_id,
-                "view_uuid": str(uuid.uuid4()),
+                "view_uuid": _lasting_uuid(table, "view"),
                 "begin_snapshot": self._snapshot.id,
                 "schema_id": self._schema_ids[table.schema.lower()],
                 "view_name": table.name,
@@ -237,7 +242,7 @@ class _Writer:
         self._end(s.table, table_id=old.id)
         self._end(s.view, view_id=old.view_id)
         self._end(s.trickle_table, table_id=old.id)
-        self._write_table(new, str(uuid.uuid4()))
+        self._write_table(new)
         if new.columns != old.columns:
             self._end(s.column, table_id=old.id)
             self._write_columns(new)

@@ -21,6 +21,7 @@ from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import Table
 
 TABLES_FOLDER = "tables/"
+_PATTERN = re.compile(r"([\[\]{}*?\\])")
 
 
 def new_table_path(name: str) -> str:
@@ -126,6 +127,13 @@ class Storage:
             if self.filesystem.get_file_info(each).type == fs.FileType.File:
                 self.filesystem.delete_file(each)
 
+    def discard(self, table: Table, name: str) -> None:
+        """Remove what this session wrote under a name: a file, or a folder of the executors."""
+        if self.filesystem.get_file_info(self._inner(table, name)).type == fs.FileType.Directory:
+            self.filesystem.delete_dir(self._inner(table, name))
+        else:
+            self.delete(table.path, name)
+
     def delete_empty_folders(self, folder: str | None) -> None:
         """Remove folders that vacuum emptied; a writer makes its folder again when it needs it."""
         top = f"{self.base}/{TABLES_FOLDER}{folder or ''}"
@@ -139,7 +147,8 @@ class Storage:
     def locate(self, table: Table, files: Sequence[DataFile]) -> list[str]:
         """The addresses of files that are there and whole."""
         self._check(table, files)
-        return [self.path(table, f.path) for f in files]
+        # Spark reads paths as patterns; a folder may well be called "sales [2026]".
+        return [_PATTERN.sub(r"\\\1", self.path(table, f.path)) for f in files]
 
     def _check(self, table: Table, files: Iterable[DataFile]) -> None:
         """Notice a missing or truncated file before Spark trips over it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
 from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
@@ -84,11 +85,25 @@ def from_storage(table: Table, rows: pa.Table) -> pa.Table | None:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def summed(table: Table, rows: pa.Table) -> pa.Table | None:
-    """The sum of weights of each different row, without zeros; None if Arrow cannot group by a column."""
+def summed(table: Table, rows: pa.Table) -> pa.Table:
+    """The sum of weights of each different row, without zeros; rows differ if any bit of them does."""
     if any(not isinstance(c.type, Scalar) for c in table.columns):
-        return None
+        return _summed_nested(rows)
     names = list(table.column_names)
     grouped = rows.group_by(names).aggregate([(WEIGHT, "sum")])
     weights = grouped.column(f"{WEIGHT}_sum").cast(pa.int32())
-    return grouped.select(names).append_column(WEIGHT, weights).filter(pa.compute.not_equal(weights, 0))
+    return grouped.select(names).append_column(WEIGHT, weights).filter(pc.not_equal(weights, 0))
+
+
+def _summed_nested(rows: pa.Table) -> pa.Table:
+    """The same where Arrow cannot group: by the text of the values, in which NaN equals NaN."""
+    weights = rows.column(WEIGHT).to_pylist()
+    images = [repr(tuple(row.values())) for row in rows.drop_columns([WEIGHT]).to_pylist()]
+    totals: dict[str, int] = {}
+    first: dict[str, int] = {}
+    for n, image in enumerate(images):
+        totals[image] = totals.get(image, 0) + weights[n]
+        first.setdefault(image, n)
+    kept = [(first[image], total) for image, total in totals.items() if total]
+    chosen = rows.drop_columns([WEIGHT]).take(pa.array([n for n, _ in kept], pa.int64()))
+    return chosen.append_column(WEIGHT, pa.array([total for _, total in kept], pa.int32()))

@@ -70,6 +70,17 @@ def from_spark(column: str, spec: Any, ids: Iterator[int]) -> ColumnType:
     raise TypeNotAllowedError(column, str(spec["type"]).upper(), _advice(spec["type"]))
 
 
+def found_in_query(spec: Any) -> ColumnType:
+    """The type of a query's value, whatever it is; it is only compared with the type of a column."""
+    if isinstance(spec, str):
+        return Scalar(spec)
+    if spec["type"] == "array":
+        return Array(found_in_query(spec["elementType"]), 0)
+    if spec["type"] == "struct":
+        return Struct(tuple(Field(0, f["name"], found_in_query(f["type"])) for f in spec["fields"]))
+    return Scalar(str(spec["type"]))
+
+
 def _field_from_spark(column: str, spec: Any, ids: Iterator[int]) -> Field:
     if any("COLLATION" in key.upper() for key in spec.get("metadata", {})):
         raise TypeNotAllowedError(column, "STRING COLLATE", _REFUSED["collated"])
@@ -180,9 +191,9 @@ def _precision(kind: Scalar) -> tuple[int, int]:
     return int(p), int(s)
 
 
-def can_store(found: ColumnType | None, column: ColumnType) -> bool:
+def can_store(found: ColumnType, column: ColumnType) -> bool:
     """Spark's ANSI store assignment: numbers into numbers, anything plain into text, no text into numbers."""
-    if found is None:
+    if found == Scalar("void"):
         return True
     match found, column:
         case Scalar(a), Scalar(b):
@@ -198,7 +209,7 @@ def _can_store_scalar(found: str, column: str) -> bool:
     if found == column or (_NUMBERS.fullmatch(found) and _NUMBERS.fullmatch(column)):
         return True
     if _TEXT.fullmatch(column):
-        return found != "binary"
+        return bool(_PLAIN.fullmatch(found)) and found != "binary"
     times = ("date", "timestamp", "timestamp_ntz")
     if found in times and column in times:
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -10,14 +9,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from spark_trickle.errors import QueryError
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
-from spark_trickle.model.types import (
-    FIELD_ID,
-    ColumnType,
-    Scalar,
-    from_spark,
-    sql_name,
-    to_spark,
-)
+from spark_trickle.model.types import FIELD_ID, ColumnType, Scalar, found_in_query, sql_name, to_spark
 from spark_trickle.spark.errors import explained
 from spark_trickle.sql.words import literal, quote
 
@@ -67,17 +59,9 @@ def parse_type(spark: SparkSession, column: str, text: str) -> Any:
     return metadata.get("__CHAR_VARCHAR_TYPE_STRING", fields[0]["type"])
 
 
-def found_type(column: str, field: StructField) -> ColumnType | None:
-    """The type of a query's column; None for a bare NULL."""
-    spec = field.jsonValue()
-    if spec["type"] == "void":
-        return None
-    return from_spark(column, spec["type"], _zeros())
-
-
-def _zeros() -> Iterator[int]:
-    while True:
-        yield 0
+def found_type(field: StructField) -> ColumnType:
+    """The type of a query's column."""
+    return found_in_query(field.jsonValue()["type"])
 
 
 def columns_sql(table: Table, prefix: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from spark_trickle.sql import parse_definitions as definitions
 from spark_trickle.sql import parse_rows as rows
@@ -10,7 +11,10 @@ from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.statements import (
     Begin,
     CommitWork,
+    Delete,
     Describe,
+    Insert,
+    Merge,
     Optimize,
     Query,
     Rollback,
@@ -21,6 +25,7 @@ from spark_trickle.sql.statements import (
     ShowSettings,
     ShowTables,
     Statement,
+    Update,
     Use,
     Vacuum,
 )
@@ -35,6 +40,18 @@ def parse(sql: str) -> Statement:
         return Query(cursor.slice(0, cursor.at))
     cursor.end()
     return statement
+
+
+def _with(c: Cursor) -> Statement | None:
+    """WITH … before INSERT, UPDATE, DELETE or MERGE; before anything else it is a query."""
+    ctes = c.until("INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "FROM", "VALUES", "TABLE")
+    parser = _AFTER_WITH.get(c.peek())
+    statement = parser(c) if parser else None
+    return (
+        replace(statement, ctes=f"{ctes} ")
+        if isinstance(statement, Insert | Update | Delete | Merge)
+        else None
+    )
 
 
 def _begin(c: Cursor) -> Statement | None:
@@ -136,14 +153,18 @@ def _set(c: Cursor) -> Statement | None:
     return SetSetting(".".join(name[1:]), c.next().text)
 
 
-_PARSERS: dict[str, Callable[[Cursor], Statement | None]] = {
-    "CREATE": definitions.create,
-    "DROP": definitions.drop,
-    "ALTER": definitions.alter,
+_AFTER_WITH: dict[str, Callable[[Cursor], Statement | None]] = {
     "INSERT": rows.insert,
     "UPDATE": rows.update,
     "DELETE": rows.delete,
     "MERGE": rows.merge,
+}
+_PARSERS: dict[str, Callable[[Cursor], Statement | None]] = {
+    "CREATE": definitions.create,
+    "DROP": definitions.drop,
+    "ALTER": definitions.alter,
+    **_AFTER_WITH,
+    "WITH": _with,
     "TRUNCATE": rows.truncate,
     "BEGIN": _begin,
     "START": _start,

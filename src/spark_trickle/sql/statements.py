@@ -130,6 +130,7 @@ class Insert:
     columns: tuple[str, ...] = ()
     by_name: bool = False
     overwrite: bool = False
+    ctes: str = ""  # WITH … before the statement
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class Update:
     assignments: tuple[Assignment, ...]
     source: str | None = None  # FROM …
     where: str | None = None
+    ctes: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ class Delete:
     alias: str | None
     source: str | None = None  # USING …
     where: str | None = None
+    ctes: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,7 @@ class Merge:
     source: str
     condition: str
     clauses: tuple[MergeClause, ...]
+    ctes: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,181 @@
+"""This machine -> a list of checks: what was found, whether it will do, and what to do if not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from spark_trickle.cli.show import as_json as to_json
+from spark_trickle.cli.show import console
+from spark_trickle.errors import Kind, TrickleError
+
+_OLDEST_JAVA = 17
+_OLDEST_PYTHON = (3, 11)
+_LITTLE_SPACE = 2**30
+_PACKAGES = ("pyarrow", "pandas", "sqlalchemy", "alembic", "sqlglot")
+_OPTIONAL = {"psycopg": "for a catalog in PostgreSQL", "duckdb": "to read the warehouse without Spark"}
+
+
+class State(StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def examine(folder: Path, start_spark: bool) -> list[Check]:
+    checks = [
+        check_python(sys.version_info[:2]),
+        check_java(_java_text()),
+        check_pyspark(_installed("pyspark")),
+        *(_check_package(name) for name in _PACKAGES),
+        *(_check_optional(name, purpose) for name, purpose in _OPTIONAL.items()),
+        check_writable("folder", folder),
+        check_space("disk", folder),
+        check_writable("temporary folder", Path(tempfile.gettempdir())),
+    ]
+    if start_spark and all(c.state is not State.BAD for c in checks):
+        checks.append(_check_round_trip())
+    return checks
+
+
+def exit_code(checks: list[Check]) -> int:
+    return Kind.ENVIRONMENT.value if any(c.state is State.BAD for c in checks) else 0
+
+
+def print_checks(checks: list[Check], as_json: bool) -> None:
+    out = console()
+    if as_json:
+        print(to_json({"checks": [asdict(c) for c in checks]}))
+        return
+    shown = Table("check", "", "found", "what to do", header_style="bold")
+    styles = {State.OK: "green", State.NOTE: "yellow", State.BAD: "red"}
+    for c in checks:
+        shown.add_row(c.name, Text(c.state.value, style=styles[c.state]), Text(c.found), Text(c.advice))
+    out.print(shown)
+
+
+# --- the checks ------------------------------------------------------------------------------------
+
+
+def check_python(found: tuple[int, ...]) -> Check:
+    text = ".".join(str(n) for n in found)
+    if found >= _OLDEST_PYTHON:
+        return Check("python", State.OK, text)
+    return Check("python", State.BAD, text, "Install Python 3.11 or newer.")
+
+
+def check_java(text: str) -> Check:
+    """From the words of `java -version`: 17.0.15, 21, 22-ea, or 1.8.0_392 for Java 8."""
+    advice = "Install Java 17 or newer (Debian: openjdk-17-jre-headless) and set JAVA_HOME to it."
+    found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', text)
+    if found is None:
+        return Check("java", State.BAD, "none that works", advice)
+    enough = int(found[1]) >= _OLDEST_JAVA
+    shown = found[0].split('"')[1]
+    return Check("java", State.OK, shown) if enough else Check("java", State.BAD, shown, advice)
+
+
+def check_pyspark(found: str | None) -> Check:
+    if found is None or not found.startswith("4."):
+        return Check("pyspark", State.BAD, found or "not installed", 'pip install "pyspark>=4.0,<5"')
+    return Check("pyspark", State.OK, found)
+
+
+def check_writable(name: str, folder: Path) -> Check:
+    """A folder that is not there yet is as good as its parent."""
+    place = _existing(folder)
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        return Check(name, State.OK, str(folder.absolute()))
+    problem = "is not a folder" if not place.is_dir() else "cannot be written"
+    return Check(name, State.BAD, f"{place} {problem}", "Choose a folder you may write to.")
+
+
+def check_space(name: str, folder: Path, little: int = _LITTLE_SPACE) -> Check:
+    free = shutil.disk_usage(_existing(folder)).free
+    text = f"{free / 2**30:.1f} GiB free"
+    return (
+        Check(name, State.OK, text) if free >= little else Check(name, State.NOTE, text, "Free some space.")
+    )
+
+
+def _existing(folder: Path) -> Path:
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
+    return place
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _check_package(name: str) -> Check:
+    found = _installed(name)
+    if found is None:
+        return Check(name, State.BAD, "not installed", f"pip install {name}")
+    if name == "pandas" and int(found.split(".")[0]) >= 3:
+        return Check(name, State.BAD, found, 'PySpark does not fully support it: pip install "pandas<3"')
+    return Check(name, State.OK, found)
+
+
+def _check_optional(name: str, purpose: str) -> Check:
+    found = _installed(name)
+    return (
+        Check(name, State.OK, found)
+        if found
+        else Check(name, State.NOTE, "not installed", f"Only {purpose}.")
+    )
+
+
+def _java_text() -> str:
+    """What the Java that Spark would take says of itself; JAVA_HOME goes before PATH."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else "java"
+    try:
+        done = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr + done.stdout
+
+
+def _check_round_trip() -> Check:
+    """The whole way once: start Spark, write a row to a new warehouse, read it back."""
+    from spark_trickle.cli.connection import opened
+    from spark_trickle.cli.show import fetch
+
+    start = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="trickle-doctor-") as folder, opened(folder) as tr:
+            tr.sql("CREATE TABLE t (n INT)")
+            tr.sql("INSERT INTO t VALUES (42)")
+            found = fetch(tr.sql("SELECT n FROM t"), 10).rows
+    except TrickleError as error:
+        return Check("write and read", State.BAD, error.message, error.hint)
+    if found != ((42,),):
+        return Check("write and read", State.BAD, f"wrote 42, read {found}", "Please report this.")
+    return Check(
+        "write and read", State.OK, f"a row came back, {time.monotonic() - start:.1f} s with Spark's start"
+    )
