@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,7 +27,7 @@ from spark_trickle.dml.query import catalog_at, relation_frame, run_query, snaps
 from spark_trickle.dml.tail import Tails
 from spark_trickle.dml.update import update
 from spark_trickle.dml.work import Place, Work, begin, now
-from spark_trickle.errors import ConflictError, TransactionStateError, UnsupportedError
+from spark_trickle.errors import ConflictError, TransactionStateError, TrickleError, UnsupportedError
 from spark_trickle.lake.lease import SessionLease
 from spark_trickle.lake.vacuum import vacuum
 from spark_trickle.lake.warehouse import open_warehouse
@@ -301,11 +302,15 @@ class Trickle:
             table = work.catalog.table_by_id(change.table.id)
             if table is None or (plan := compact.decide(work.files(table), self._place.settings)) is None:
                 continue
-            compact.compact(work, table, plan)
             try:
+                compact.compact(work, table, plan)
                 work.commit(f"compaction: {plan.reason}")
             except ConflictError:
                 continue
+            except TrickleError as error:
+                # The statement itself is committed, so this must not look like its failure.
+                work.discard()
+                warnings.warn(f'"{table.full_name}" was not compacted: {error.message}', stacklevel=4)
 
     def _vacuum(self, name: s.Name | None, hours: float | None) -> Result:
         if self._open is not None:
