@@ -58,10 +58,13 @@ def content(
 
 
 def _keyed(table: Table, net: str, hint: str) -> str:
-    """Every key stands once in `settled`, so a deleted key takes its whole row with it."""
+    """Every key stands once in `settled`, so a deleted key takes its whole row with it.
+
+    An enforced key is never null, so plain `=` does, which lets Spark hash a single number.
+    """
     columns = columns_sql(table)
     keys = ", ".join(quote(c.name) for c in table.key_columns)
-    same = " AND ".join(f"base.{quote(c.name)} <=> gone.{quote(c.name)}" for c in table.key_columns)
+    same = " AND ".join(f"base.{quote(c.name)} = gone.{quote(c.name)}" for c in table.key_columns)
     return (
         f"SELECT {hint} {columns_sql(table, 'base.')} FROM {{settled}} AS base "
         f"LEFT ANTI JOIN (SELECT {keys} FROM {net} WHERE {WEIGHT} < 0) AS gone ON {same} "
