@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
@@ -23,10 +26,23 @@ def opened(
 ) -> Iterator[Trickle]:
     from spark_trickle.session import connect  # Spark takes a second to import
 
-    with _kept_aside(verbose):
+    with _own_interrupt(), _kept_aside(verbose):
         connection = connect(warehouse, settings=settings, data_path=data_path)
     with connection:
         yield connection
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Ctrl-C ends the command at once; PySpark would first wait for Spark to stop its jobs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -39,22 +55,22 @@ def _kept_aside(verbose: bool) -> Iterator[None]:
     if verbose:
         yield
         return
+    if not logging.root.handlers:
+        # Py4J logs to the root logger what it raises as well, such as the traceback of an interrupt.
+        logging.root.addHandler(logging.NullHandler())
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as log:
         os.dup2(log.fileno(), 2)
         try:
             yield
-        except BaseException:
-            _restore(stderr)
+        except Exception:
+            os.dup2(stderr, 2)
             _show(log)
             raise
-        _restore(stderr)
-
-
-def _restore(stderr: int) -> None:
-    os.dup2(stderr, 2)
-    os.close(stderr)
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _show(log: BinaryIO) -> None:

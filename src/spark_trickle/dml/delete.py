@@ -13,6 +13,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect
 from spark_trickle.sql.bounds import most_key_rows
+from spark_trickle.sql.determinism import judges_values
 from spark_trickle.sql.statements import Delete
 from spark_trickle.sql.words import quote
 
@@ -35,6 +36,7 @@ def delete(work: Work, statement: Delete) -> Result:
         has_old=True,
         has_new=False,
         most_rows=most_target_rows(work, table, statement.where, statement.source is None),
+        whole=judges_values(statement.ctes, statement.source, statement.where),
     )
     return rows.apply(work, plan)
 

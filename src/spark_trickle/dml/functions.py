@@ -10,7 +10,7 @@ from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.table import Table
-from spark_trickle.spark import read as spark_read
+from spark_trickle.spark import feed
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.words import WordKind
@@ -75,7 +75,7 @@ def changes(work: Work, table: Table, after: int, upto: int) -> Frame:
             read.snapshot_at(connection, n) for n in sorted({f.begin for f in files})
         ]
     work.place.lease.cover(after, now())
-    return spark_read.changes(work.place.spark, work.place.storage.locate, table, files, snapshots)
+    return feed.changes(work.place.spark, work.place.storage.locate, table, files, snapshots)
 
 
 def _snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:

@@ -20,6 +20,7 @@ from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.determinism import judges_values
 from spark_trickle.sql.statements import Assignment, Merge, MergeClause
 from spark_trickle.sql.words import quote
 
@@ -56,7 +57,9 @@ def merge(work: Work, statement: Merge) -> Result:
         most_rows=_most_rows(work, table, statement, bool(alone)),
         changes_key=INSERT in kinds or any(set(a.values) & set(table.key) for a in actions),
         single_hit=True,
-        net=kinds == {INSERT} or kinds == {DELETE},
+        whole=judges_values(
+            statement.ctes, statement.source, statement.condition, *(c.condition for c in statement.clauses)
+        ),
     )
     return rows.apply(work, plan)
 

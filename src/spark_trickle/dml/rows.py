@@ -16,7 +16,6 @@ from spark_trickle.dml import constraints
 from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, UPDATE, new, old
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Work
-from spark_trickle.model.arrow import summed
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
@@ -47,7 +46,7 @@ class RowPlan:
     most_rows: int = UNKNOWN
     changes_key: bool = True  # new images may bring keys that the old ones did not have
     single_hit: bool = False  # a target row hit twice is an error
-    net: bool = True  # no row can be both removed and added
+    whole: bool = False  # a row that goes, goes with all its equals: the statement looks at values only
     is_update: bool = False
 
 
@@ -58,8 +57,9 @@ def apply(work: Work, plan: RowPlan) -> Result:
         result, files = _apply_small(work, plan, rows)
     else:
         result, files = _apply_large(work, plan)
-    keyless_update = plan.is_update and not plan.table.key
-    work.change(TableChange(plan.table, added=tuple(replace(f, updates=keyless_update) for f in files)))
+    updates = plan.is_update and not plan.table.key
+    added = tuple(replace(f, updates=updates, whole=plan.whole) for f in files)
+    work.change(TableChange(plan.table, added=added))
     return result
 
 
@@ -86,7 +86,7 @@ def _apply_small(work: Work, plan: RowPlan, rows: pa.Table) -> tuple[Result, tup
         if plan.changes_key and plan.table.unique:
             constraints.check_keys(work, plan.table, come, gone)
     both = pa.concat_tables([t for t in (gone, come) if t is not None])
-    return result, store_rows(work, plan.table, both if plan.net else _cancelled(plan.table, both))
+    return result, store_rows(work, plan.table, both)
 
 
 def _counted(rows: pa.Table) -> Result:
@@ -101,16 +101,6 @@ def _image(
     columns = {c.name: chosen.column(side(n)) for n, c in enumerate(plan.table.columns)}
     columns[WEIGHT] = pa.chunked_array([pa.array([weight] * chosen.num_rows, pa.int32())])
     return pa.table(columns)
-
-
-def _cancelled(table: Table, rows: pa.Table) -> pa.Table:
-    """Drop pairs of a removed and an added row that are equal."""
-    net = summed(table, rows)
-    weights = net.column(WEIGHT).to_pylist()
-    copies = [n for n, weight in enumerate(weights) for _ in range(abs(weight))]
-    signs = pa.array([1 if weights[n] > 0 else -1 for n in copies], pa.int32())
-    repeated = net.select(list(table.column_names)).take(pa.array(copies, pa.int64()))
-    return repeated.append_column(WEIGHT, signs)
 
 
 # --- many rows -------------------------------------------------------------------------------------
@@ -154,8 +144,7 @@ def _weighted(work: Work, plan: RowPlan, frame: Frame) -> Frame:
         f"SELECT inline(filter(array({', '.join(structs)}), image -> image IS NOT NULL)) "
         f"FROM {{rows}} WHERE NOT {SAME}"
     )
-    weighted = run_sql(work.place.spark, text, rows=frame)
-    return weighted if plan.net else cancelled_frame(work, table, weighted)
+    return run_sql(work.place.spark, text, rows=frame)
 
 
 def cancelled_frame(work: Work, table: Table, weighted: Frame) -> Frame:

@@ -1,4 +1,4 @@
-"""The changes since a table's last deletion-free state -> their net, kept at the driver while they are few.
+"""The changes since a table's last deletion-free state -> what they take away and add, while they are few.
 
 A table that is changed often in small steps has a short tail of small files. Reading them here, once,
 spares every statement the Spark jobs that would read and sum them.
@@ -7,43 +7,75 @@ spares every statement the Spark jobs that would read and sum them.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_trickle.lake.files import Storage
-from spark_trickle.model.arrow import can_hold, from_storage, summed
-from spark_trickle.model.files import Log
-from spark_trickle.model.table import Table
-from spark_trickle.spark.frames import Frame, Session, local_frame
+from spark_trickle.model.arrow import can_hold, from_storage, images, summed
+from spark_trickle.model.files import DataFile, Log
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.frames import Session, local_frame
+from spark_trickle.spark.read import Counted, Replaced, identity_columns
 
 _KEPT = 64  # tails in memory
 
 
 class Tails:
-    """Net changes of tables, by the files they come from."""
+    """Tails of tables, by the files they come from."""
 
     def __init__(self, storage: Storage, spark: Session, most_rows: int) -> None:
         self._storage = storage
         self._spark = spark
         self._most_rows = most_rows
-        self._known: OrderedDict[tuple[object, ...], Frame | None] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], Replaced | Counted | None] = OrderedDict()
 
-    def net(self, table: Table, log: Log) -> Frame | None:
-        """The consolidated tail as rows that are here already; None if it is too long for that."""
+    def read(self, table: Table, log: Log) -> Replaced | Counted | None:
+        """The tail as rows that are here already; None if it is too long for that."""
         if not log.tail or sum(f.rows for f in log.tail) > self._most_rows:
             return None
         key = (table.columns, *(f.path for f in log.tail))
         if key not in self._known:
-            self._known[key] = self._sum(table, log)
+            self._known[key] = self._load(table, log)
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return self._known[key]
 
-    def _sum(self, table: Table, log: Log) -> Frame | None:
+    def _load(self, table: Table, log: Log) -> Replaced | Counted | None:
         if not all(can_hold(c.type) for c in table.columns):
             return None
         parts = [from_storage(table, self._storage.read(table, f)) for f in log.tail]
         if any(p is None for p in parts):
             return None
-        return local_frame(self._spark, summed(table, pa.concat_tables(parts)))
+        if table.unique:
+            net = summed(table, pa.concat_tables(parts))
+            return self._replaced(table, net, net.filter(pc.greater(net.column(WEIGHT), 0)))
+        if log.tail_is_whole:
+            return self._replaced(table, pa.concat_tables(parts), _survivors(table, log.tail, parts))
+        return Counted(local_frame(self._spark, summed(table, pa.concat_tables(parts))))
+
+    def _replaced(self, table: Table, rows: pa.Table, come: pa.Table) -> Replaced:
+        identity = [c.name for c in identity_columns(table)]
+        gone = rows.filter(pc.less(rows.column(WEIGHT), 0)).select(identity)
+        return Replaced(
+            local_frame(self._spark, gone), local_frame(self._spark, come.select(list(table.column_names)))
+        )
+
+
+def _survivors(table: Table, files: Sequence[DataFile], parts: Sequence[pa.Table]) -> pa.Table:
+    """The added rows that no later change removes; a removal takes all equal rows that were there before."""
+    removed_at: dict[Any, int] = {}
+    keyed = [(f.as_of, images(part), part) for f, part in zip(files, parts, strict=True)]
+    for as_of, keys, part in keyed:
+        for key, weight in zip(keys, part.column(WEIGHT).to_pylist(), strict=True):
+            if weight < 0:
+                removed_at[key] = max(as_of, removed_at.get(key, as_of))
+    kept = []
+    for as_of, keys, part in keyed:
+        weights = part.column(WEIGHT).to_pylist()
+        chosen = [n for n, k in enumerate(keys) if weights[n] > 0 and removed_at.get(k, as_of) <= as_of]
+        kept.append(part.take(pa.array(chosen, pa.int64())))
+    return pa.concat_tables(kept)

@@ -12,6 +12,7 @@ from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
+from spark_trickle.sql.determinism import judges_values
 from spark_trickle.sql.statements import Assignment, Update
 from spark_trickle.sql.words import quote
 
@@ -29,7 +30,7 @@ def update(work: Work, statement: Update) -> Result:
         most_rows=most_target_rows(work, table, statement.where, statement.source is None),
         changes_key=touches_key,
         single_hit=statement.source is not None,
-        net=table.unique and not touches_key,
+        whole=judges_values(statement.ctes, statement.source, statement.where),
         is_update=True,
     )
     return rows.apply(work, plan)

@@ -32,7 +32,7 @@ from spark_trickle.model.files import DataFile, split_log
 from spark_trickle.model.table import Table
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import Frame, Session
-from spark_trickle.spark.read import content
+from spark_trickle.spark.read import content, rows_with_weights, tail_of_files
 
 if TYPE_CHECKING:
     from spark_trickle.lake.read import TableSize
@@ -102,8 +102,11 @@ class Work:
 
     def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
         place, log = self.place, split_log(files)
-        net = place.tails.net(table, log)
-        return content(place.spark, place.storage.locate, table, log, net, place.settings.broadcast_rows)
+        settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
+        tail = place.tails.read(table, log)
+        if tail is None and log.tail:
+            tail = tail_of_files(place.spark, place.storage.locate, table, log)
+        return content(settled, table, tail, log.tail_deletes <= place.settings.broadcast_rows)
 
     # --- changing --------------------------------------------------------------------------------
 

@@ -345,6 +345,7 @@ class _Writer:
                     "location": f"{table.path}{f.path}",
                     "deletes": f.deletes,
                     "as_of": self._snapshot.id if f.role == "change" else f.as_of,
+                    "whole": f.whole,
                     "updates": f.updates,
                     "by_name": f.by_name,
                 }

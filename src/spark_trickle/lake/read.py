@@ -92,6 +92,7 @@ _FILE_COLUMNS = (
     s.trickle_file.c.role,
     s.trickle_file.c.deletes,
     s.trickle_file.c.as_of,
+    s.trickle_file.c.whole,
     s.trickle_file.c.updates,
     s.trickle_file.c.by_name,
 )
@@ -112,6 +113,7 @@ def _file(row: Row[Any]) -> DataFile:
         bytes=row.file_size_bytes,
         footer_bytes=row.footer_size,
         as_of=row.as_of,
+        whole=bool(row.whole),
         updates=bool(row.updates),
         by_name=bool(row.by_name),
         begin=row.begin_snapshot,

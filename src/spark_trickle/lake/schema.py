@@ -253,7 +253,7 @@ trickle_file = Table(
     *_int("table_id", "begin_snapshot"),
     *_text("role", "location"),
     *_int("deletes", "as_of"),
-    *_flag("updates", "by_name"),
+    *_flag("whole", "updates", "by_name"),
 )
 trickle_change = Table(
     "trickle_change",

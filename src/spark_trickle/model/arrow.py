@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -95,13 +97,24 @@ def summed(table: Table, rows: pa.Table) -> pa.Table:
     return grouped.select(names).append_column(WEIGHT, weights).filter(pc.not_equal(weights, 0))
 
 
+def images(rows: pa.Table) -> list[Hashable]:
+    """Each row, without its weight, to compare by: as text where NaN or a list would spoil it."""
+    columns = []
+    for name in rows.column_names:
+        if name != WEIGHT:
+            values = rows.column(name).to_pylist()
+            kind = rows.schema.field(name).type
+            plain = not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
+            columns.append(values if plain else [repr(v) for v in values])
+    return list(zip(*columns, strict=True))
+
+
 def _summed_nested(rows: pa.Table) -> pa.Table:
-    """The same where Arrow cannot group: by the text of the values, in which NaN equals NaN."""
+    """The same where Arrow cannot group."""
     weights = rows.column(WEIGHT).to_pylist()
-    images = [repr(tuple(row.values())) for row in rows.drop_columns([WEIGHT]).to_pylist()]
-    totals: dict[str, int] = {}
-    first: dict[str, int] = {}
-    for n, image in enumerate(images):
+    totals: dict[Hashable, int] = {}
+    first: dict[Hashable, int] = {}
+    for n, image in enumerate(images(rows)):
         totals[image] = totals.get(image, 0) + weights[n]
         first.setdefault(image, n)
     kept = [(first[image], total) for image, total in totals.items() if total]

@@ -43,6 +43,7 @@ class DataFile:
     bytes: int
     footer_bytes: int
     as_of: int
+    whole: bool = False  # a row removed here is removed with all its equals
     updates: bool = False  # each −1 row is the old image of an UPDATE, each +1 row the new one
     by_name: bool = False  # nested parts lack field ids (Spark gives list elements none): match by name
     stats: tuple[ColumnStats, ...] = ()
@@ -74,6 +75,10 @@ class Log:
     @property
     def tail_is_one_change(self) -> bool:
         return len({f.as_of for f in self.tail}) == 1
+
+    @property
+    def tail_is_whole(self) -> bool:
+        return all(f.whole or not f.deletes for f in self.tail)
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -25,5 +25,8 @@ def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequen
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows that are at the driver, as a DataFrame."""
-    return spark.createDataFrame(rows)
+    """Rows that are at the driver, as a DataFrame.
+
+    PySpark does not take slices of lists, and loses rows of lists in several chunks: copy them into one.
+    """
+    return spark.createDataFrame(rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks())

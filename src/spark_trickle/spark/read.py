@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.files import DataFile, Log
-from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.model.table import WEIGHT, Column, Table
 from spark_trickle.model.types import is_float
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name, columns_sql, storage_schema
@@ -32,61 +31,89 @@ def empty(spark: SparkSession, table: Table) -> DataFrame:
     return spark.sql(f"SELECT {', '.join(columns)}, 0 AS {WEIGHT} WHERE false")
 
 
-def content(
-    spark: SparkSession,
-    locate: Locate,
-    table: Table,
-    log: Log,
-    net_tail: DataFrame | None,
-    broadcast_rows: int,
-) -> DataFrame:
+@dataclass(frozen=True)
+class Replaced:
+    """A tail as what it takes away and what it adds: every settled row equal to a `gone` one is gone."""
+
+    gone: DataFrame
+    come: DataFrame
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A tail as the sum of its weights: of equal settled rows, as many are gone as the sum says."""
+
+    net: DataFrame
+
+
+def content(settled: DataFrame, table: Table, tail: Replaced | Counted | None, broadcast: bool) -> DataFrame:
     """The rows of a table: the sum of its files.
 
     Files before the first deletion are read as they are. What was deleted since is few, known, and
-    taken out by a join against it, so the big files are never shuffled. `net_tail` is the sum of the
-    tail, if somebody knows it already.
+    taken out by a join against it, so the big files are never shuffled.
     """
-    settled = rows_with_weights(spark, locate, table, log.settled)
-    if not log.tail:
-        return settled.select(*[quote(c) for c in table.column_names])
-    tail = net_tail if net_tail is not None else rows_with_weights(spark, locate, table, log.tail)
-    summed = net_tail is not None or (table.unique and log.tail_is_one_change)
-    net = "{tail}" if summed else f"({consolidated(table, '{tail}')})"
-    hint = "/*+ BROADCAST(gone) */" if log.tail_deletes <= broadcast_rows else ""
-    text = _keyed(table, net, hint) if table.unique else _keyless(table, net, hint)
-    return run_sql(spark, text, settled=settled, tail=tail)
+    hint = "/*+ BROADCAST(gone) */" if broadcast else ""
+    spark = settled.sparkSession
+    match tail:
+        case None:
+            return settled.select(*[quote(c) for c in table.column_names])
+        case Replaced(gone, come):
+            return run_sql(spark, _replaced_sql(table, hint), settled=settled, gone=gone, come=come)
+        case Counted(net):
+            return run_sql(spark, _counted_sql(table, hint), settled=settled, net=net)
 
 
-def _keyed(table: Table, net: str, hint: str) -> str:
-    """Every key stands once in `settled`, so a deleted key takes its whole row with it.
+def tail_of_files(spark: SparkSession, locate: Locate, table: Table, log: Log) -> Replaced | Counted:
+    """What the executors make of a tail that is too long for the driver."""
+    tail = rows_with_weights(spark, locate, table, log.tail)
+    if not log.tail_is_one_change or not (table.unique or log.tail_is_whole):
+        tail = run_sql(spark, consolidated(table, "{tail}"), tail=tail)
+    if table.unique or (log.tail_is_one_change and log.tail_is_whole):
+        identity = [quote(c.name) for c in identity_columns(table)]
+        come = tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names])
+        return Replaced(tail.where(f"{WEIGHT} < 0").select(*identity), come)
+    return Counted(tail)
 
-    An enforced key is never null, so plain `=` does, which lets Spark hash a single number.
-    """
-    columns = columns_sql(table)
-    keys = ", ".join(quote(c.name) for c in table.key_columns)
-    same = " AND ".join(f"base.{quote(c.name)} = gone.{quote(c.name)}" for c in table.key_columns)
+
+def identity_columns(table: Table) -> tuple[Column, ...]:
+    """What tells rows apart: an enforced key, or everything."""
+    return table.key_columns if table.unique else table.columns
+
+
+def _same_sql(table: Table) -> str:
+    """An enforced key is never null, so plain `=` does, which lets Spark hash a single number."""
+    if table.unique:
+        return " AND ".join(f"base.{quote(c.name)} = gone.{quote(c.name)}" for c in table.key_columns)
+    tests = []
+    for c in table.columns:
+        mine, other = f"base.{quote(c.name)}", f"gone.{quote(c.name)}"
+        tests.append(f"{mine} <=> {other}")
+        if is_float(c.type):  # 0.0 and −0.0 are equal, but not the same row
+            tests.append(f"({mine} <> 0 OR {mine} IS NULL OR string({mine}) = string({other}))")
+    return " AND ".join(tests)
+
+
+def _replaced_sql(table: Table, hint: str) -> str:
     return (
         f"SELECT {hint} {columns_sql(table, 'base.')} FROM {{settled}} AS base "
-        f"LEFT ANTI JOIN (SELECT {keys} FROM {net} WHERE {WEIGHT} < 0) AS gone ON {same} "
-        f"UNION ALL SELECT {columns} FROM {net} WHERE {WEIGHT} > 0"
+        f"LEFT ANTI JOIN {{gone}} AS gone ON {_same_sql(table)} "
+        f"UNION ALL SELECT {columns_sql(table)} FROM {{come}}"
     )
 
 
-def _keyless(table: Table, net: str, hint: str) -> str:
+def _counted_sql(table: Table, hint: str) -> str:
     """Rows may repeat, so a touched row is counted; untouched rows pass by."""
-    columns = columns_sql(table)
-    gone = f"(SELECT {columns} FROM {net} WHERE {WEIGHT} < 0) AS gone"
-    same = " AND ".join(f"base.{quote(c)} <=> gone.{quote(c)}" for c in table.column_names)
-    base = columns_sql(table, "base.")
+    columns, base, same = columns_sql(table), columns_sql(table, "base."), _same_sql(table)
+    gone = f"(SELECT {columns} FROM {{net}} WHERE {WEIGHT} < 0) AS gone"
     touched = (
         f"SELECT {hint} {base}, 1 AS {WEIGHT} FROM {{settled}} AS base LEFT SEMI JOIN {gone} ON {same} "
-        f"UNION ALL SELECT {columns}, {WEIGHT} FROM {net} WHERE {WEIGHT} < 0"
+        f"UNION ALL SELECT {columns}, {WEIGHT} FROM {{net}} WHERE {WEIGHT} < 0"
     )
     counted = consolidated(table, f"({touched})")
     return (
         f"SELECT {hint} {base} FROM {{settled}} AS base LEFT ANTI JOIN {gone} ON {same} "
         f"UNION ALL {repeated(table, f'({counted})')} "
-        f"UNION ALL {repeated(table, net)}"
+        f"UNION ALL {repeated(table, '{net}')}"
     )
 
 
@@ -120,57 +147,4 @@ def repeated(table: Table, source: str) -> str:
     return (
         f"SELECT {columns_sql(table)} FROM {source} AS counted "
         f"LATERAL VIEW explode(array_repeat(0, greatest({WEIGHT}, 0))) copies AS _copy"
-    )
-
-
-def changes(
-    spark: SparkSession,
-    locate: Locate,
-    table: Table,
-    files: Sequence[DataFile],
-    snapshots: Sequence[Snapshot],
-) -> DataFrame:
-    """The change feed: every changed row, how it changed, and the commit that changed it."""
-    times = {s.id: s.time for s in snapshots}
-    log = rows_with_weights(spark, locate, table, files)
-    columns = columns_sql(table)
-    if not files:
-        return run_sql(
-            spark,
-            f"SELECT {columns}, '' AS _change_type, 0L AS _commit_version, "
-            "CAST(NULL AS TIMESTAMP) AS _commit_timestamp FROM {log}",
-            log=log,
-        )
-    commits = spark.createDataFrame(
-        pa.table(
-            {
-                "_file": [f.path.rpartition("/")[2] for f in files],
-                "_version": pa.array([f.begin for f in files], pa.int64()),
-                "_time": pa.array([times[f.begin] for f in files], pa.timestamp("us", tz="UTC")),
-                "_updates": [f.updates for f in files],
-            }
-        )
-    )
-    named = log.select("*", "_metadata.file_name")
-    return run_sql(
-        spark,
-        f"SELECT {columns}, {_change_type(table)} AS _change_type, "
-        "_version AS _commit_version, _time AS _commit_timestamp "
-        "FROM {log} AS log JOIN {commits} AS commits ON log.file_name = commits._file",
-        log=named,
-        commits=commits,
-    )
-
-
-def _change_type(table: Table) -> str:
-    """A key that leaves and comes in one commit was updated; without a key the statement tells."""
-    update = "_updates"
-    if table.key:
-        keys = ", ".join(quote(c.name) for c in table.key_columns)
-        both = f"count({{}}) OVER (PARTITION BY _version, {keys})"
-        gone, come = (f"IF({WEIGHT} {sign} 0, 1, NULL)" for sign in ("<", ">"))
-        update = f"({both.format(gone)} > 0 AND {both.format(come)} > 0)"
-    return (
-        f"CASE WHEN {update} THEN IF({WEIGHT} < 0, 'update_preimage', 'update_postimage') "
-        f"ELSE IF({WEIGHT} < 0, 'delete', 'insert') END"
     )

@@ -307,6 +307,7 @@ def upgrade() -> None:
         sa.Column("location", sa.String()),
         sa.Column("deletes", sa.BigInteger()),
         sa.Column("as_of", sa.BigInteger()),
+        sa.Column("whole", FLAG),
         sa.Column("updates", FLAG),
         sa.Column("by_name", FLAG),
         sa.PrimaryKeyConstraint("data_file_id"),

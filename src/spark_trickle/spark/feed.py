@@ -1,0 +1,69 @@
+"""The change files of some commits -> what changed, in the columns that Spark and Delta use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_trickle.model.catalog import Snapshot
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.read import Locate, rows_with_weights
+from spark_trickle.spark.run import run_sql
+from spark_trickle.spark.types import columns_sql
+from spark_trickle.sql.words import quote
+
+
+def changes(
+    spark: SparkSession,
+    locate: Locate,
+    table: Table,
+    files: Sequence[DataFile],
+    snapshots: Sequence[Snapshot],
+) -> DataFrame:
+    """The change feed: every changed row, how it changed, and the commit that changed it."""
+    times = {s.id: s.time for s in snapshots}
+    log = rows_with_weights(spark, locate, table, files)
+    columns = columns_sql(table)
+    if not files:
+        return run_sql(
+            spark,
+            f"SELECT {columns}, '' AS _change_type, 0L AS _commit_version, "
+            "CAST(NULL AS TIMESTAMP) AS _commit_timestamp FROM {log}",
+            log=log,
+        )
+    commits = spark.createDataFrame(
+        pa.table(
+            {
+                "_file": [f.path.rpartition("/")[2] for f in files],
+                "_version": pa.array([f.begin for f in files], pa.int64()),
+                "_time": pa.array([times[f.begin] for f in files], pa.timestamp("us", tz="UTC")),
+                "_updates": [f.updates for f in files],
+            }
+        )
+    )
+    named = log.select("*", "_metadata.file_name")
+    return run_sql(
+        spark,
+        f"SELECT {columns}, {_change_type(table)} AS _change_type, "
+        "_version AS _commit_version, _time AS _commit_timestamp "
+        "FROM {log} AS log JOIN {commits} AS commits ON log.file_name = commits._file",
+        log=named,
+        commits=commits,
+    )
+
+
+def _change_type(table: Table) -> str:
+    """A key that leaves and comes in one commit was updated; without a key the statement tells."""
+    update = "_updates"
+    if table.key:
+        keys = ", ".join(quote(c.name) for c in table.key_columns)
+        both = f"count({{}}) OVER (PARTITION BY _version, {keys})"
+        gone, come = (f"IF({WEIGHT} {sign} 0, 1, NULL)" for sign in ("<", ">"))
+        update = f"({both.format(gone)} > 0 AND {both.format(come)} > 0)"
+    return (
+        f"CASE WHEN {update} THEN IF({WEIGHT} < 0, 'update_preimage', 'update_postimage') "
+        f"ELSE IF({WEIGHT} < 0, 'delete', 'insert') END"
+    )
