@@ -1,9 +1,24 @@
 """spark-trickle: exact change logs and stream tables for Apache Spark."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from spark_trickle import errors
 from spark_trickle.errors import TrickleError
 from spark_trickle.model.report import Result
-from spark_trickle.session import Trickle, connect
+
+if TYPE_CHECKING:
+    from spark_trickle.session import Trickle, connect
 
 __version__ = "0.1.0"
 __all__ = ["Result", "Trickle", "TrickleError", "connect", "errors"]
+
+
+def __getattr__(name: str) -> Any:
+    """Spark takes a second to import, so it waits until somebody connects."""
+    if name in ("Trickle", "connect"):
+        from spark_trickle import session
+
+        return getattr(session, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

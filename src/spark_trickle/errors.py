@@ -336,6 +336,7 @@ class SettingError(TrickleError):
     name: str
     detail: str
     available: tuple[str, ...] = ()
+    advice: str | None = None
     code: ClassVar[str] = "INVALID_SETTING"
     kind: ClassVar[Kind] = Kind.USER
 
@@ -345,7 +346,7 @@ class SettingError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return _closest(self.name, self.available, "settings")
+        return self.advice or _closest(self.name, self.available, "settings")
 
 
 @dataclass(eq=False)

@@ -37,7 +37,9 @@ class Settings:
     commit_retries: int = _setting(
         20, "How often a single statement is run again after a conflict.", high=1_000
     )
-    retain_hours: float = _setting(168.0, "How long VACUUM keeps old snapshots unless told otherwise.")
+    retain_hours: float = _setting(
+        168.0, "How long VACUUM keeps old snapshots unless told otherwise.", high=8_760_000
+    )
     reader_lease_minutes: float = _setting(
         30.0, "How long VACUUM in another session keeps the files of a DataFrame handed out.", low=0.01
     )
@@ -49,7 +51,9 @@ class Settings:
             _check(f.name, getattr(self, f.name), f.default, f.metadata)
         if self.compression not in ("zstd", "snappy", "gzip", "lz4", "none"):
             raise SettingError(
-                "compression", f'"{self.compression}" is not one of zstd, snappy, gzip, lz4, none'
+                "compression",
+                f'"{self.compression}" is not one of zstd, snappy, gzip, lz4, none',
+                advice="Choose one of these.",
             )
 
     def with_values(self, values: Mapping[str, Any]) -> Settings:
@@ -75,25 +79,29 @@ def setting_rows() -> list[tuple[str, str, str]]:
 def _convert(name: str, value: Any) -> Any:
     """Text from SET or the environment becomes the type of the default."""
     default = next(f.default for f in fields(Settings) if f.name == name)
+    if isinstance(value, str) and isinstance(default, str):
+        return value.lower()
     if not isinstance(value, str) or isinstance(default, str):
         return float(value) if isinstance(default, float) and type(value) is int else value
     text = value.strip().lower()
     if isinstance(default, bool):
         if text in ("true", "false"):
             return text == "true"
-        raise SettingError(name, f'"{value}" is neither true nor false', setting_names())
+        raise SettingError(name, f'"{value}" is neither true nor false', advice="Write true or false.")
     try:
         return float(text) if isinstance(default, float) else int(text)
     except ValueError:
-        raise SettingError(name, f'"{value}" is not a number', setting_names()) from None
+        raise SettingError(name, f'"{value}" is not a number', advice="Write a number.") from None
 
 
 def _check(name: str, value: Any, default: Any, bounds: Mapping[str, Any]) -> None:
     if type(value) is not type(default):
-        raise SettingError(name, f"expected {type(default).__name__}, got {value!r}", setting_names())
+        kind = type(default).__name__
+        raise SettingError(name, f"expected {kind}, got {value!r}", advice=f"Give a value of type {kind}.")
     if (
         isinstance(value, int | float)
         and not isinstance(value, bool)
         and not bounds["low"] <= value <= bounds["high"]
     ):
-        raise SettingError(name, f"{value} is outside {bounds['low']} to {bounds['high']}", setting_names())
+        low, high = bounds["low"], bounds["high"]
+        raise SettingError(name, f"{value} is outside {low} to {high}", advice=f"Choose {low} or more.")

@@ -54,7 +54,7 @@ def check_stored_nulls(work: Work, table: Table, files: Sequence[DataFile]) -> N
     """The statistics of the new files tell of nulls; only nested columns must be read for that."""
     for column in _required(table):
         counts = [s.nulls for f in files for s in f.stats if s.column_id == column.id]
-        if len(counts) == len(files) and not any(counts):
+        if len(counts) == len(files) and all(n == 0 for n in counts):
             continue
         stored = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
         bad = stored.where(f"{quote(column.name)} IS NULL AND {WEIGHT} > 0").drop(WEIGHT).limit(_SHOWN)

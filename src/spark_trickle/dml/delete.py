@@ -14,7 +14,7 @@ from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect
 from spark_trickle.sql.bounds import most_key_rows
 from spark_trickle.sql.determinism import judges_values
-from spark_trickle.sql.statements import Delete
+from spark_trickle.sql.statements import Delete, Update
 from spark_trickle.sql.words import quote
 
 
@@ -35,7 +35,7 @@ def delete(work: Work, statement: Delete) -> Result:
         run_query(work, text),
         has_old=True,
         has_new=False,
-        most_rows=most_target_rows(work, table, statement.where, statement.source is None),
+        most_rows=most_target_rows(work, table, statement, statement.source is None),
         whole=judges_values(statement.ctes, statement.source, statement.where),
     )
     return rows.apply(work, plan)
@@ -45,12 +45,13 @@ def target_sql(table: Table) -> str:
     return f"{quote(table.schema)}.{quote(table.name)}"
 
 
-def most_target_rows(work: Work, table: Table, where: str | None, alone: bool) -> int:
+def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone: bool) -> int:
     """How many rows of a table a condition can meet, as far as the catalog and the condition tell."""
-    total = work.row_count(table)
-    keyed = most_key_rows(where, tuple(c.name for c in table.key_columns)) if where and table.unique else None
-    if keyed is not None:
-        total = min(total, keyed)
+    total, where = work.row_count(table), statement.where
+    if where and table.unique:
+        key = tuple(c.name for c in table.key_columns)
+        keyed = most_key_rows(where, key, (statement.alias or table.name,))
+        total = total if keyed is None else min(total, keyed)
     if total <= work.place.settings.max_driver_rows:
         return total
     return rows.UNKNOWN if alone and where else rows.MANY

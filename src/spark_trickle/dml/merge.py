@@ -15,6 +15,7 @@ from spark_trickle.dml.delete import target_sql
 from spark_trickle.dml.query import referenced_rows, run_query
 from spark_trickle.dml.update import assigned_values, numbered_target_sql
 from spark_trickle.dml.work import Work
+from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
@@ -77,8 +78,18 @@ def _action(table: Table, statement: Merge, number: int, clause: MergeClause) ->
 
 def _source_alias(source: str) -> str:
     """The name by which the source's columns are reached: its alias, or the last part of its name."""
-    last = Cursor(source).words[-1]
-    return last.text if last.is_identifier else ""
+    words = Cursor(source).words
+    at = len(words) - 1
+    if words[at].upper == ")":  # … AS s (a, b)
+        depth = 0
+        while at >= 0:
+            depth += {")": 1, "(": -1}.get(words[at].upper, 0)
+            at -= 1
+            if depth == 0:
+                break
+    if at < 0 or not words[at].is_identifier:
+        raise InvalidDefinitionError("the source of the MERGE has no name", "Write USING (…) AS s.")
+    return words[at].text
 
 
 def _most_rows(work: Work, table: Table, statement: Merge, scans_target: bool) -> int:

@@ -121,10 +121,10 @@ def version_number(text: str) -> int:
     return int(digits)
 
 
-def _snapshot_of_time(work: Work, expression: str) -> Snapshot:
+def _snapshot_of_time(work: Work, expression: str, strictly: bool = False) -> Snapshot:
     moment = _instant(work, expression)
     with reading(work.place.warehouse.engine) as connection:
-        return read.snapshot_before(connection, moment)
+        return read.snapshot_before(connection, moment, strictly)
 
 
 def _instant(work: Work, expression: str) -> Any:
@@ -141,8 +141,10 @@ def _changes(work: Work, reference: Reference, between: ChangesBetween, schema: 
     if work.catalog.find(reference.parts, schema) is None:
         raise TableNotFoundError(".".join(reference.parts), display_names(work.catalog.tables()))
     if between.by_time:
-        start = _snapshot_of_time(work, between.start).id
-        end = _snapshot_of_time(work, between.end).id if between.end else work.base.id
+        start = _snapshot_of_time(work, between.start, strictly=between.start_inclusive).id
+        end = work.base.id
+        if between.end:
+            end = _snapshot_of_time(work, between.end, strictly=not between.end_inclusive).id
     else:
         start = version_number(between.start) - (1 if between.start_inclusive else 0)
         end = version_number(between.end) if between.end else work.base.id

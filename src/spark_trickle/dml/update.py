@@ -27,7 +27,7 @@ def update(work: Work, statement: Update) -> Result:
         _images(work, table, matched, assigned, statement.source is not None),
         has_old=True,
         has_new=True,
-        most_rows=most_target_rows(work, table, statement.where, statement.source is None),
+        most_rows=most_target_rows(work, table, statement, statement.source is None),
         changes_key=touches_key,
         single_hit=statement.source is not None,
         whole=judges_values(statement.ctes, statement.source, statement.where),

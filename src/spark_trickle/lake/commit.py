@@ -72,10 +72,12 @@ def _refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot)
         # Names and ids were chosen at the snapshot that was read.
         raise ConflictError("the catalog", commit.read_snapshot, current.id, "redefined")
     mine = {c.table.id: c for c in commit.changes}
-    dropped_by_me = {d.table.id for d in commit.definitions if isinstance(d, DropTable)}
+    dropped = {d.table.id for d in commit.definitions if isinstance(d, DropTable)}
+    altered = {d.old.id for d in commit.definitions if isinstance(d, AlterTable)}
     for snapshot_id, table_id, change in read.changes_since(connection, commit.read_snapshot):
         change_of_mine = mine.get(table_id)
-        if table_id in dropped_by_me or (change_of_mine and _conflicts(change_of_mine, change)):
+        redefined = table_id in dropped or (table_id in altered and change != "compacted")
+        if redefined or (change_of_mine and _conflicts(change_of_mine, change)):
             name = change_of_mine.table.full_name if change_of_mine else f"table {table_id}"
             raise ConflictError(name, commit.read_snapshot, snapshot_id, change)
 

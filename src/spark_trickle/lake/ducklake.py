@@ -110,7 +110,8 @@ def name_mapping_rows(table: Table) -> list[dict[str, Any]]:
 
 
 def physical_name(table: Table) -> str:
-    return f"{table.schema}.{table.name}"
+    """A name that tells people which table it is, and that no other table has."""
+    return ".".join(quoted(p) if "." in p or '"' in p else p for p in (table.schema, table.name))
 
 
 def view_sql(table: Table) -> str:

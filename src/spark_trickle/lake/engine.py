@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from spark_trickle.errors import CatalogBusyError, InternalError, WarehouseError
@@ -15,10 +15,10 @@ from spark_trickle.errors import CatalogBusyError, InternalError, WarehouseError
 _COMMIT_LOCK = 7_240_861_593  # PostgreSQL advisory lock that serialises commits to one catalog
 
 
-def open_engine(url: str, timeout: float) -> Engine:
+def open_engine(url: str | URL, timeout: float) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
-        return _open_sqlite(url, timeout)
+        return _open_sqlite(parsed, timeout)
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
         # Commits queue on one lock; a waiting writer must see what the holder committed, so READ COMMITTED.
@@ -35,7 +35,7 @@ def open_engine(url: str, timeout: float) -> Engine:
     )
 
 
-def _open_sqlite(url: str, timeout: float) -> Engine:
+def _open_sqlite(url: URL, timeout: float) -> Engine:
     engine = create_engine(
         url,
         connect_args={"timeout": timeout, "check_same_thread": False},

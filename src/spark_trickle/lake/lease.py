@@ -75,23 +75,21 @@ class SessionLease:
         self._engine = engine
         self._session_id = session_id
         self._keep = keep
-        self._handed_out: list[tuple[datetime, int]] = []
+        self._handed_out: dict[int, datetime] = {}
         self._covers: int | None = None
         self._renewed = datetime.min.replace(tzinfo=UTC)
 
     def cover(self, snapshot_id: int, now: datetime) -> None:
         """Protect a snapshot from VACUUM elsewhere; costs a catalog write only now and then."""
-        if not self._handed_out or self._handed_out[-1][1] != snapshot_id:
-            self._handed_out.append((now, snapshot_id))
+        self._handed_out[snapshot_id] = now
         fresh = now - self._renewed < self._keep / 2
         if self._covers is not None and fresh and snapshot_id >= self._covers:
             return
-        self._handed_out = [(t, s) for t, s in self._handed_out if now - t < self._keep] or [
-            (now, snapshot_id)
-        ]
-        oldest = min(s for _, s in self._handed_out)
+        self._handed_out = {s: t for s, t in self._handed_out.items() if now - t < self._keep}
+        oldest = min(self._handed_out)
         with writing(self._engine) as connection:
-            renew(connection, self._session_id, oldest, now, self._keep)
+            # Renewed after half the time, so that whoever comes just before that is covered in full.
+            renew(connection, self._session_id, oldest, now, 1.5 * self._keep)
         self._covers, self._renewed = oldest, now
 
     def end(self) -> None:

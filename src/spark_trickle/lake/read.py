@@ -39,16 +39,17 @@ def snapshot_at(connection: Connection, snapshot_id: int) -> Snapshot:
     return Snapshot(*row)
 
 
-def snapshot_before(connection: Connection, moment: datetime) -> Snapshot:
-    """The newest snapshot that was committed at or before a moment."""
+def snapshot_before(connection: Connection, moment: datetime, strictly: bool = False) -> Snapshot:
+    """The newest snapshot that was committed before a moment, or also at it."""
+    time = s.snapshot.c.snapshot_time
     row = connection.execute(
         select(s.snapshot)
-        .where(s.snapshot.c.snapshot_time <= moment)
+        .where(time < moment if strictly else time <= moment)
         .order_by(s.snapshot.c.snapshot_id.desc())
         .limit(1)
     ).one_or_none()
     if row is None:
-        raise _not_found(connection, f"at or before {moment.isoformat(sep=' ')}")
+        raise _not_found(connection, f"before {moment.isoformat(sep=' ')}")
     return Snapshot(*row)
 
 

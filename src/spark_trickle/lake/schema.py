@@ -232,6 +232,7 @@ Table(
 
 # --- ours ----------------------------------------------------------------------------------------
 
+trickle_info = Table("trickle_info", metadata, Column("key", String, primary_key=True), *_text("value"))
 trickle_table = Table(
     "trickle_table",
     metadata,

@@ -8,23 +8,43 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_trickle.model.files import ColumnStats
-from spark_trickle.model.table import WEIGHT_ID, Table
-from spark_trickle.model.types import ColumnType, Scalar, Struct
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
 
 _LONGEST_BOUND = 256  # longer text bounds would bloat the catalog and prune little
 
 
 def column_stats(footer: pq.FileMetaData, table: Table) -> tuple[ColumnStats, ...]:
     """Bounds of every column without repetition; lists have none."""
-    positions = {footer.schema.column(i).path: i for i in range(footer.num_columns)}
+    top = {name: n for n, name in enumerate(footer.schema.to_arrow_schema().names)}
+    starts = _first_leaves(footer)
     found = []
-    for path, column_id, kind in _leaves(table):
-        if (position := positions.get(path)) is not None:
-            found.append(_merge(column_id, kind, [_chunk(footer, g, position) for g in _groups(footer)]))
+    for column in (Column(WEIGHT_ID, WEIGHT, Scalar("integer")), *table.columns):
+        if column.name in top:
+            for position, id, kind in _leaves(column.id, column.type, starts[top[column.name]]):
+                found.append(_merge(id, kind, [_chunk(footer, g, position) for g in _groups(footer)]))
     return tuple(found)
+
+
+def _first_leaves(footer: pq.FileMetaData) -> list[int]:
+    """The number of the first leaf of each column; paths would be ambiguous, as names may hold dots."""
+    starts, leaf = [], 0
+    for field in footer.schema.to_arrow_schema():
+        starts.append(leaf)
+        leaf += _leaf_count(field.type)
+    return starts
+
+
+def _leaf_count(kind: pa.DataType) -> int:
+    if pa.types.is_list(kind):
+        return _leaf_count(kind.value_type)
+    if pa.types.is_struct(kind):
+        return sum(_leaf_count(kind.field(n).type) for n in range(kind.num_fields))
+    return 1
 
 
 def _groups(footer: pq.FileMetaData) -> range:
@@ -35,19 +55,25 @@ def _chunk(footer: pq.FileMetaData, group: int, position: int) -> Any:
     return footer.row_group(group).column(position)
 
 
-def _leaves(table: Table) -> Iterator[tuple[str, int, Scalar]]:
-    yield "_w", WEIGHT_ID, Scalar("integer")
-    for c in table.columns:
-        yield from _leaves_of(c.name, c.id, c.type)
-
-
-def _leaves_of(path: str, id: int, kind: ColumnType) -> Iterator[tuple[str, int, Scalar]]:
+def _leaves(id: int, kind: ColumnType, position: int) -> Iterator[tuple[int, int, Scalar]]:
+    """Position, id and type of each leaf that is not inside a list."""
     match kind:
         case Scalar():
-            yield path, id, kind
+            yield position, id, kind
         case Struct(fields):
             for f in fields:
-                yield from _leaves_of(f"{path}.{f.name}", f.id, f.type)
+                yield from _leaves(f.id, f.type, position)
+                position += _width(f.type)
+
+
+def _width(kind: ColumnType) -> int:
+    match kind:
+        case Scalar():
+            return 1
+        case Array(element):
+            return _width(element)
+        case Struct(fields):
+            return sum(_width(f.type) for f in fields)
 
 
 def _merge(column_id: int, kind: Scalar, chunks: list[Any]) -> ColumnStats:
@@ -55,20 +81,25 @@ def _merge(column_id: int, kind: Scalar, chunks: list[Any]) -> ColumnStats:
     size = sum(c.total_compressed_size for c in chunks)
     stats = [c.statistics for c in chunks if c.statistics is not None]
     complete = len(stats) == len(chunks) and all(s.has_null_count for s in stats)
-    nulls = sum(s.null_count for s in stats) if complete else 0
+    nulls = sum(s.null_count for s in stats) if complete else (None if values else 0)
     filled = [s for s in stats if not s.has_null_count or s.null_count < s.num_values + s.null_count]
     bounded = complete and all(s.has_min_max for s in stats if s.num_values)
     low = high = None
     if bounded and (ranged := [s for s in filled if s.has_min_max]):
-        low = bound(min(s.min for s in ranged), kind)
-        high = bound(max(s.max for s in ranged), kind)
-    if low is None or high is None:
-        low = high = None
+        low, high = _bounds(ranged, kind)
     nan = None
     if kind.name in ("float", "double"):
         # A footer does not tell whether a NaN is there, and NaN sorts above every bound: say that it may be.
         nan = True
     return ColumnStats(column_id, values, nulls, low, high, nan, size)
+
+
+def _bounds(ranged: list[Any], kind: Scalar) -> tuple[str | None, str | None]:
+    try:
+        low, high = bound(min(s.min for s in ranged), kind), bound(max(s.max for s in ranged), kind)
+    except (OverflowError, ValueError):  # Spark knows years that Python does not
+        return None, None
+    return (None, None) if low is None or high is None else (low, high)
 
 
 def bound(value: Any, kind: Scalar) -> str | None:
@@ -83,8 +114,10 @@ def bound(value: Any, kind: Scalar) -> str | None:
         return repr(value) if math.isfinite(value) else None
     if isinstance(value, datetime):
         return _instant(value, kind)
-    if isinstance(value, int | Decimal):
-        return str(value) if kind.name != "time(6)" else None
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, int):
+        return str(value) if not kind.name.startswith("time(") else None
     if isinstance(value, date):
         return value.isoformat()
     return None
@@ -92,5 +125,5 @@ def bound(value: Any, kind: Scalar) -> str | None:
 
 def _instant(value: datetime, kind: Scalar) -> str:
     if kind.name == "timestamp":
-        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00")
-    return value.strftime("%Y-%m-%d %H:%M:%S.%f")
+        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(sep=' ', timespec='microseconds')}+00"
+    return value.isoformat(sep=" ", timespec="microseconds")

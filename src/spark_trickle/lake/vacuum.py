@@ -13,6 +13,8 @@ from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.engine import reading, writing
 from spark_trickle.lake.files import TABLES_FOLDER, Storage
 
+LONGEST_RETENTION_HOURS = 1_000 * 365 * 24  # longer than any warehouse, and still a date
+
 
 @dataclass(frozen=True)
 class Vacuumed:
@@ -45,7 +47,7 @@ def vacuum(
 
 def _oldest_needed(connection: Connection, own_session: str, now: datetime, retain_hours: float) -> int:
     """The oldest snapshot somebody may still read: the one in force at the horizon, or a live reader's."""
-    horizon = now - timedelta(hours=retain_hours)
+    horizon = now - timedelta(hours=min(retain_hours, LONGEST_RETENTION_HOURS))
     in_force = connection.execute(
         select(func.max(s.snapshot.c.snapshot_id)).where(s.snapshot.c.snapshot_time <= horizon)
     ).scalar()

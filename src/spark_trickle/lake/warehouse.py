@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, insert, inspect, make_url, select, update
+from sqlalchemy import URL, Connection, Engine, insert, inspect, make_url, select, update
 from sqlalchemy.exc import ArgumentError
 
 from spark_trickle.errors import VersionError, WarehouseError
@@ -19,6 +19,7 @@ from spark_trickle.lake.files import TABLES_FOLDER, Storage
 from spark_trickle.model.table import DEFAULT_SCHEMA, HIDDEN_SCHEMA
 
 CATALOG_FILE = "catalog.sqlite"
+_BESIDE = "data_beside_catalog"  # whether the data folder moves with the catalog
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Warehouse:
 
 def open_warehouse(where: str | os.PathLike[str], data_path: str | None, timeout: float) -> Warehouse:
     session_id = uuid.uuid4().hex[:12]
-    url, folder = _locate(os.fspath(where), data_path)
+    url, folder = _locate(os.fspath(where))
     if folder is not None:
         _make_folder(folder)
     engine = open_engine(url, timeout)
@@ -46,22 +47,26 @@ def open_warehouse(where: str | os.PathLike[str], data_path: str | None, timeout
         raise
 
 
-def _locate(where: str, data_path: str | None) -> tuple[str, Path | None]:
+def _locate(where: str) -> tuple[URL, Path | None]:
     """The catalog's address, and the warehouse folder if the catalog is a file in it."""
     if "://" not in where:
         folder = Path(where).absolute()
         if folder.is_file():
             raise WarehouseError(f"{where} is a file, not a folder", "Give the folder of the warehouse.")
-        return f"sqlite:///{folder / CATALOG_FILE}", folder
+        return URL.create("sqlite", database=str(folder / CATALOG_FILE)), folder
     try:
         url = make_url(where)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise WarehouseError(
-            "the catalog address cannot be read", "Write it as postgresql://user@host/db."
+            "the catalog address cannot be read", "Write it as postgresql://user@host/database."
         ) from None
-    if url.get_backend_name() == "sqlite":
-        return where, Path(url.database or "").absolute().parent
-    return where, None
+    if url.get_backend_name() != "sqlite":
+        return url, None
+    if url.database in (None, "", ":memory:"):
+        raise WarehouseError(
+            "a catalog cannot live in memory", "Name a file: sqlite:///folder/catalog.sqlite."
+        )
+    return url, Path(url.database or "").absolute().parent
 
 
 def _make_folder(folder: Path) -> None:
@@ -83,7 +88,9 @@ def _prepare(engine: Engine, data_path: str | None, folder: Path | None) -> str:
     with reading(engine) as connection:
         _require_version(connection)
         stored = _stored_data_path(connection)
-    return _settle_data_path(engine, stored, data_path, folder)
+        query = select(s.trickle_info.c.value).where(s.trickle_info.c.key == _BESIDE)
+        beside = connection.execute(query).scalar() == "true"
+    return _settle_data_path(engine, stored, data_path, folder if beside else None)
 
 
 def _upgrade(connection: Connection, data_path: str | None, folder: Path | None) -> None:
@@ -100,6 +107,8 @@ def _upgrade(connection: Connection, data_path: str | None, folder: Path | None)
     migrations.upgrade(connection)
     if fresh:
         _fill(connection, _default_data_path(data_path, folder))
+        beside = data_path is None
+        connection.execute(insert(s.trickle_info).values(key=_BESIDE, value=str(beside).lower()))
 
 
 def _default_data_path(data_path: str | None, folder: Path | None) -> str:
@@ -158,17 +167,10 @@ def _stored_data_path(connection: Connection) -> str:
 
 
 def _settle_data_path(engine: Engine, stored: str, data_path: str | None, folder: Path | None) -> str:
-    """A warehouse folder that was moved keeps working: its data lies beside the catalog."""
+    """A warehouse folder that was moved or copied has its data beside its catalog."""
     root = stored
-    if data_path is not None:
+    if data_path is not None or folder is not None:
         root = _default_data_path(data_path, folder)
-    elif (
-        folder is not None
-        and "://" not in stored
-        and not Path(stored).is_dir()
-        and (folder / "data").is_dir()
-    ):
-        root = str(folder / "data")
     if root.rstrip("/") != stored.rstrip("/"):
         with writing(engine) as connection:
             moved = update(s.info).where(s.info.c.key == "data_path").values(value=root.rstrip("/") + "/")

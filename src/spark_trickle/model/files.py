@@ -21,7 +21,7 @@ class ColumnStats:
 
     column_id: int
     values: int
-    nulls: int
+    nulls: int | None
     low: str | None
     high: str | None
     has_nan: bool | None = None

@@ -173,6 +173,8 @@ _TEXT = re.compile(r"string|(?:var)?char\(\d+\)")
 
 def can_widen(old: ColumnType, new: ColumnType) -> bool:
     """Whether every old value reads back unchanged as the new type."""
+    if old == new:
+        return True
     if not (isinstance(old, Scalar) and isinstance(new, Scalar)):
         return False
     if old.name in _INTEGERS and new.name in _INTEGERS:

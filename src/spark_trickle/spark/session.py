@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 
 from pyspark.sql import SparkSession
 
@@ -41,6 +42,8 @@ def _start_local() -> SparkSession:
         # since Spark 4.3: a scan of one small file needs no shuffle
         "spark.sql.optimizer.singleTaskExecution.enabled": "true",
         "spark.log.level": "ERROR",
+        # else a failed look-up leaves a folder behind where the user happens to be
+        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-trickle-{os.getuid()}/spark-warehouse",
     }
     for name, value in tuned.items():
         builder = builder.config(name, value)

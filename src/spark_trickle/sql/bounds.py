@@ -8,21 +8,25 @@ from spark_trickle.sql.words import Word, WordKind
 _LITERALS = (WordKind.NUMBER, WordKind.STRING)
 
 
-def most_key_rows(where: str, key: tuple[str, ...]) -> int | None:
-    """The product of the values given for each key column; None if one of them is not fixed."""
+def most_key_rows(where: str, key: tuple[str, ...], qualifiers: tuple[str, ...] = ()) -> int | None:
+    """The product of the values given for each key column; None if one of them is not fixed.
+
+    `qualifiers` are the names by which the table itself is known in the condition.
+    """
     cursor = Cursor(where)
     fixed: dict[str, int] = {}
     while True:
         first = cursor.at
-        cursor.until("AND", "OR")
-        words = cursor.words[first : cursor.at]
-        if (found := _fixed(words)) is not None:
+        cursor.until("AND", "OR", "BETWEEN")
+        if cursor.accept("BETWEEN"):
+            cursor.until("AND", "OR")
+            cursor.accept("AND")  # this one belongs to BETWEEN
+            cursor.until("AND", "OR")
+        if (found := _fixed(cursor.words[first : cursor.at], qualifiers)) is not None:
             fixed[found[0]] = min(found[1], fixed.get(found[0], found[1]))
         if cursor.done:
             break
-        if not cursor.accept(
-            "AND"
-        ):  # OR; the second half of a BETWEEN reads as a conjunct that fixes nothing
+        if not cursor.accept("AND"):
             return None
     product = 1
     for name in key:
@@ -32,9 +36,11 @@ def most_key_rows(where: str, key: tuple[str, ...]) -> int | None:
     return product
 
 
-def _fixed(words: tuple[Word, ...]) -> tuple[str, int] | None:
+def _fixed(words: tuple[Word, ...], qualifiers: tuple[str, ...]) -> tuple[str, int] | None:
     """`column = constant` or `column IN (constants)` -> the column and the number of constants."""
-    if len(words) >= 3 and words[1].text == ".":
+    if len(words) >= 3 and words[1].text == "." and words[1].kind is WordKind.SYMBOL:
+        if words[0].text.lower() not in {q.lower() for q in qualifiers}:
+            return None
         words = words[2:]
     if len(words) < 3 or not words[0].is_identifier:
         return None

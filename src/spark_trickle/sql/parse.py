@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import isfinite
 
 from spark_trickle.sql import parse_definitions as definitions
 from spark_trickle.sql import parse_rows as rows
@@ -29,12 +30,13 @@ from spark_trickle.sql.statements import (
     Use,
     Vacuum,
 )
+from spark_trickle.sql.words import WordKind
 
 
 def parse(sql: str) -> Statement:
     cursor = Cursor(sql)
     parser = _PARSERS.get(cursor.peek())
-    statement = parser(cursor) if parser else None
+    statement = parser(cursor) if parser and not cursor.is_script else None
     if statement is None:
         cursor.at = len(cursor.words)
         return Query(cursor.slice(0, cursor.at))
@@ -44,7 +46,7 @@ def parse(sql: str) -> Statement:
 
 def _with(c: Cursor) -> Statement | None:
     """WITH … before INSERT, UPDATE, DELETE or MERGE; before anything else it is a query."""
-    ctes = c.until("INSERT", "UPDATE", "DELETE", "MERGE", "SELECT", "FROM", "VALUES", "TABLE")
+    ctes = _skip_ctes(c)
     parser = _AFTER_WITH.get(c.peek())
     statement = parser(c) if parser else None
     return (
@@ -54,10 +56,27 @@ def _with(c: Cursor) -> Statement | None:
     )
 
 
+def _skip_ctes(c: Cursor) -> str:
+    first = c.at
+    c.expect("WITH")
+    if c.peek(1) not in ("AS", "("):
+        c.accept("RECURSIVE")
+    while not c.done:
+        c.identifier()
+        while c.peek() == "(" or c.peek() in ("AS", "MAX"):
+            if c.peek() == "(":
+                c.skip_brackets()
+            elif not c.accept("AS"):
+                c.at += 4  # MAX RECURSION LEVEL n
+        if not c.accept(","):
+            break
+    return c.slice(first, c.at)
+
+
 def _begin(c: Cursor) -> Statement | None:
+    if c.is_script:
+        return None
     c.next()
-    if not c.done and c.peek() not in ("TRANSACTION", "WORK"):
-        return None  # BEGIN … END is a script of Spark's
     c.accept("TRANSACTION") or c.accept("WORK")
     return Begin()
 
@@ -91,9 +110,7 @@ def _vacuum(c: Cursor) -> Statement:
     hours = None
     if c.accept("RETAIN"):
         word = c.next()
-        try:
-            hours = float(word.text)
-        except ValueError:
+        if word.kind is not WordKind.NUMBER or not isfinite(hours := float(word.text)):
             c.at -= 1
             c.fail("expected a number of hours")
         if not c.accept("HOURS"):
@@ -150,7 +167,11 @@ def _set(c: Cursor) -> Statement | None:
     name = c.name()
     if not c.accept("="):
         c.expect("TO")
-    return SetSetting(".".join(name[1:]), c.next().text)
+    if c.done:
+        c.fail("expected a value")
+    word = c.words[c.at]
+    text = c.rest()
+    return SetSetting(".".join(name[1:]), word.text if word.kind is WordKind.STRING else text)
 
 
 _AFTER_WITH: dict[str, Callable[[Cursor], Statement | None]] = {

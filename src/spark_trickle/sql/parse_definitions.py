@@ -27,7 +27,7 @@ from spark_trickle.sql.statements import (
 _AFTER_TYPE = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "UNIQUE", "CHECK", "REFERENCES")
 _AFTER_DEFAULT = (
     ",",
-    "NOT",
+    "NOT NULL",
     "COMMENT",
     "PRIMARY",
     "GENERATED",
@@ -42,7 +42,7 @@ _AFTER_DEFAULT = (
 def create(c: Cursor) -> Statement | None:
     c.expect("CREATE")
     swap = c.accept("OR", "REPLACE")
-    if c.accept("SCHEMA") or c.accept("DATABASE") or c.accept("NAMESPACE"):
+    if not swap and (c.accept("SCHEMA") or c.accept("DATABASE") or c.accept("NAMESPACE")):
         quiet = c.accept("IF", "NOT", "EXISTS")
         return CreateSchema(c.identifier(), quiet)
     if c.accept("TABLE"):
@@ -51,6 +51,8 @@ def create(c: Cursor) -> Statement | None:
         return _create_view(c, swap)
     if c.accept("TEMPORARY", "VIEW") or c.accept("TEMP", "VIEW"):
         return _create_temp_view(c, swap)
+    if swap and c.peek() in ("SCHEMA", "DATABASE", "NAMESPACE"):
+        c.fail("a schema cannot be replaced", "Use DROP SCHEMA and CREATE SCHEMA.")
     return None
 
 
@@ -61,7 +63,7 @@ def _create_table(c: Cursor, swap: bool) -> CreateTable:
         statement = _table_elements(c, statement)
     _table_options(c)
     if c.accept("AS") or c.peek() in ("SELECT", "WITH"):
-        statement = replace(statement, query=c.rest())
+        statement = replace(statement, query=_query(c))
     if not statement.columns and statement.query is None:
         c.fail("expected a list of columns or AS SELECT")
     return statement
@@ -73,10 +75,12 @@ def _table_elements(c: Cursor, statement: CreateTable) -> CreateTable:
     enforced = True
     c.expect("(")
     while True:
-        if c.accept("CONSTRAINT"):
-            c.identifier()
+        if c.peek() == "CONSTRAINT" and c.peek(2) in ("PRIMARY", "UNIQUE", "CHECK", "FOREIGN"):
+            c.at += 2
         if c.peek() == "PRIMARY" and c.peek(1) == "KEY" and c.peek(2) == "(":
             c.expect("PRIMARY", "KEY")
+            if key:
+                c.fail("more than one primary key", "Write PRIMARY KEY (a, b) once, after the columns.")
             key, enforced = c.names_in_brackets(), _enforcement(c)
         elif c.peek() in ("FOREIGN", "UNIQUE", "CHECK") and c.peek(1) in ("KEY", "("):
             raise UnsupportedError(
@@ -97,6 +101,8 @@ def _table_elements(c: Cursor, statement: CreateTable) -> CreateTable:
 
 def _column(c: Cursor) -> ColumnDefinition:
     column = ColumnDefinition(c.identifier(), "")
+    if c.peek() == ".":
+        c.fail("expected a type", "Fields of a struct cannot be added; create a new column.")
     column = replace(column, type=_type(c))
     while True:
         if c.accept("NOT", "NULL"):
@@ -105,6 +111,8 @@ def _column(c: Cursor) -> ColumnDefinition:
             column = replace(column, nullable=True)
         elif c.accept("DEFAULT"):
             column = replace(column, default=c.until(*_AFTER_DEFAULT))
+            if not column.default:
+                c.fail("expected a value after DEFAULT")
         elif c.accept("COMMENT"):
             column = replace(column, comment=c.string())
         elif c.accept("PRIMARY", "KEY"):
@@ -225,7 +233,10 @@ def _add_columns(c: Cursor, table: Name) -> AddColumns:
     several = c.accept("COLUMNS")
     if not several:
         c.accept("COLUMN")
-    c.accept("IF", "NOT", "EXISTS")
+    if c.peek() in ("PRIMARY", "CONSTRAINT", "FOREIGN", "UNIQUE", "CHECK") and c.peek(1) != "":
+        raise UnsupportedError("adding a constraint", "Create a new table with it and copy the rows.")
+    if c.peek() == "IF" and c.peek(1) == "NOT":
+        c.fail("expected a name", "Leave IF NOT EXISTS out.")
     if c.peek() != "(":
         columns = [_column(c)]
     else:
@@ -259,6 +270,8 @@ def _alter_column(c: Cursor, table: Name) -> AlterColumn:
     if c.accept("DROP", "NOT", "NULL"):
         return replace(change, nullable=True)
     if c.accept("SET", "DEFAULT"):
+        if c.done:
+            c.fail("expected a value after DEFAULT")
         return replace(change, default=c.rest())
     if c.accept("DROP", "DEFAULT"):
         return replace(change, drop_default=True)

@@ -10,10 +10,13 @@ from spark_trickle.sql.statements import (
     Insert,
     Merge,
     MergeClause,
+    Name,
     Statement,
     Truncate,
     Update,
 )
+
+Qualifiers = tuple[tuple[str, ...], ...]
 
 
 def insert(c: Cursor) -> Statement | None:
@@ -29,7 +32,8 @@ def insert(c: Cursor) -> Statement | None:
         raise UnsupportedError(f"INSERT … {c.peek()}", "Use DELETE and INSERT in one transaction, or MERGE.")
     by_name = c.accept("BY", "NAME")
     columns: tuple[str, ...] = ()
-    if c.peek() == "(" and c.peek(1) not in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
+    starts_query = c.peek(1) in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+    if c.ahead_are_names_in_brackets() or (c.peek() == "(" and not starts_query):
         columns = c.names_in_brackets()
     if c.done:
         c.fail("expected VALUES or a query")
@@ -55,7 +59,7 @@ def update(c: Cursor) -> Statement:
     table = c.name()
     alias = _alias(c, "SET")
     c.expect("SET")
-    assignments = _assignments(c, ("WHERE", "FROM"))
+    assignments = _assignments(c, ("WHERE", "FROM"), _qualifiers(table, alias))
     source = c.until("WHERE") if c.accept("FROM") else None
     return Update(table, alias, assignments, source, _where(c))
 
@@ -86,13 +90,13 @@ def merge(c: Cursor) -> Statement:
         c.fail("expected USING … ON …")
     clauses = []
     while c.accept("WHEN"):
-        clauses.append(_merge_clause(c))
+        clauses.append(_merge_clause(c, _qualifiers(table, alias)))
     if not clauses:
         c.fail("expected WHEN MATCHED or WHEN NOT MATCHED")
     return Merge(table, alias, source, condition, tuple(clauses))
 
 
-def _merge_clause(c: Cursor) -> MergeClause:
+def _merge_clause(c: Cursor, target: Qualifiers) -> MergeClause:
     matched = not c.accept("NOT")
     c.expect("MATCHED")
     by_source = False
@@ -112,17 +116,19 @@ def _merge_clause(c: Cursor) -> MergeClause:
         c.expect("SET")
         if c.accept("*"):
             return MergeClause(matched, by_source, condition, False, None)
-        return MergeClause(matched, by_source, condition, False, _assignments(c, ("WHEN",)))
+        return MergeClause(matched, by_source, condition, False, _assignments(c, ("WHEN",), target))
     if matched or by_source:
         c.fail("expected UPDATE or DELETE")
     c.expect("INSERT")
     if c.accept("*"):
         return MergeClause(matched, by_source, condition, False, None)
-    return MergeClause(matched, by_source, condition, False, _insert_values(c))
+    return MergeClause(matched, by_source, condition, False, _insert_values(c, target))
 
 
-def _insert_values(c: Cursor) -> tuple[Assignment, ...]:
-    names = [_last_part(text) for text in c.bracketed()]
+def _insert_values(c: Cursor, target: Qualifiers) -> tuple[Assignment, ...]:
+    names = [_column(Cursor(text), target) for text in c.bracketed()]
+    if not names:
+        c.fail("expected the names of columns")
     c.expect("VALUES")
     values = c.bracketed()
     if len(names) != len(values):
@@ -131,19 +137,34 @@ def _insert_values(c: Cursor) -> tuple[Assignment, ...]:
     return tuple(Assignment(n, v) for n, v in zip(names, values, strict=True))
 
 
-def _last_part(text: str) -> str:
-    return Cursor(text).name()[-1]
+def _qualifiers(table: Name, alias: str | None) -> Qualifiers:
+    """What may stand before a column of the target: its alias, or its name with or without the schema."""
+    if alias is not None:
+        return ((alias.lower(),),)
+    lowered = tuple(part.lower() for part in table)
+    return (lowered, lowered[-1:])
 
 
-def _assignments(c: Cursor, stops: tuple[str, ...]) -> tuple[Assignment, ...]:
+def _column(c: Cursor, target: Qualifiers) -> str:
+    name = c.name()
+    before = tuple(part.lower() for part in name[:-1])
+    if before and before not in target:
+        raise UnsupportedError(
+            f"assigning to {'.'.join(name)}, a field of a struct,", "Assign the whole struct: s = struct(…)."
+        )
+    return name[-1]
+
+
+def _assignments(c: Cursor, stops: tuple[str, ...], target: Qualifiers) -> tuple[Assignment, ...]:
     found = []
     while True:
-        name = c.name()
-        c.expect("=")
+        name = _column(c, target)
+        if not c.accept("=="):
+            c.expect("=")
         value = c.until(",", *stops)
         if not value:
             c.fail("expected a value")
-        found.append(Assignment(name[-1], value))
+        found.append(Assignment(name, value))
         if not c.accept(","):
             return tuple(found)
 

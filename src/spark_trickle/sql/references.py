@@ -6,6 +6,7 @@ only the words that name our tables are replaced.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -60,25 +61,33 @@ class _Frame:
 
     is_query: bool
     expecting: bool = False  # a relation comes next
+    takes_alias: bool = True  # … and it may have an alias: TABLE t takes none
     in_from: bool = False
+    in_values: bool = False  # among the rows of FROM VALUES
     lateral_view: bool = False
     ctes: set[str] = field(default_factory=set)
-    with_clause: bool = False
+    recursive: bool = False
     defining: str | None = None  # the CTE whose body is being read
+    after_cte: bool = False
 
 
 _ENDS_FROM = {
     "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW",
     "QUALIFY", "UNION", "INTERSECT", "EXCEPT", "MINUS", "SELECT", "|>", "SET", "WHEN",
 }  # fmt: skip
-_STARTS_QUERY = {"SELECT", "WITH", "FROM", "VALUES", "TABLE"}
+_STARTS_QUERY = {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"}
+_BEFORE_TABLE = {
+    "", "(", "ALL", "DISTINCT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "AS", "EXPLAIN", "EXTENDED",
+    "FORMATTED", "COST", "CODEGEN", "QUERY",
+}  # fmt: skip
 _NOT_AN_ALIAS = {
     "ON", "USING", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "SEMI", "ANTI", "NATURAL", "WHERE",
     "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "QUALIFY",
     "UNION", "INTERSECT", "EXCEPT", "MINUS", "SELECT", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE", "WHEN",
-    "SET", "VALUES", "CHANGES", "FOR", "VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME", "THEN",
-    "AND", "OR", "OUTER", "ASOF", "MATCH_RECOGNIZE",
+    "SET", "VALUES", "FOR", "THEN", "AND", "OR", "OUTER", "ASOF", "MATCH_CONDITION", "WITH",
 }  # fmt: skip
+_UNITS = re.compile("(?:YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND|MILLISECOND|MICROSECOND)S?")
+_VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
 
 
 def find_references(sql: str) -> tuple[Reference, ...]:
@@ -101,123 +110,158 @@ class _Finder:
     def _upper(self, at: int) -> str:
         return self._words[at].upper if 0 <= at < len(self._words) else ""
 
+    def _is_name(self, at: int) -> bool:
+        return at < len(self._words) and self._words[at].is_identifier
+
     def _step(self, at: int) -> int:
         frame, word = self._frames[-1], self._upper(at)
+        if frame.after_cte:
+            frame.after_cte = False
+            if word == "," and self._body(at + 1) is not None:
+                return self._define(at + 1)
         if word == "(":
             return self._open(at)
         if word == ")":
             self._close()
             return at + 1
-        if frame.with_clause and frame.defining is None and self._words[at].is_identifier:
-            return self._define_cte(at)
-        if frame.expecting and self._words[at].is_identifier and word not in ("LATERAL", "VALUES", "SELECT"):
+        if frame.in_values:
+            self._values(at, frame)
+        elif frame.expecting and self._is_name(at) and word not in ("LATERAL", "VALUES", "SELECT"):
             return self._relation(at)
-        if frame.is_query:
+        elif word == "WITH" and frame.is_query and (start := self._first_cte(at)) is not None:
+            frame.recursive = start > at + 1
+            return self._define(start)
+        elif frame.is_query and not self._is_only_a_name(at):
             self._clause(at, frame, word)
         return at + 1
 
+    def _is_only_a_name(self, at: int) -> bool:
+        """Whether a keyword stands where only a name can: after a dot, or as an alias."""
+        before, after = self._upper(at - 1), self._upper(at + 1)
+        if before == ".":
+            return True
+        if before != "AS" or self._upper(at) not in _ENDS_FROM | {"FROM", "TABLE", "VALUES", "JOIN", "WITH"}:
+            return False
+        return after in ("", ",", ")", "FROM", "JOIN", "ON", "WHERE") or after in _ENDS_FROM
+
+    # --- brackets ----------------------------------------------------------------------------------
+
     def _open(self, at: int) -> int:
-        frame, inside = self._frames[-1], self._upper(at + 1)
-        relation = frame.expecting and inside not in _STARTS_QUERY
-        table_argument = self._upper(at - 1) == "TABLE" and inside not in _STARTS_QUERY
+        frame = self._frames[-1]
+        inside = self._starts_query(at)
+        relation = frame.expecting and self._upper(at + 1) not in _STARTS_QUERY
+        argument = self._upper(at - 1) == "TABLE" and not frame.is_query and not inside
         frame.expecting = False
-        is_query = relation or table_argument or inside in _STARTS_QUERY
-        nested = _Frame(is_query=is_query, expecting=relation or table_argument, in_from=relation)
-        self._frames.append(nested)
+        self._frames.append(
+            _Frame(
+                is_query=relation or argument or inside,
+                expecting=relation or argument,
+                takes_alias=not argument,
+                in_from=relation,
+            )
+        )
         return at + 1
+
+    def _starts_query(self, at: int) -> bool:
+        """Whether a query begins in the bracket here, maybe after more brackets."""
+        while self._upper(at) == "(":
+            at += 1
+        no_query = (",", ")", "=", ".") + (("(",) if self._upper(at) == "TABLE" else ())
+        return self._upper(at) in _STARTS_QUERY and self._upper(at + 1) not in no_query
 
     def _close(self) -> None:
         if len(self._frames) == 1:
             return  # Spark will complain of the bracket better than we can
         self._frames.pop()
         frame = self._frames[-1]
-        if frame.with_clause and frame.defining is not None and frame.defining.startswith("+"):
-            frame.ctes.add(frame.defining[1:])
-            frame.with_clause, frame.defining = False, None
+        if frame.defining is not None:
+            frame.ctes.add(frame.defining)
+            frame.defining, frame.after_cte = None, True
 
-    def _define_cte(self, at: int) -> int:
-        """name [(columns)] [MAX RECURSION LEVEL n] AS ( body ): the name is known after its body."""
-        frame = self._frames[-1]
-        if self._upper(at) == "RECURSIVE" and self._upper(at + 1) not in ("AS", "("):
-            frame.defining = None
-            recursive = True
-            at += 1
-        else:
-            recursive = self._upper(at - 1) == "RECURSIVE"
-        name = self._words[at].text.lower()
-        if recursive:
-            frame.ctes.add(name)
+    # --- WITH ----------------------------------------------------------------------------------------
+
+    def _first_cte(self, at: int) -> int | None:
+        """The place of the first name after WITH [RECURSIVE], if a list of CTEs is there."""
+        if self._body(at + 1) is not None:
+            return at + 1
+        if self._upper(at + 1) == "RECURSIVE" and self._body(at + 2) is not None:
+            return at + 2
+        return None
+
+    def _body(self, at: int) -> int | None:
+        """`name [(columns)] [MAX RECURSION LEVEL n] [AS] (`: the place of the bracket around the query."""
+        if not self._is_name(at):
+            return None
         at += 1
-        while at < len(self._words) and self._upper(at) != "AS":
-            at = self._after_brackets(at) if self._upper(at) == "(" else at + 1
-        frame.defining = f"+{name}"
-        return at + 1
+        if self._upper(at) == "(" and not self._starts_query(at):
+            at = self._after_brackets(at)
+        if self._upper(at) == "MAX":
+            at += 4
+        if self._upper(at) == "AS":
+            at += 1
+        return at if self._upper(at) == "(" and self._starts_query(at) else None
+
+    def _define(self, at: int) -> int:
+        """A CTE is known after its body, a recursive one in it."""
+        frame, name = self._frames[-1], self._words[at].text.lower()
+        body = self._body(at)
+        assert body is not None
+        if frame.recursive:
+            frame.ctes.add(name)
+        frame.defining, frame.expecting = name, False
+        return body
+
+    # --- clauses -------------------------------------------------------------------------------------
 
     def _clause(self, at: int, frame: _Frame, word: str) -> None:
         before = self._upper(at - 1)
-        if word == "WITH" and before in (
-            "",
-            "(",
-            "AS",
-            "EXPLAIN",
-            "EXTENDED",
-            "FORMATTED",
-            "COST",
-            "CODEGEN",
-        ):
-            frame.with_clause, frame.defining = True, None
-        elif word == "," and not frame.with_clause and frame.ctes and not frame.in_from and before == ")":
-            # after a CTE's body: another one, unless this is a comma of the select list
-            frame.with_clause = self._starts_cte(at + 1)
-        elif word == "FROM":
-            if before == "DISTINCT" and self._upper(at - 2) in ("IS", "NOT"):
-                return
-            frame.expecting, frame.in_from, frame.lateral_view = True, True, False
+        if word == "FROM":
+            if not (before == "DISTINCT" and self._upper(at - 2) in ("IS", "NOT")):
+                frame.expecting, frame.in_from, frame.lateral_view, frame.takes_alias = (
+                    True,
+                    True,
+                    False,
+                    True,
+                )
         elif word == "JOIN" or (word == "," and frame.in_from and not frame.lateral_view):
-            frame.expecting = True
+            frame.expecting = frame.takes_alias = True
         elif word == "LATERAL" and self._upper(at + 1) == "VIEW":
             frame.lateral_view, frame.expecting = True, False
-        elif word == "TABLE" and before in (
-            "",
-            "(",
-            "ALL",
-            "DISTINCT",
-            "UNION",
-            "EXCEPT",
-            "INTERSECT",
-            "MINUS",
-            "AS",
-        ):
-            frame.expecting = self._upper(at + 1) != "("
-        elif word in _ENDS_FROM:
-            frame.in_from = frame.expecting = False
+        elif word == "TABLE" and before in _BEFORE_TABLE and self._is_name(at + 1):
+            frame.expecting, frame.takes_alias = True, False
         elif word == "VALUES":
-            frame.expecting = False
+            frame.in_values, frame.expecting = frame.expecting, False
+        elif word in _ENDS_FROM or (word in ("MAP", "REDUCE") and frame.in_from and self._is_name(at + 1)):
+            frame.in_from = frame.expecting = False
 
-    def _starts_cte(self, at: int) -> bool:
-        """Whether `name [(…)] AS (` stands here."""
-        if at >= len(self._words) or not self._words[at].is_identifier:
-            return False
-        at += 1
-        if self._upper(at) == "(":
-            at = self._after_brackets(at)
-        return self._upper(at) == "AS" and self._upper(at + 1) == "("
+    def _values(self, at: int, frame: _Frame) -> None:
+        """The rows of FROM VALUES end with an alias, or with the next clause."""
+        before = self._words[at - 1]
+        follows_value = before.upper == ")" or before.kind in (WordKind.NUMBER, WordKind.STRING)
+        follows_value = follows_value or before.upper in ("TRUE", "FALSE", "NULL")
+        if self._upper(at) == "AS" or (follows_value and self._is_name(at)):
+            frame.in_values = False
+            if self._upper(at) in _NOT_AN_ALIAS:
+                self._clause(at, frame, self._upper(at))
+
+    # --- relations -----------------------------------------------------------------------------------
 
     def _relation(self, at: int) -> int:
         frame = self._frames[-1]
         frame.expecting = False
         first, parts = at, [self._words[at].text]
         at += 1
-        while self._upper(at) == "." and at + 1 < len(self._words) and self._words[at + 1].is_identifier:
+        while self._upper(at) == "." and self._is_name(at + 1):
             parts.append(self._words[at + 1].text)
             at += 2
         if self._upper(at) == "(":
             return self._function(first, at, tuple(parts))
         if len(parts) == 1 and any(parts[0].lower() in f.ctes for f in self._frames):
             return at
+        if self._upper(at) == "WITH" and self._upper(at + 1) == "(":
+            at = self._after_brackets(at + 1)  # options for a data source: our tables have none
         clause, at = self._temporal(at)
-        table_word = self._upper(first - 1) == "TABLE" or self._upper(first - 2) == "TABLE"
-        alias_at = None if table_word else self._alias_place(at)  # TABLE t takes no alias
+        alias_at = self._alias_place(at) if frame.takes_alias else None
         self._found.append(Reference(tuple(parts), first, at, clause, None, alias_at))
         return at
 
@@ -253,77 +297,87 @@ class _Finder:
                 break
         return at
 
-    # --- VERSION AS OF, TIMESTAMP AS OF, CHANGES --------------------------------------------------
+    def _alias_place(self, at: int) -> int | None:
+        """Where an alias belongs if the query gives none: after a TABLESAMPLE (…)."""
+        if self._upper(at) == "TABLESAMPLE":
+            while at < len(self._words) and self._upper(at) != "(":
+                at += 1
+            at = self._after_brackets(at)
+            if self._upper(at) == "REPEATABLE":
+                at = self._after_brackets(at + 1)
+        if self._is_name(at):
+            word = self._upper(at)
+            if word == "AS" or word not in _NOT_AN_ALIAS:
+                return None
+        return at
+
+    # --- VERSION AS OF, TIMESTAMP AS OF, CHANGES -------------------------------------------------------
 
     def _temporal(self, at: int) -> tuple[At | None, int]:
         start = at + 1 if self._upper(at) == "FOR" else at
         if self._upper(start + 1) == "AS" and self._upper(start + 2) == "OF":
-            if self._upper(start) in ("VERSION", "SYSTEM_VERSION"):
-                end = self._value(start + 3)
-                return VersionAsOf(self._text(start + 3, end)), end
-            if self._upper(start) in ("TIMESTAMP", "SYSTEM_TIME"):
-                end = self._value(start + 3)
-                return TimestampAsOf(self._text(start + 3, end)), end
+            if self._upper(start) in _VERSION:
+                text, end = self._value_text(start + 3)
+                return VersionAsOf(text), end
+            if self._upper(start) in _TIME:
+                text, end = self._value_text(start + 3)
+                return TimestampAsOf(text), end
         if self._upper(at) == "CHANGES" and self._upper(at + 1) == "FROM":
             return self._changes(at + 2)
         return None, at
 
     def _changes(self, at: int) -> tuple[ChangesBetween, int]:
-        by_time = self._upper(at) == "TIMESTAMP"
-        if self._upper(at) not in ("VERSION", "TIMESTAMP"):
+        by_time = self._upper(at) in _TIME
+        if self._upper(at) not in _VERSION + _TIME:
             self._fail(at, "expected VERSION or TIMESTAMP after CHANGES FROM")
-        start_text, at = self._bound(at + 1)
+        start_text, at = self._value_text(at + 1)
         start_inclusive, at = self._inclusive(at, default=False)
         end_text, end_inclusive = None, True
         if self._upper(at) == "TO":
-            if self._upper(at + 1) != ("TIMESTAMP" if by_time else "VERSION"):
+            if self._upper(at + 1) not in (_TIME if by_time else _VERSION):
                 self._fail(at + 1, "both bounds of CHANGES must be versions, or both timestamps")
-            end_text, at = self._bound(at + 2)
+            end_text, at = self._value_text(at + 2)
             end_inclusive, at = self._inclusive(at, default=True)
         return ChangesBetween(start_text, end_text, by_time, start_inclusive, end_inclusive), at
-
-    def _bound(self, at: int) -> tuple[str, int]:
-        end = self._value(at)
-        return self._text(at, end), end
 
     def _inclusive(self, at: int, default: bool) -> tuple[bool, int]:
         if self._upper(at) in ("INCLUSIVE", "EXCLUSIVE"):
             return self._upper(at) == "INCLUSIVE", at + 1
         return default, at
 
-    def _value(self, at: int) -> int:
-        """Pass one value: a constant, a call, brackets, an interval; joined by + and −."""
-        at = self._primary(at)
-        while self._upper(at) in ("+", "-"):
-            at = self._primary(at + 1)
-        return at
+    def _value_text(self, at: int) -> tuple[str, int]:
+        """One value: a constant, a call, brackets, an interval; joined by operators or cast by ::."""
+        end = self._primary(at)
+        while self._upper(end) in ("+", "-", "*", "/", "%", "::"):
+            end = self._primary(end + 1)
+        return self._text(at, end), end
 
     def _primary(self, at: int) -> int:
         if at >= len(self._words):
             self._fail(at, "expected a value")
+        if self._upper(at) in ("-", "+"):
+            return self._primary(at + 1)
         if self._upper(at) == "(":
             return self._after_brackets(at)
         if self._upper(at) == "INTERVAL":
-            return at + 2 if self._upper(at + 2) == "" else at + 3
+            return self._interval(at + 1)
         at += 1
-        if (
-            at < len(self._words)
-            and self._words[at].kind is WordKind.STRING
-            and self._upper(at - 1) in ("TIMESTAMP", "DATE")
-        ):
-            at += 1
+        if at < len(self._words) and self._words[at].kind is WordKind.STRING and self._is_name(at - 1):
+            return at + 1  # TIMESTAMP '…'
         return self._after_brackets(at) if self._upper(at) == "(" else at
 
-    def _alias_place(self, at: int) -> int | None:
-        """Where an alias belongs if the query gives none: after a TABLESAMPLE (…)."""
-        if self._upper(at) == "TABLESAMPLE":
-            at = self._after_brackets(at + 1)
-            if self._upper(at) == "REPEATABLE":
-                at = self._after_brackets(at + 1)
-        if at < len(self._words):
-            word = self._words[at]
-            if word.upper == "AS" or (word.is_identifier and word.upper not in _NOT_AN_ALIAS):
-                return None
+    def _interval(self, at: int) -> int:
+        """INTERVAL '1 hour', INTERVAL 1 DAY 2 HOURS, INTERVAL '1 02:00' DAY TO MINUTE."""
+        while at < len(self._words):
+            signed = at + 1 if self._upper(at) in ("-", "+") else at
+            if self._words[signed].kind not in (WordKind.NUMBER, WordKind.STRING):
+                break
+            at = signed + 1
+            if not _UNITS.fullmatch(self._upper(at)):
+                break
+            at += 1
+            if self._upper(at) == "TO" and _UNITS.fullmatch(self._upper(at + 1)):
+                return at + 2
         return at
 
     def _fail(self, at: int, detail: str) -> NoReturn:
@@ -347,7 +401,7 @@ def replace_references(sql: str, replacement: Callable[[Reference], str | None])
         if reference.alias_at is not None:
             place = words[reference.alias_at - 1].end
             inserts.append((place, place, f" AS {quote(alias)}"))
-        if len(reference.parts) > 1:
+        if len(reference.parts) > 1 and reference.alias_at is not None:
             qualified[tuple(p.lower() for p in reference.parts)] = alias
     inserts += _shortened_qualifiers(words, qualified, taken)
     return _apply(sql, inserts)

@@ -1,15 +1,14 @@
-"""SQL text -> words with their places, so that a statement can be cut up without being rewritten."""
+"""SQL text -> words with their places, so that a statement can be cut up without being rewritten.
+
+The rules are those of Spark's own lexer. A general SQL tokenizer differs from it in details that
+matter here: doubled quotes, numbers such as 5L, comments that go on after a backslash.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
-
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import TokenType
 
 from spark_trickle.errors import SqlSyntaxError
 
@@ -41,65 +40,92 @@ class Word:
         return self.kind in (WordKind.NAME, WordKind.QUOTED)
 
 
-class _Plain(Spark):
-    """Spark's words. sqlglot would take the rest of SHOW or VACUUM as one text; here all are split."""
-
-    class Tokenizer(Spark.Tokenizer):
-        COMMANDS: ClassVar[set[TokenType]] = set()
-
-
-_STRINGS = {
-    TokenType.STRING,
-    TokenType.RAW_STRING,
-    TokenType.HEX_STRING,
-    TokenType.BIT_STRING,
-    TokenType.BYTE_STRING,
-    TokenType.NATIONAL_STRING,
-}
-_PIECE = re.compile(r"\S+")
-_NAME = re.compile(r"[^\W\d]\w*|\d+\w*[^\W\d]\w*", re.UNICODE)
+_LEXER = re.compile(
+    r"""
+    (?P<space>\s+)
+  | (?P<comment>--(?:\\\r?\n|[^\n])*)
+  | (?P<block>/\*)
+  | (?P<raw>[rR](?:'[^']*'|"[^"]*"))
+  | (?P<string>[xX]?'(?:[^'\\]|\\.|'')*'|[xX]?"(?:[^"\\]|\\.|"")*")
+  | (?P<quoted>`(?:[^`]|``)*`)
+  | (?P<number>(?:\d+\.\d*|(?<![\w`)\]])\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LlSsYyDdFf])?(?!\w))
+  | (?P<name>\w+)
+  | (?P<symbol><=>|<=|>=|<>|!=|==|\|\||\|>|->|=>|::|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 def split_words(sql: str) -> tuple[Word, ...]:
-    try:
-        tokens = _Plain().tokenize(sql)
-    except SqlglotError as error:
-        raise SqlSyntaxError(
-            _first_line(error), advice="Check quotes and brackets: one is not closed."
-        ) from None
     words: list[Word] = []
-    for token in tokens:
-        start, end = token.start, token.end + 1
-        if words and start < words[-1].end:
-            continue  # sqlglot reads 5L as 5 :: BIGINT; the first of these covers the text
-        if token.token_type in _STRINGS:
-            words.append(_word(sql, token.text, start, end, WordKind.STRING))
-        elif token.token_type == TokenType.IDENTIFIER:
-            words.append(_word(sql, token.text, start, end, WordKind.QUOTED))
-        else:
-            words += _plain(sql, start, end)
+    at = 0
+    while at < len(sql):
+        found = _LEXER.match(sql, at)
+        assert found is not None, "the last rule takes any character"
+        kind = found.lastgroup or ""
+        if kind == "block":
+            at = _after_comment(sql, at)
+            continue
+        if kind == "symbol" and found[0] in "'\"`":
+            raise _unclosed(sql, at, "quote")
+        if kind not in ("space", "comment"):
+            words.append(_word(sql, found[0], at, kind))
+        at = found.end()
     return tuple(words)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+def _after_comment(sql: str, at: int) -> int:
+    """Comments in brackets may hold others."""
+    depth, place = 0, at
+    while place < len(sql):
+        if sql.startswith("/*", place):
+            depth, place = depth + 1, place + 2
+        elif sql.startswith("*/", place):
+            depth, place = depth - 1, place + 2
+            if depth == 0:
+                return place
+        else:
+            place += 1
+    raise _unclosed(sql, at, "comment")
 
 
-def _plain(sql: str, start: int, end: int) -> list[Word]:
-    """Keywords such as GROUP BY come as one token; here every word stands alone."""
-    pieces = [(start + m.start(), start + m.end()) for m in _PIECE.finditer(sql[start:end])]
-    return [_word(sql, sql[a:b], a, b, _kind(sql[a:b])) for a, b in pieces]
+def _unclosed(sql: str, at: int, what: str) -> SqlSyntaxError:
+    line, column = _place(sql, at)
+    return SqlSyntaxError(
+        f"the {what} that begins here is not closed",
+        line,
+        column,
+        "Check quotes and comments: one is not closed.",
+    )
 
 
-def _kind(text: str) -> WordKind:
-    if _NAME.fullmatch(text):
-        return WordKind.NAME
-    return WordKind.NUMBER if text[0].isdigit() or (text[0] == "." and len(text) > 1) else WordKind.SYMBOL
+def _place(sql: str, at: int) -> tuple[int, int]:
+    return sql.count("\n", 0, at) + 1, at - (sql.rfind("\n", 0, at) + 1) + 1
 
 
-def _word(sql: str, text: str, start: int, end: int, kind: WordKind) -> Word:
-    line = sql.count("\n", 0, start) + 1
-    return Word(text, start, end, kind, line, start - (sql.rfind("\n", 0, start) + 1) + 1)
+def _word(sql: str, text: str, start: int, kind: str) -> Word:
+    line, column = _place(sql, start)
+    value, meaning = text, WordKind(kind if kind != "raw" else "string")
+    if kind == "quoted":
+        value = text[1:-1].replace("``", "`")
+    elif kind == "raw":
+        value = text[2:-1]
+    elif kind == "string":
+        value = _unescaped(text.lstrip("xX"))
+    return Word(value, start, start + len(text), meaning, line, column)
+
+
+def _unescaped(text: str) -> str:
+    quote_mark, inside = text[0], text[1:-1]
+    pattern = re.compile(rf"\\u([0-9a-fA-F]{{4}})|\\(.)|{quote_mark}{quote_mark}", re.DOTALL)
+
+    def plain(found: re.Match[str]) -> str:
+        if found[1]:
+            return chr(int(found[1], 16))
+        return _ESCAPES.get(found[2], found[2]) if found[2] else quote_mark
+
+    return pattern.sub(plain, inside)
 
 
 def quote(name: str) -> str:

@@ -314,6 +314,12 @@ def upgrade() -> None:
     )
     op.create_index("trickle_by_table_feed", "trickle_file", ["table_id", "begin_snapshot"])
     op.create_table(
+        "trickle_info",
+        sa.Column("key", sa.String(), nullable=False),
+        sa.Column("value", sa.String()),
+        sa.PrimaryKeyConstraint("key"),
+    )
+    op.create_table(
         "trickle_lease",
         sa.Column("session_id", sa.String(), nullable=False),
         sa.Column("host", sa.String()),

@@ -1,0 +1,107 @@
+"""VACUUM forgets what nobody can read any more, and deletes the files that only that needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert
+
+from spark_trickle.lake import schema as s
+from spark_trickle.lake.engine import writing
+from spark_trickle.lake.lease import Lease, this_host
+from spark_trickle.lake.vacuum import Vacuumed, vacuum
+from spark_trickle.lake.warehouse import open_warehouse
+from spark_trickle.model.commit import TableChange
+from spark_trickle.model.files import DataFile, Role
+from spark_trickle.model.table import Table
+from tests.unit.lake.lakes import NOW, Lake, data_file
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    warehouse = open_warehouse(tmp_path / "warehouse", None, 5.0)
+    yield Lake(warehouse)
+    warehouse.engine.dispose()
+
+
+def on_disk(lake: Lake, table: Table, *files: DataFile) -> None:
+    folder = Path(lake.warehouse.storage.folder(table))
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        (folder / file.path).write_text("rows")
+
+
+def present(lake: Lake) -> set[str]:
+    return {p.name for p in Path(lake.warehouse.storage.root).rglob("*") if p.is_file()}
+
+
+def later(lake: Lake) -> datetime:
+    return lake.newest().time + timedelta(days=100)
+
+
+def run(lake: Lake, hours: float) -> Vacuumed:
+    return vacuum(lake.warehouse.engine, lake.warehouse.storage, later(lake), hours, None)
+
+
+def three_commits(lake: Lake) -> tuple[Table, list[DataFile]]:
+    """An insert, another one, and the compaction that replaces both."""
+    table = lake.create("t")
+    one, two, base = data_file(), data_file(), data_file(role=Role.BASE)
+    on_disk(lake, table, one, two, base)
+    lake.commit(TableChange(table, added=(one,)))
+    lake.commit(TableChange(table, added=(two,)))
+    lake.commit(TableChange(table, added=(base,), ended=lake.files(table)))
+    return table, [one, two, base]
+
+
+def test_what_is_old_enough_goes(lake: Lake) -> None:
+    table, (_, _, base) = three_commits(lake)
+    newest = lake.newest()
+    assert run(lake, 0) == Vacuumed(snapshots=4, files=2, orphans=0)
+    assert lake.newest() == newest
+    assert [f.path for f in lake.files(table)] == [base.path]
+    assert present(lake) == {base.path}
+    assert run(lake, 0) == Vacuumed(0, 0, 0)
+
+
+def test_what_is_young_stays(lake: Lake) -> None:
+    _, files = three_commits(lake)
+    assert run(lake, 24 * 365) == Vacuumed(0, 0, 0)
+    assert present(lake) == {f.path for f in files}
+
+
+@pytest.mark.parametrize("hours", [1e8, 1e12, float("inf")])
+def test_keeping_everything_for_ever_is_allowed(lake: Lake, hours: float) -> None:
+    three_commits(lake)
+    assert run(lake, hours) == Vacuumed(0, 0, 0)
+
+
+def test_a_reader_elsewhere_keeps_its_snapshot(lake: Lake) -> None:
+    table, files = three_commits(lake)
+    reads_since = lake.newest().id - 1
+    reader = Lease("reader", "other/boot", 1, reads_since, later(lake) + timedelta(minutes=1))
+    with writing(lake.warehouse.engine) as connection:
+        connection.execute(insert(s.trickle_lease), [vars(reader)])
+    assert run(lake, 0) == Vacuumed(snapshots=3, files=0, orphans=0)
+    assert present(lake) == {f.path for f in files}
+    assert len(lake.files(table, reads_since)) == 2
+
+
+def test_files_nobody_knows_go_unless_their_writer_lives(lake: Lake) -> None:
+    table, (_, _, base) = three_commits(lake)
+    folder = Path(lake.warehouse.storage.folder(table))
+    mine = lake.warehouse.storage.new_name()
+    for name in ("gone-1.parquet", ".gone-1.parquet.crc", "alive-2.parquet", f"{mine}.parquet"):
+        (folder / name).write_text("rows")
+    (folder / "gone-3").mkdir()
+    (folder / "gone-3" / "part-0.parquet").write_text("rows")
+    writer = Lease("alive", this_host(), os.getpid(), 0, NOW)
+    with writing(lake.warehouse.engine) as connection:
+        connection.execute(insert(s.trickle_lease), [vars(writer)])
+    assert run(lake, 0).orphans == 3
+    assert present(lake) == {base.path, "alive-2.parquet", f"{mine}.parquet"}
+    assert not (folder / "gone-3").exists()

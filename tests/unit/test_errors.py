@@ -1,0 +1,164 @@
+"""Every error says what, why and what to do, in one style, and survives the way between processes."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spark_trickle
+from spark_trickle import errors
+from spark_trickle.errors import Kind, TrickleError
+
+EXAMPLES: list[TrickleError] = [
+    errors.InternalError("no such state"),
+    errors.SqlSyntaxError("expected a name", 2, 5),
+    errors.SqlSyntaxError("the statement is empty", advice="Write a statement."),
+    errors.UnsupportedError("a CHECK constraint", "Leave it out."),
+    errors.QueryError("division by zero", "DIVIDE_BY_ZERO"),
+    errors.QueryError("division by zero", ""),
+    errors.TableNotFoundError("oders", ("orders", "s.Items")),
+    errors.TableNotFoundError("x"),
+    errors.SchemaNotFoundError("x", ("main", "sales")),
+    errors.ColumnNotFoundError("Nmae", ("name", "price")),
+    errors.AlreadyExistsError("table", "t"),
+    errors.InvalidDefinitionError("a column is named twice", "Name each column once."),
+    errors.TypeNotAllowedError("a", "MAP", "Use an array."),
+    errors.TypeMismatchError("a", "INT", "STRING"),
+    errors.NotNullViolationError("t", "a", ("(1, NULL)",)),
+    errors.DuplicateKeyError("t", ("a", "b"), ("(1, 2)", "(3, 4)")),
+    errors.MergeCardinalityError("t", ("(1)",)),
+    errors.ValueTooLongError("a", "VARCHAR(2)", "abc"),
+    errors.SnapshotNotFoundError("7", 3, 5),
+    errors.SettingError("x", "there is no such setting", ("compression",)),
+    errors.TransactionStateError("no transaction is open", "Start one with BEGIN."),
+    errors.ConflictError("main.t", 3, 5, "deleted"),
+    errors.CatalogBusyError("sqlite:///x", 60.0),
+    errors.WarehouseError("the folder is read-only", "Choose another one."),
+    errors.VersionError("0009", "0001"),
+    errors.DamagedFileError("t", "x.parquet", "is missing"),
+]
+
+# SQL words, names in quotes and names of products may stand at the beginning of a message.
+_STARTS_LOWER = re.compile(r'[a-z0-9"(]|[A-Z_]{2,}\b|Spark\b')
+_SENTENCE = re.compile(r'(?s)["A-Z].*[.?…]')
+
+
+def _classes(of: type[TrickleError] = TrickleError) -> Iterator[type[TrickleError]]:
+    for each in of.__subclasses__():
+        yield each
+        yield from _classes(each)
+
+
+def test_every_class_has_an_example() -> None:
+    assert {type(e) for e in EXAMPLES} == {c for c in _classes() if c.__module__ == errors.__name__}
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
+def test_style(error: TrickleError) -> None:
+    assert _STARTS_LOWER.match(error.message)
+    assert not error.message.endswith(".")
+    assert _SENTENCE.fullmatch(error.hint)
+    assert str(error) == f"[{error.code}] {error.message}\nHint: {error.hint}"
+    assert error.args == (error.message,)
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
+def test_pickling_keeps_everything(error: TrickleError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert vars(again) == vars(error)
+    assert (again.message, again.hint, again.code, str(again)) == (
+        error.message,
+        error.hint,
+        error.code,
+        str(error),
+    )
+
+
+def test_codes_are_unique() -> None:
+    codes = [c.code for c in _classes()]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch("[A-Z]+(_[A-Z]+)*", code) for code in codes)
+
+
+def test_only_what_others_did_meanwhile_is_worth_a_retry() -> None:
+    retryable = {type(e) for e in EXAMPLES if e.retryable}
+    assert retryable == {errors.ConflictError, errors.CatalogBusyError}
+    assert {e.kind for e in EXAMPLES} == set(Kind)
+
+
+HINTS = [
+    (errors.TableNotFoundError("oders", ("orders", "s.Items")), 'Did you mean "orders"?'),
+    (errors.TableNotFoundError("ORDERS", ("Orders",)), 'Did you mean "Orders"?'),
+    (errors.TableNotFoundError("zzz", ("b", "a")), "The tables are a, b."),
+    (errors.TableNotFoundError("zzz"), "There are no tables yet."),
+    (errors.ColumnNotFoundError("Nmae", ("name", "price")), 'Did you mean "name"?'),
+    (errors.SchemaNotFoundError("zzz", ("main",)), "The schemas are main."),
+]
+
+
+@pytest.mark.parametrize(("error", "hint"), HINTS)
+def test_a_wrong_name_gets_a_better_one(error: TrickleError, hint: str) -> None:
+    assert error.hint == hint
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    error = errors.TableNotFoundError("zzz", tuple(f"t{n:03}" for n in range(500)))
+    assert len(error.hint) < 200
+
+
+# --- the texts at the places where errors are raised -----------------------------------------------
+
+_MESSAGES = {
+    "SqlSyntaxError": 0,
+    "InvalidDefinitionError": 0,
+    "WarehouseError": 0,
+    "TransactionStateError": 0,
+    "fail": 0,
+}
+_ADVICE = {"SqlSyntaxError": 3, "UnsupportedError": 1, "InvalidDefinitionError": 1, "WarehouseError": 1,
+           "TransactionStateError": 1, "fail": 1}  # fmt: skip
+
+
+def _raised() -> Iterator[tuple[str, str, ast.Call]]:
+    root = Path(spark_trickle.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                if name in _ADVICE:
+                    yield f"{path.relative_to(root)}:{node.lineno}", name, node
+
+
+def _text(node: ast.expr | None) -> str | None:
+    """A written text; what is filled in at run time stands as x."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(v.value) if isinstance(v, ast.Constant) else "x" for v in node.values)
+    return None
+
+
+def _argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
+    found: Any = next((k.value for k in call.keywords if k.arg == keyword), None)
+    return found or (call.args[position] if position < len(call.args) else None)
+
+
+def test_texts_of_errors_follow_the_style() -> None:
+    wrong, seen = [], 0
+    for place, name, call in _raised():
+        message = _text(_argument(call, _MESSAGES[name], "detail")) if name in _MESSAGES else None
+        advice = _text(_argument(call, _ADVICE[name], "advice"))
+        if message is not None and (not _STARTS_LOWER.match(message) or message.endswith(".")):
+            wrong.append(f"{place}: {message}")
+        if advice is not None and not _SENTENCE.fullmatch(advice):
+            wrong.append(f"{place}: {advice}")
+        seen += message is not None
+    assert wrong == []
+    assert seen > 30
