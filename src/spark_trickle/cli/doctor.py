@@ -11,7 +11,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from rich.table import Table
@@ -24,7 +24,6 @@ from spark_trickle.errors import Kind, TrickleError
 _OLDEST_JAVA = 17
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_SPACE = 2**30
-_PACKAGES = ("pyarrow", "pandas", "sqlalchemy", "alembic", "sqlglot")
 _OPTIONAL = {"psycopg": "for a catalog in PostgreSQL", "duckdb": "to read the warehouse without Spark"}
 
 
@@ -47,7 +46,7 @@ def examine(folder: Path, start_spark: bool) -> list[Check]:
         check_python(sys.version_info[:2]),
         check_java(_java_text()),
         check_pyspark(_installed("pyspark")),
-        *(_check_package(name) for name in _PACKAGES),
+        *(_check_package(name) for name in _needed_packages()),
         *(_check_optional(name, purpose) for name, purpose in _OPTIONAL.items()),
         check_writable("folder", folder),
         check_space("disk", folder),
@@ -130,6 +129,13 @@ def _installed(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def _needed_packages() -> list[str]:
+    """What the package asks for, without its extras; PySpark has a check of its own."""
+    lines = [line for line in requires("spark-trickle") or [] if "extra ==" not in line]
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines]
+    return [name for name in names if name != "pyspark"]
 
 
 def _check_package(name: str) -> Check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_trickle.model.table import Table
-from spark_trickle.model.types import is_float
+from spark_trickle.model.types import holds_float, is_float
 
 ACTION, TARGET, SAME = "_trickle_action", "_trickle_target", "_trickle_same"
 INSERT, UPDATE, DELETE = "I", "U", "D"
@@ -26,4 +26,6 @@ def same_image_sql(table: Table) -> str:
         tests.append(f"{old(n)} <=> {new(n)}")
         if is_float(column.type):
             tests.append(f"({old(n)} <> 0 OR {old(n)} IS NULL OR string({old(n)}) = string({new(n)}))")
+        elif holds_float(column.type):
+            tests.append(f"string({old(n)}) <=> string({new(n)})")
     return " AND ".join(tests)

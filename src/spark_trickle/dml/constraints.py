@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -68,17 +69,21 @@ def check_stored_nulls(work: Work, table: Table, files: Sequence[DataFile]) -> N
 def check_keys(work: Work, table: Table, come: pa.Table, gone: pa.Table | None) -> None:
     """No key twice among the new rows, none that exists and is not removed by the same change."""
     names = [c.name for c in table.key_columns]
-    counted = come.group_by(names).aggregate([([], "count_all")])
-    twice = counted.filter(pc.greater(counted.column("count_all"), 1))
-    if twice.num_rows:
-        raise _key_error(table, _tuples(twice, names))
+    counts = Counter(_comparable_key(k) for k in _tuples(come, names))
+    if twice := [k for k, n in counts.items() if n > 1]:
+        raise _key_error(table, twice)
     files = _overlapping(work, table, come)
     if not files:
         return
     existing = _existing_keys(work, table, come.select(names), files)
-    removed = set(_tuples(gone, names)) if gone is not None else set()
-    if left := [k for k in existing if k not in removed]:
+    removed = {_comparable_key(k) for k in _tuples(gone, names)} if gone is not None else set()
+    if left := [k for k in existing if _comparable_key(k) not in removed]:
         raise _key_error(table, left)
+
+
+def _comparable_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Equal where SQL says equal: NaN is itself, and 0.0 is −0.0."""
+    return tuple(("NaN" if v != v else v + 0.0) if isinstance(v, float) else v for v in key)
 
 
 def _tuples(rows: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
@@ -203,5 +208,6 @@ def one_hit_each_staged(work: Work, table: Table, frame: Frame) -> Frame:
     bad = collect(run_sql(work.place.spark, text, staged=staged).limit(50))
     if bad.num_rows:
         raise _hit_error(table, bad)
-    deleted = staged.where(f"{ACTION} = '{DELETE}'").dropDuplicates([TARGET])
-    return deleted.unionByName(staged.where(f"{ACTION} <> '{DELETE}'"))
+    # Rows that no source row matched have no number; each of them stands for itself.
+    again = f"{ACTION} = '{DELETE}' AND {TARGET} IS NOT NULL"
+    return staged.where(again).dropDuplicates([TARGET]).unionByName(staged.where(f"NOT ({again})"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT, WEIGHT_ID, Column, Table
-from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
+from spark_trickle.model.types import Array, ColumnType, Scalar, Struct, holds_float
 
 _TYPES = {
     "byte": "int8",
@@ -117,10 +117,12 @@ def physical_name(table: Table) -> str:
 def view_sql(table: Table) -> str:
     """The content of a table for DuckDB: each row as often as its weights say."""
     columns = ", ".join(quoted(c) for c in table.column_names)
+    # DuckDB groups −0.0 with 0.0; their texts differ.
+    signs = "".join(f", CAST({quoted(c.name)} AS VARCHAR)" for c in table.columns if holds_float(c.type))
     source = f"{{DUCKLAKE_CATALOG}}.{quoted(HIDDEN_SCHEMA)}.{quoted(physical_name(table))}"
     return (
         f"SELECT {columns} FROM (SELECT {columns}, unnest(range(CAST(sum({quoted(WEIGHT)}) AS BIGINT))) "
-        f"FROM {source} GROUP BY {columns})"
+        f"FROM {source} GROUP BY {columns}{signs})"
     )
 
 

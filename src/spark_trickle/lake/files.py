@@ -18,7 +18,8 @@ from spark_trickle.errors import DamagedFileError, WarehouseError
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.stats import column_stats
 from spark_trickle.model.files import DataFile, Role
-from spark_trickle.model.table import Table
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.model.types import Scalar, is_float
 
 TABLES_FOLDER = "tables/"
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
@@ -70,7 +71,7 @@ class Storage:
         with self.explained():
             self.filesystem.create_dir(self._inner(table), recursive=True)
             with self.filesystem.open_output_stream(self._inner(table, name)) as sink:
-                pq.write_table(rows, sink, compression=compression, write_statistics=True)
+                pq.write_table(rows, sink, compression=compression, write_statistics=_bounded(table))
                 crash_point("half_data")
             if self.local:
                 _sync(self._inner(table, name))
@@ -183,3 +184,8 @@ def _sync(path: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _bounded(table: Table) -> list[str]:
+    """Columns whose bounds Spark may trust: those of floats leave out NaN, which is above them all."""
+    return [WEIGHT, *(c.name for c in table.columns if isinstance(c.type, Scalar) and not is_float(c.type))]

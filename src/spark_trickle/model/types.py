@@ -149,6 +149,17 @@ def is_float(kind: ColumnType) -> bool:
     return kind in (Scalar("float"), Scalar("double"))
 
 
+def holds_float(kind: ColumnType) -> bool:
+    """Whether a type is a float, or has floats inside."""
+    match kind:
+        case Scalar():
+            return is_float(kind)
+        case Array(element):
+            return holds_float(element)
+        case Struct(fields):
+            return any(holds_float(f.type) for f in fields)
+
+
 def has_array(kind: ColumnType) -> bool:
     match kind:
         case Scalar():

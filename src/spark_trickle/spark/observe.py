@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -12,4 +13,12 @@ def observed(frame: DataFrame, counts: dict[str, str]) -> tuple[DataFrame, Calla
     """The same frame, and a function that tells the counts once it was computed."""
     observation = Observation()
     watched = frame.observe(observation, *[F.expr(sql).alias(name) for name, sql in counts.items()])
-    return watched, lambda: {name: int(observation.get[name] or 0) for name in counts}
+
+    def read() -> dict[str, int]:
+        try:
+            found = observation.get
+        except Py4JJavaError:
+            found = {}  # Spark saw that there are no rows, and observed nothing
+        return {name: int(found.get(name) or 0) for name in counts}
+
+    return watched, read

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.model.files import DataFile, Log
 from spark_trickle.model.table import WEIGHT, Column, Table
-from spark_trickle.model.types import is_float
+from spark_trickle.model.types import holds_float, is_float
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name, columns_sql, storage_schema
 from spark_trickle.sql.words import quote
@@ -90,6 +90,8 @@ def _same_sql(table: Table) -> str:
         tests.append(f"{mine} <=> {other}")
         if is_float(c.type):  # 0.0 and −0.0 are equal, but not the same row
             tests.append(f"({mine} <> 0 OR {mine} IS NULL OR string({mine}) = string({other}))")
+        elif holds_float(c.type):
+            tests.append(f"string({mine}) <=> string({other})")
     return " AND ".join(tests)
 
 
@@ -122,13 +124,11 @@ def consolidated(table: Table, source: str) -> str:
 
     Grouping would turn −0.0 into 0.0, so the sign of a zero is kept beside it.
     """
-    floats = [c.name for c in table.columns if is_float(c.type)]
-    zeros = {name: quote(f"_zero_{n}") for n, name in enumerate(floats)}
-    outer = ", ".join(_restored(c.name, zeros.get(c.name)) for c in table.columns)
+    floats = [c for c in table.columns if holds_float(c.type)]
+    zeros = {c.name: quote(f"_zero_{n}") for n, c in enumerate(floats)}
+    outer = ", ".join(_restored(c, zeros.get(c.name)) for c in table.columns)
     keys = ", ".join([quote(c) for c in table.column_names] + list(zeros.values()))
-    extra = "".join(
-        f", CASE WHEN {quote(n)} = 0 THEN string({quote(n)}) END AS {z}" for n, z in zeros.items()
-    )
+    extra = "".join(f", {_zero(c)} AS {zeros[c.name]}" for c in floats)
     inner = f"SELECT {columns_sql(table)}, {WEIGHT}{extra} FROM {source} AS weighed"
     return (
         f"SELECT {outer}, CAST(sum({WEIGHT}) AS INT) AS {WEIGHT} FROM ({inner}) "
@@ -136,9 +136,17 @@ def consolidated(table: Table, source: str) -> str:
     )
 
 
-def _restored(name: str, zero: str | None) -> str:
+def _zero(column: Column) -> str:
+    name = quote(column.name)
+    return f"CASE WHEN {name} = 0 THEN string({name}) END" if is_float(column.type) else f"string({name})"
+
+
+def _restored(column: Column, zero: str | None) -> str:
+    name = column.name
     if zero is None:
         return quote(name)
+    if not is_float(column.type):
+        return f"first({quote(name)}) AS {quote(name)}"
     return f"CASE WHEN {zero} = '-0.0' THEN -{quote(name)} ELSE {quote(name)} END AS {quote(name)}"
 
 

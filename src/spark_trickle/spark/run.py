@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.spark.errors import explained
+
+_QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""", re.S)  # braces in here are text
 
 
 def run_sql(
@@ -18,8 +21,10 @@ def run_sql(
         with explained(text, available):
             return spark.sql(text)
     formatted = text.replace("{", "{{").replace("}", "}}")
+    parts = _QUOTED.split(formatted)
     for name in frames:
-        formatted = formatted.replace(f"{{{{{name}}}}}", f"{{{name}}}")
+        parts[::2] = [p.replace(f"{{{{{name}}}}}", f"{{{name}}}") for p in parts[::2]]
+    formatted = "".join(parts)
     with explained(text, available):
         return spark.sql(formatted, **frames)
 

@@ -43,6 +43,8 @@ def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:
 
 def write_staged(spark: SparkSession, frame: DataFrame, folder: str) -> DataFrame:
     """Write a frame down and read it back, so that it is computed once."""
+    # Old and new image of a column carry the same field id; without ids they match by name.
+    plain = frame.select(*[F.col(_quoted(n)).alias(n, metadata={"staged": True}) for n in frame.columns])
     with explained(""):
-        frame.write.parquet(folder)
-        return spark.read.schema(frame.schema).parquet(folder)
+        plain.write.parquet(folder)
+        return spark.read.schema(plain.schema).parquet(folder)
