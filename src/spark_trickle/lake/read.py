@@ -49,7 +49,8 @@ def snapshot_before(connection: Connection, moment: datetime, strictly: bool = F
         .limit(1)
     ).one_or_none()
     if row is None:
-        raise _not_found(connection, f"before {moment.isoformat(sep=' ')}")
+        asked = "before" if strictly else "at or before"
+        raise _not_found(connection, f"{asked} {moment.isoformat(sep=' ')}")
     return Snapshot(*row)
 
 
