@@ -401,10 +401,18 @@ def replace_references(sql: str, replacement: Callable[[Reference], str | None])
         if reference.alias_at is not None:
             place = words[reference.alias_at - 1].end
             inserts.append((place, place, f" AS {quote(alias)}"))
-        if len(reference.parts) > 1 and reference.alias_at is not None:
+        if len(reference.parts) > 1 and _keeps_its_name(words, reference):
             qualified[tuple(p.lower() for p in reference.parts)] = alias
     inserts += _shortened_qualifiers(words, qualified, taken)
     return _apply(sql, inserts)
+
+
+def _keeps_its_name(words: tuple[Word, ...], reference: Reference) -> bool:
+    """Whether the table is known by its own name: it has no alias, or one that is the same."""
+    if reference.alias_at is not None:
+        return True
+    place = reference.end + (1 if reference.end < len(words) and words[reference.end].upper == "AS" else 0)
+    return place < len(words) and words[place].text.lower() == reference.parts[-1].lower()
 
 
 def _shortened_qualifiers(

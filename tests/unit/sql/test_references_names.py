@@ -77,6 +77,9 @@ QUALIFIED = [
         "SELECT a FROM s.t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = s.t.a)",
         "SELECT a FROM ? AS `t` WHERE EXISTS (SELECT 1 FROM ? AS `u` WHERE u.a = `t`.a)",
     ),
+    # An alias that is the name of the table: UPDATE and DELETE are turned into such queries.
+    ("SELECT main.t.a FROM main.t AS t", "SELECT `t`.a FROM ? AS t"),
+    ("SELECT main.t.a FROM main.t `T` WHERE main.t.b", "SELECT `t`.a FROM ? `T` WHERE `t`.b"),
     ("SELECT x.s.t.a FROM s.t x", "SELECT x.s.t.a FROM ? x"),
     ("SELECT 's.t.a' FROM s.t", "SELECT 's.t.a' FROM ? AS `t`"),
     ("SELECT s.t.a.b FROM s.t", "SELECT `t`.a.b FROM ? AS `t`"),
