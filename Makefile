@@ -5,7 +5,7 @@ UV ?= uv
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help .venv java demo test test-all lint format check lock bench clean
+.PHONY: help .venv java demo test test-all lint format check docs lock bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ format: .venv  ## format the code
 	.venv/bin/python -m ruff format .
 
 check: lint test  ## lint, then test
+
+docs: .venv  ## write the reference pages anew from the code
+	.venv/bin/python scripts/generate_reference.py
 
 bench: .venv java  ## run the benchmarks
 	.venv/bin/python -m benchmarks

@@ -79,7 +79,8 @@ def _refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot)
         redefined = table_id in dropped or (table_id in altered and change != "compacted")
         if redefined or (change_of_mine and _conflicts(change_of_mine, change)):
             name = change_of_mine.table.full_name if change_of_mine else f"table {table_id}"
-            raise ConflictError(name, commit.read_snapshot, snapshot_id, change)
+            said = change if change in ("altered", "dropped", "compacted") else "changed"
+            raise ConflictError(name, commit.read_snapshot, snapshot_id, said)
 
 
 def _lasting_uuid(table: Table, part: str) -> str:

@@ -15,6 +15,7 @@ from spark_trickle.errors import (
     SqlSyntaxError,
     TableNotFoundError,
     TrickleError,
+    ValueTooLongError,
     WarehouseError,
 )
 
@@ -23,6 +24,8 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
 _BACKTICKED = re.compile(r"`((?:[^`]|``)+)`")
+
+_TOO_LONG = re.compile(r"the value is too long for column `(.+)` of type (\S+): (.*)")
 
 _ADVICE = {
     "DIVIDE_BY_ZERO": "Use try_divide or NULLIF to allow it.",
@@ -63,6 +66,8 @@ def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] 
         return TableNotFoundError(_names(text)[0], available)
     if condition.startswith("UNRESOLVED_COLUMN") and (name := _BACKTICKED.search(text)):
         return ColumnNotFoundError(name[1], _suggested(text))
+    if too_long := _TOO_LONG.search(detail):
+        return ValueTooLongError(*too_long.groups())
     advice = _ADVICE.get(condition.split(".")[0])
     return QueryError(detail, condition, advice) if advice else QueryError(detail, condition)
 

@@ -22,6 +22,12 @@ def open_session(given: SparkSession | None) -> SparkSession:
     session = given or SparkSession.getActiveSession() or _start_local()
     # PySpark logs every failed statement with its Java stack trace, although it raises it as well.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    if session.conf.get("spark.sql.ansi.enabled") != "true":
+        raise WarehouseError(
+            "spark.sql.ansi.enabled is off in this Spark session: a value that does not fit its column "
+            "would be stored as another one",
+            'Set it: spark.conf.set("spark.sql.ansi.enabled", "true").',
+        )
     for name, value in _NEEDED.items():
         session.conf.set(name, value)
     return session

@@ -1,0 +1,316 @@
+"""The tables in the code -> the pages under docs/reference; run it after changing what they describe.
+
+    .venv/bin/python scripts/generate_reference.py
+
+A test fails when a page is not what this script writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
+from itertools import count
+from pathlib import Path
+from typing import Any, get_args
+
+from reference_statements import SECTIONS, SHAPES
+
+from spark_trickle import errors
+from spark_trickle.dml import functions
+from spark_trickle.errors import Kind, TrickleError
+from spark_trickle.lake.ducklake import type_name
+from spark_trickle.model import types
+from spark_trickle.model.arrow import can_hold
+from spark_trickle.settings import Settings
+from spark_trickle.sql.statements import Statement
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+NOTICE = "<!-- Written by scripts/generate_reference.py from the code; do not edit. -->"
+
+
+def pages() -> dict[str, str]:
+    """File name -> content."""
+    made = {
+        "settings.md": settings_page(),
+        "errors.md": errors_page(),
+        "statements.md": statements_page(),
+        "table-functions.md": functions_page(),
+        "types.md": types_page(),
+    }
+    return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in made.items()}
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+def settings_page() -> str:
+    rows = [
+        [f"`{f.name}`", f"`{_shown(f.default)}`", f.type, _bounds(f), f.metadata["meaning"]]
+        for f in fields(Settings)
+    ]
+    return f"""
+# Settings
+
+Give them to `connect(…, settings={{"name": value}})`, to `trickle sql --set name=value`, or change them on an
+open connection with `SET trickle.name = value`. `SHOW SETTINGS` lists them, `SHOW trickle.name` shows one.
+They belong to the connection; nothing of them is stored in the warehouse.
+
+{table(["name", "default", "type", "bounds", "meaning"], rows)}
+"""
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bounds(f: Any) -> str:
+    if not isinstance(f.default, int | float) or isinstance(f.default, bool):
+        return ""
+    low, high = f.metadata["low"], f.metadata["high"]
+    return f"at least {low}" if high == float("inf") else f"{low} to {high}"
+
+
+# --- errors ----------------------------------------------------------------------------------------
+
+_KINDS = {
+    Kind.USER: "The statement or its data must change.",
+    Kind.UNSUPPORTED: "It cannot be done this way; the hint names another.",
+    Kind.TRANSIENT: "Others were faster; run it again. Only these have `.retryable`.",
+    Kind.ENVIRONMENT: "The machine, disk or catalog needs care.",
+    Kind.BUG: "A mistake of ours; please report it.",
+}
+
+
+def errors_page() -> str:
+    kinds = [[f"`{k.name}`", str(k.value), _KINDS[k]] for k in Kind]
+    rows = []
+    for cls in sorted(TrickleError.__subclasses__(), key=lambda c: (c.kind.value, c.code)):
+        message, hint = _words_of(cls)
+        rows.append([f"`{cls.code}`", f"`{cls.__name__}`", cls.kind.name, message, hint])
+    return f"""
+# Errors
+
+Every error is a subclass of `spark_trickle.errors.TrickleError` with `.message`, `.hint`, `.code`, `.kind`
+and `.retryable`. The kind says whose turn it is; its number is the exit code of `trickle`.
+
+{table(["kind", "exit code", "meaning"], kinds)}
+
+Below, … stands for what the error is about.
+
+{table(["code", "class", "kind", "message", "hint"], rows)}
+"""
+
+
+def _words_of(cls: type[TrickleError]) -> tuple[str, str]:
+    """Message and hint of an error in which every field is …"""
+    stand_ins: dict[str, Any] = {"str": "…", "int": 0, "float": 0.0, "tuple[str, ...]": ("…",)}
+    given = [f for f in fields(cls) if f.default is MISSING or f.default == ()]
+    error = cls(**{f.name: stand_ins[str(f.type)] for f in given})
+    numbers = any(f.type in ("int", "float") for f in given)
+    return tuple(t.replace("0", "…") if numbers else t for t in (error.message, error.hint))
+
+
+# --- statements ------------------------------------------------------------------------------------
+
+
+def statements_page() -> str:
+    if missing := set(get_args(Statement)) ^ {shape.kind for shape in SHAPES}:
+        raise SystemExit(f"reference_statements.py and spark_trickle.sql.statements differ: {missing}")
+    body = ""
+    for title, shapes in SECTIONS.items():
+        body += f"\n## {title}\n"
+        for shape in shapes:
+            body += f"\n```text\n{shape.syntax}\n```\n\n{shape.meaning} Example: `{shape.example}`\n"
+    return f"""
+# Statements
+
+`tr.sql(statement)` runs one of these. Definitions and changes answer with one row: `rows_inserted`,
+`rows_updated`, `rows_deleted` and `snapshot`. Each is a commit of its own, unless a transaction is open.
+INSERT, UPDATE, DELETE and MERGE may begin with `WITH name AS (query)`.
+
+`[…]` may be left out, `{{a | b}}` is a choice. The parser is tested with every example.
+{body}"""
+
+
+# --- table functions -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Function:
+    call: str
+    meaning: str
+    columns: tuple[tuple[str, str], ...]
+
+
+FUNCTIONS = {
+    "changes": Function(
+        "trickle.changes('t', after [, upto])",
+        "What changed in a table after one snapshot, up to and including another (the newest if left out). "
+        "The columns of the table come first.",
+        (
+            ("_change_type", "insert, delete, update_preimage or update_postimage"),
+            ("_commit_version", "the snapshot that made the change"),
+            ("_commit_timestamp", "when it was committed"),
+        ),
+    ),
+    "snapshots": Function(
+        "trickle.snapshots()",
+        "The history of the warehouse.",
+        (
+            ("snapshot_id", "counted from 0; every commit takes the next"),
+            ("snapshot_time", "when it was committed; grows with the id"),
+            ("schema_version", "grows when a definition changes"),
+            ("changes", "what was done, in DuckLake's words"),
+            ("message", "the first words of the statement"),
+        ),
+    ),
+    "tables": Function(
+        "trickle.tables()",
+        "All tables now.",
+        (
+            ("schema_name", "the schema"),
+            ("table_name", "the table"),
+            ("table_id", "stays the same when the table is renamed"),
+            ("primary_key", "the columns of the key, or NULL"),
+            ("row_count", "rows in the table"),
+            ("file_count", "files whose sum it is"),
+            ("total_bytes", "their size"),
+        ),
+    ),
+    "files": Function(
+        "trickle.files('t')",
+        "The files whose sum is the table now, in the order of its log.",
+        (
+            ("file", "the path"),
+            ("role", "change (of one commit), base (consolidated) or net (several changes as one)"),
+            ("row_count", "rows in the file, of both signs"),
+            ("deleted_rows", "how many of them have weight −1"),
+            ("size_bytes", "its size"),
+            ("begin_snapshot", "the snapshot that added it"),
+        ),
+    ),
+}
+
+
+def functions_page() -> str:
+    if missing := set(FUNCTIONS) ^ set(functions._FUNCTIONS):
+        raise SystemExit(f"FUNCTIONS and spark_trickle.dml.functions differ: {missing}")
+    parts = []
+    for function in FUNCTIONS.values():
+        columns = [[f"`{name}`", meaning] for name, meaning in function.columns]
+        parts.append(f"## `{function.call}`\n\n{function.meaning}\n\n{table(['column', 'meaning'], columns)}")
+    return """
+# Table functions
+
+They stand in FROM, in any query, and may be joined, filtered and named like a table.
+Their arguments are constants: a name in quotes, or the number of a snapshot.
+
+""" + "\n\n".join(parts)
+
+
+# --- types -----------------------------------------------------------------------------------------
+
+# A Spark type of each kind, in the form that Spark's JSON schemas have.
+_ARRAY = {"type": "array", "elementType": "integer", "containsNull": True}
+_STRUCT = {
+    "type": "struct",
+    "fields": [{"name": "a", "type": "integer", "nullable": True, "metadata": {}}],
+}
+SAMPLES: tuple[Any, ...] = (
+    "byte", "short", "integer", "long", "float", "double", "decimal(38,18)", "string", "varchar(10)",
+    "char(3)", "binary", "boolean", "date", "timestamp", "timestamp_ntz", "time(6)",
+    "interval day to second", "interval year to month", _ARRAY, _STRUCT,
+)  # fmt: skip
+REFUSED = {
+    "map": {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True},
+    "variant": "variant",
+    "void": "void",
+    "interval": "interval",
+    "collated": "string collate UNICODE",
+}
+
+
+def types_page() -> str:
+    if missing := set(REFUSED) ^ set(types._REFUSED):
+        raise SystemExit(f"REFUSED and spark_trickle.model.types differ: {missing}")
+    kinds = [types.from_spark("x", spec, count(1)) for spec in SAMPLES]
+    held = [
+        [code(types.sql_name(k)), code(type_name(k)), _key(k), _small(k), _wider(k, kinds)] for k in kinds
+    ]
+    refused = [[f"`{_refused_name(spec)}`", _advice(spec)] for spec in REFUSED.values()]
+    return f"""
+# Types
+
+What a column of a table can hold. The last column lists what `ALTER TABLE … ALTER COLUMN … TYPE` accepts;
+besides, a DECIMAL may get more digits before and after the point, and a VARCHAR or CHAR a greater length.
+
+{table(["Spark", "DuckLake", "in a key", "small changes go through Arrow", "can become"], held)}
+
+Arrays and structs may be nested. `TIME` and intervals are always written by Spark; in Parquet, and so
+for DuckDB, an interval is a plain integer: months, or microseconds.
+
+A value is stored by the rules of ANSI store assignment: numbers go into numbers, dates into timestamps and
+back, anything but binary into text. Text does not go into numbers: write a CAST. A number that does not
+fit is an error.
+
+## Refused
+
+These cannot be compared, so a change could not be told from its opposite.
+
+{table(["type", "instead"], refused)}
+"""
+
+
+def _key(kind: types.ColumnType) -> str:
+    return "yes" if isinstance(kind, types.Scalar) else "no"
+
+
+def _small(kind: types.ColumnType) -> str:
+    return "yes" if can_hold(kind) else "no"
+
+
+def _wider(kind: types.ColumnType, kinds: list[types.ColumnType]) -> str:
+    return ", ".join(f"`{types.sql_name(k)}`" for k in kinds if k != kind and types.can_widen(kind, k))
+
+
+def _advice(spec: Any) -> str:
+    try:
+        types.from_spark("x", spec, count(1))
+    except errors.TypeNotAllowedError as error:
+        return error.hint
+    raise SystemExit(f"{spec} is not refused")
+
+
+def _refused_name(spec: Any) -> str:
+    return spec.upper() if isinstance(spec, str) else str(spec["type"]).upper()
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+def stale() -> Iterator[str]:
+    """Pages that are missing or not what the code says now."""
+    for name, text in pages().items():
+        file = FOLDER / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            yield name
+
+
+def main(say: Callable[[str], None] = print) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        say(f"docs/reference/{name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The reference pages say what the code says: not stale, every example parses, every column is there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_trickle.session import Trickle
+from spark_trickle.sql.parse import parse
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import generate_reference
+from reference_statements import SHAPES, Shape
+
+
+def test_pages_are_not_stale() -> None:
+    assert list(generate_reference.stale()) == [], "run scripts/generate_reference.py"
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.example)
+def test_examples_are_the_statements_they_stand_for(shape: Shape) -> None:
+    assert type(parse(shape.example)) is shape.kind
+
+
+def test_table_functions_have_the_columns_of_the_page(tr_sqlite: Trickle) -> None:
+    tr_sqlite.sql("CREATE TABLE t (id INT)")
+    calls = {"changes": "('t', 0)", "files": "('t')"}
+    found = {
+        name: tuple(tr_sqlite.sql(f"SELECT * FROM trickle.{name}{calls.get(name, '()')}").columns)
+        for name in generate_reference.FUNCTIONS
+    }
+    written = {n: tuple(c for c, _ in f.columns) for n, f in generate_reference.FUNCTIONS.items()}
+    assert found == {**written, "changes": ("id", *written["changes"])}
