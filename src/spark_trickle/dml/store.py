@@ -48,7 +48,7 @@ def store_frame(work: Work, table: Table, frame: Frame, role: Role = Role.CHANGE
     as_of = work.next_as_of()
     by_name = any(has_array(c.type) for c in table.columns)
     files = [storage.describe(table, name, role, as_of) for name in storage.parts(table, folder)]
-    described = [replace(f, by_name=by_name) for f in files if f.rows]
+    described = [replace(f, by_name=by_name, written_as=table) for f in files if f.rows]
     return _with_deletes(work, table, described)
 
 

@@ -30,7 +30,7 @@ from spark_trickle.model.commit import (
     TableChange,
 )
 from spark_trickle.model.files import DataFile
-from spark_trickle.model.table import HIDDEN_SCHEMA, Table, View, table_to_json
+from spark_trickle.model.table import HIDDEN_SCHEMA, Column, Table, View, table_to_json
 
 
 def publish(engine: Engine, commit: Commit, now: datetime) -> Snapshot:
@@ -54,7 +54,7 @@ def _next_snapshot(current: Snapshot, commit: Commit, now: datetime) -> Snapshot
     created = [d for d in commit.definitions if isinstance(d, CreateTable | CreateView | CreateSchema)]
     ids = sum(2 if isinstance(d, CreateTable) else 1 for d in created)
     added = sum(len(c.added) + len(c.feed_only) for c in commit.changes)
-    mappings = sum(any(f.by_name for f in c.added + c.feed_only) for c in commit.changes)
+    mappings = sum(len(_layouts(c)) for c in commit.changes)
     return Snapshot(
         id=current.id + 1,
         time=time,
@@ -62,6 +62,12 @@ def _next_snapshot(current: Snapshot, commit: Commit, now: datetime) -> Snapshot
         next_catalog_id=commit.read_next_id + ids if ids else current.next_catalog_id,
         next_file_id=current.next_file_id + added + mappings,
     )
+
+
+def _layouts(change: TableChange) -> dict[tuple[Column, ...], Table]:
+    """The table as it was when files were written whose columns must be matched by name."""
+    files = [f for f in change.added + change.feed_only if f.by_name]
+    return {f.written_as.columns: f.written_as for f in files if f.written_as}
 
 
 def _refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot) -> None:
@@ -290,8 +296,8 @@ class _Writer:
         new = change.added + change.feed_only
         if new:
             feed_only = {f.path for f in change.feed_only}
-            mapping = self._map_names(change.table) if any(f.by_name for f in new) else None
-            self._add_files(change.table, new, feed_only, mapping)
+            mappings = {columns: self._map_names(table) for columns, table in _layouts(change).items()}
+            self._add_files(change.table, new, feed_only, mappings)
 
     def _describe(self, change: TableChange) -> None:
         table_id = change.table.id
@@ -315,7 +321,11 @@ class _Writer:
         return mapping
 
     def _add_files(
-        self, table: Table, files: tuple[DataFile, ...], feed_only: set[str], mapping: int | None
+        self,
+        table: Table,
+        files: tuple[DataFile, ...],
+        feed_only: set[str],
+        mappings: dict[tuple[Column, ...], int],
     ) -> None:
         numbered = [replace(f, id=self._next_file_id + n) for n, f in enumerate(files)]
         self._next_file_id += len(files)
@@ -335,7 +345,7 @@ class _Writer:
                     "file_size_bytes": f.bytes,
                     "footer_size": f.footer_bytes,
                     "row_id_start": row_id,
-                    "mapping_id": mapping if f.by_name else None,
+                    "mapping_id": mappings[f.written_as.columns] if f.by_name and f.written_as else None,
                 }
             )
             row_id += f.rows

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spark_trickle.model.table import Table
+
 
 class Role(StrEnum):
     """Why a file exists: `change` feeds consumers, `base` and `net` only speed up reading."""
@@ -46,6 +48,7 @@ class DataFile:
     whole: bool = False  # a row removed here is removed with all its equals
     updates: bool = False  # each −1 row is the old image of an UPDATE, each +1 row the new one
     by_name: bool = False  # nested parts lack field ids (Spark gives list elements none): match by name
+    written_as: Table | None = None  # … the names that the columns had when it was written
     stats: tuple[ColumnStats, ...] = ()
     id: int = -1
     begin: int = -1

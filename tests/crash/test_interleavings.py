@@ -1,0 +1,155 @@
+"""Two sessions, one step at a time: what cannot stand together is refused, and what can is kept whole."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_trickle import errors as e
+from spark_trickle.session import Trickle
+from tests.conftest import Location, rows
+from tests.crash.refusal import check_text
+from tests.crash.witness import files_of_tables, files_on_disk
+
+SETUP = (
+    "CREATE TABLE keyed (id INT, n INT, PRIMARY KEY (id))",
+    "CREATE TABLE bag (id INT, n INT)",
+    "CREATE TABLE none (id INT, n INT)",
+    "INSERT INTO keyed VALUES (1, 10), (2, 20)",
+    "INSERT INTO bag VALUES (1, 10), (1, 10), (2, 20)",
+    "UPDATE keyed SET n = 21 WHERE id = 2",
+)
+TABLES = ("keyed", "bag", "none")
+
+# my transaction, what the other session commits before I do
+CONFLICTS = [
+    ("INSERT INTO keyed VALUES (3, 1)", "INSERT INTO keyed VALUES (3, 2)"),
+    ("UPDATE keyed SET n = n + 1 WHERE id = 1", "UPDATE keyed SET n = n + 1 WHERE id = 1"),
+    ("UPDATE keyed SET n = n + 1 WHERE id = 1", "DELETE FROM keyed WHERE id = 1"),
+    ("UPDATE keyed SET id = 5 WHERE id = 1", "INSERT INTO keyed VALUES (5, 5)"),
+    ("DELETE FROM keyed WHERE id = 1", "UPDATE keyed SET n = 0 WHERE id = 1"),
+    ("DELETE FROM keyed WHERE id = 1", "DELETE FROM keyed WHERE id = 1"),
+    ("DELETE FROM keyed WHERE id = 1", "TRUNCATE TABLE keyed"),
+    ("UPDATE bag SET n = n + 1", "UPDATE bag SET n = n + 1"),
+    ("DELETE FROM bag WHERE id = 1", "DELETE FROM bag WHERE id = 1"),
+    ("DELETE FROM bag WHERE id = 2", "TRUNCATE TABLE bag"),
+    ("TRUNCATE TABLE bag", "INSERT INTO bag VALUES (3, 3)"),
+    ("TRUNCATE TABLE bag", "OPTIMIZE bag; INSERT INTO bag VALUES (3, 3)"),
+    ("INSERT OVERWRITE bag VALUES (9, 9)", "INSERT INTO bag VALUES (3, 3)"),
+    ("INSERT OVERWRITE bag VALUES (9, 9)", "DELETE FROM bag WHERE id = 2"),
+    ("INSERT INTO bag VALUES (3, 3)", "ALTER TABLE bag DROP COLUMN n"),
+    ("INSERT INTO bag VALUES (3, 3)", "DROP TABLE bag"),
+    ("UPDATE bag SET n = 0", "ALTER TABLE bag RENAME COLUMN n TO m"),
+    ("DROP TABLE bag", "INSERT INTO bag VALUES (3, 3)"),
+    ("ALTER TABLE bag ALTER COLUMN n SET NOT NULL", "INSERT INTO bag VALUES (3, NULL)"),
+    ("ALTER TABLE none ADD COLUMN x INT NOT NULL", "INSERT INTO none VALUES (3, 3)"),
+    ("CREATE TABLE fresh (id INT)", "CREATE TABLE fresh (name STRING)"),
+    ("CREATE VIEW fresh AS SELECT * FROM bag", "DROP TABLE bag"),
+    ("CREATE SCHEMA fresh", "CREATE SCHEMA fresh"),
+    ("INSERT INTO none VALUES (1, 1); UPDATE keyed SET n = 0", "UPDATE keyed SET n = 5 WHERE id = 2"),
+    ("CREATE TABLE fresh AS SELECT * FROM bag; DELETE FROM bag", "INSERT INTO bag VALUES (3, 3)"),
+]
+
+# both, and what bag, keyed or none hold in the end
+TOGETHER = [
+    ("INSERT INTO bag VALUES (3, 3)", "INSERT INTO bag VALUES (3, 3)", "bag", [(1, 10), (1, 10), (2, 20), (3, 3), (3, 3)]),
+    ("INSERT INTO bag VALUES (3, 3)", "OPTIMIZE bag", "bag", [(1, 10), (1, 10), (2, 20), (3, 3)]),
+    ("UPDATE keyed SET n = 0 WHERE id = 2", "OPTIMIZE keyed", "keyed", [(1, 10), (2, 0)]),
+    ("DELETE FROM bag WHERE id = 1", "OPTIMIZE bag", "bag", [(2, 20)]),
+    ("INSERT INTO none SELECT * FROM keyed", "UPDATE keyed SET n = 0", "none", [(1, 10), (2, 21)]),
+    ("UPDATE keyed SET n = 0 WHERE id = 1", "TRUNCATE TABLE bag", "keyed", [(1, 0), (2, 21)]),
+    ("DELETE FROM bag WHERE id = 99", "UPDATE bag SET n = 0", "bag", [(1, 0), (1, 0), (2, 0)]),
+    ("CREATE TABLE fresh AS SELECT * FROM bag", "DELETE FROM bag WHERE id = 1", "fresh", [(1, 10), (1, 10), (2, 20)]),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared")
+    with Location(str(folder), None).connect() as tr:
+        for statement in SETUP:
+            tr.sql(statement)
+    return folder
+
+
+@pytest.fixture
+def location(prepared: Path, tmp_path: Path) -> Location:
+    """A copy, which is faster than to fill a warehouse anew."""
+    shutil.copytree(prepared, tmp_path / "warehouse")
+    return Location(str(tmp_path / "warehouse"), str(tmp_path / "warehouse" / "data"))
+
+
+@pytest.fixture
+def mine(location: Location) -> Iterator[Trickle]:
+    with location.connect() as tr:
+        yield tr
+
+
+@pytest.fixture
+def theirs(location: Location, mine: Trickle) -> Iterator[Trickle]:
+    with location.connect() as tr:
+        yield tr
+
+
+def run(tr: Trickle, statements: str) -> None:
+    for statement in statements.split("; "):
+        tr.sql(statement)
+
+
+def contents(tr: Trickle) -> dict[str, list[object]]:
+    names = [r.table_name for r in tr.sql("SELECT table_name FROM trickle.tables()").collect()]
+    return {name: rows(tr.table(name)) for name in names}
+
+
+@pytest.mark.parametrize(("first", "second"), CONFLICTS)
+def test_one_wins_and_the_other_hears_of_it(
+    mine: Trickle, theirs: Trickle, location: Location, first: str, second: str
+) -> None:
+    mine.sql("BEGIN")
+    run(mine, first)
+    on_disk = set(files_on_disk(location))
+    run(theirs, second)
+    expected = contents(theirs)
+    with pytest.raises(e.ConflictError) as caught:
+        mine.sql("COMMIT")
+    check_text(caught.value, e.ConflictError)
+    assert caught.value.retryable
+    assert not re.search(r"table \d", caught.value.message), "a table has a name"
+    assert contents(mine) == expected
+    assert set(files_on_disk(location)) - files_of_tables(mine, location) <= on_disk
+
+
+@pytest.mark.parametrize(("first", "second", "table", "expected"), TOGETHER)
+def test_both_stand(
+    mine: Trickle, theirs: Trickle, first: str, second: str, table: str, expected: list[object]
+) -> None:
+    mine.sql("BEGIN")
+    run(mine, first)
+    run(theirs, second)
+    mine.sql("COMMIT")
+    assert rows(mine.table(table)) == expected
+    assert rows(theirs.table(table)) == expected
+    theirs.sql(f"OPTIMIZE {table}")
+    assert rows(theirs.table(table)) == expected
+
+
+def test_a_transaction_reads_one_snapshot(mine: Trickle, theirs: Trickle) -> None:
+    mine.sql("BEGIN")
+    before = contents(mine)
+    run(theirs, "UPDATE keyed SET n = 0; TRUNCATE TABLE bag; INSERT INTO none VALUES (1, 1); OPTIMIZE keyed")
+    run(theirs, "VACUUM RETAIN 0 HOURS")
+    assert contents(mine) == before
+    mine.sql("ROLLBACK")
+    assert contents(mine) == contents(theirs) != before
+
+
+def test_a_frame_that_was_handed_out_stays_readable(mine: Trickle, theirs: Trickle) -> None:
+    """VACUUM elsewhere keeps the files of every DataFrame that a live session may still read."""
+    frame = mine.table("keyed")
+    run(theirs, "UPDATE keyed SET n = 0; OPTIMIZE keyed; VACUUM RETAIN 0 HOURS")
+    assert rows(frame) == [(1, 10), (2, 21)]
+    assert rows(mine.table("keyed", snapshot=6)) == [(1, 10), (2, 21)]
