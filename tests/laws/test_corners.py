@@ -128,13 +128,7 @@ CASES = [
         "a transaction empties a table, fills it again and changes it",
         _KEYED,
         _FOUR,
-        [
-            "BEGIN",
-            "TRUNCATE TABLE t",
-            "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)",
-            "UPDATE t SET v = v + 1",
-        ]
-        + ["COMMIT"],
+        ["BEGIN", "TRUNCATE TABLE t", "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)", "UPDATE t SET v = v + 1", "COMMIT"],
         [(1, 11), (2, 21), (3, 31)],
         [
             *((k, k, "update_preimage") for k in (1, 2, 3)),
@@ -146,13 +140,7 @@ CASES = [
         "the same without a key",
         _KEYLESS,
         _FOUR,
-        [
-            "BEGIN",
-            "TRUNCATE TABLE t",
-            "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)",
-            "DELETE FROM t WHERE k < 3",
-        ]
-        + ["INSERT INTO t VALUES (1, 10)", "COMMIT"],
+        ["BEGIN", "TRUNCATE TABLE t", "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)", "DELETE FROM t WHERE k < 3", "INSERT INTO t VALUES (1, 10)", "COMMIT"],
         [(1, 10), (3, 30)],
         [*((k, k, "delete") for k in (1, 2, 3, 4)), (1, 10, "insert"), (3, 30, "insert")],
     ),

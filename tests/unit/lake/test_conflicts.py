@@ -136,7 +136,7 @@ def test_a_conflict_names_the_table_and_what_happened(lake: Lake) -> None:
     table = lake.create("orders", key=True)
     read_at = lake.newest()
     lake.insert(table)
-    with pytest.raises(ConflictError, match=r'"main\.orders" was inserted by snapshot'):
+    with pytest.raises(ConflictError, match=r'"main\.orders" was changed by snapshot'):
         lake.insert(table, read_at)
 
 
