@@ -32,6 +32,7 @@ NAN = math.nan
 _KEYED, _KEYLESS = "k INT, v INT, PRIMARY KEY (k)", "k INT, v INT"
 _FOUR = ["INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (4, 4)"]
 _THREE = "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)"
+_ONE = "INSERT INTO t VALUES (1, 10)"
 
 CASES = [
     Case(
@@ -128,7 +129,13 @@ CASES = [
         "a transaction empties a table, fills it again and changes it",
         _KEYED,
         _FOUR,
-        ["BEGIN", "TRUNCATE TABLE t", "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)", "UPDATE t SET v = v + 1", "COMMIT"],
+        [
+            "BEGIN",
+            "TRUNCATE TABLE t",
+            "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)",
+            "UPDATE t SET v = v + 1",
+            "COMMIT",
+        ],
         [(1, 11), (2, 21), (3, 31)],
         [
             *((k, k, "update_preimage") for k in (1, 2, 3)),
@@ -140,7 +147,14 @@ CASES = [
         "the same without a key",
         _KEYLESS,
         _FOUR,
-        ["BEGIN", "TRUNCATE TABLE t", "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)", "DELETE FROM t WHERE k < 3", "INSERT INTO t VALUES (1, 10)", "COMMIT"],
+        [
+            "BEGIN",
+            "TRUNCATE TABLE t",
+            "INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)",
+            "DELETE FROM t WHERE k < 3",
+            "INSERT INTO t VALUES (1, 10)",
+            "COMMIT",
+        ],
         [(1, 10), (3, 30)],
         [*((k, k, "delete") for k in (1, 2, 3, 4)), (1, 10, "insert"), (3, 30, "insert")],
     ),

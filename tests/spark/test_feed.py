@@ -86,18 +86,8 @@ def _check_law(tr: Trickle, name: str, snapshots: list[int]) -> None:
                 assert difference(signed, gone) == difference(content[b], content[a]), (a, b)
 
 
-@pytest.mark.parametrize("key", list(_LABELS), ids=["keyed", "keyless"])
-def test_a_row_that_is_overwritten_by_itself_did_not_change(lake: Lake, key: str) -> None:
-    tr, name = lake.tr, f"same{lake.setup.snapshot}"
-    lake.setup.sql(f"CREATE TABLE {name} (id INT, v STRING{key})")
-    lake.setup.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
-    before = tr.snapshot
-    tr.sql(f"INSERT OVERWRITE {name} SELECT id, v FROM {name} WHERE id < 3")
-    assert [row[:3] for row in rows(tr.changes(name, after=before))] == [(3, "c", "delete")]
-
-
 def test_bounds_of_the_feed(tr: Trickle) -> None:
-    """The function and the method take (after, upto]; CHANGES is Spark's: both ends count unless EXCLUSIVE."""
+    """The function and the method take (after, upto]; so does CHANGES, unless INCLUSIVE or EXCLUSIVE say otherwise."""
     tr.sql("CREATE TABLE t (a INT)")
     for n in range(4):
         tr.sql(f"INSERT INTO t VALUES ({n})")
@@ -130,16 +120,6 @@ def test_bounds_of_the_feed(tr: Trickle) -> None:
     for wrong in (f"{first}, {first - 1}", f"{first}, 999", "999"):
         with pytest.raises(SnapshotNotFoundError):
             tr.sql(f"SELECT * FROM trickle.changes('t', {wrong})")
-
-
-def test_both_ends_of_changes_count_as_in_spark(tr_sqlite: Trickle) -> None:
-    tr = tr_sqlite
-    tr.sql("CREATE TABLE t (a INT)")
-    for n in range(3):
-        tr.sql(f"INSERT INTO t VALUES ({n})")
-    last = tr.snapshot
-    query = f"SELECT a FROM t CHANGES FROM VERSION {last - 1} TO VERSION {last}"
-    assert rows(tr.sql(query)) == [(1,), (2,)]
 
 
 def test_the_feed_of_a_table_that_was_altered(tr_sqlite: Trickle) -> None:

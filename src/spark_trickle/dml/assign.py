@@ -15,7 +15,16 @@ def stored_sql(frame: Frame, name: str, column: Column) -> str:
     field = frame.schema[name]
     if not can_store(found_type(field), column.type):
         raise TypeMismatchError(column.name, sql_name(column.type), field_type_name(field))
-    value = f"CAST({quote(name)} AS {cast_name(column.type)})"
+    return _fitted_sql(f"CAST({quote(name)} AS {cast_name(column.type)})", column)
+
+
+def default_sql(column: Column) -> str:
+    """What a column gets when a statement does not say."""
+    return _fitted_sql(f"CAST({column.default or 'NULL'} AS {cast_name(column.type)})", column)
+
+
+def _fitted_sql(value: str, column: Column) -> str:
+    """The value, if it is not too long for VARCHAR(n); CHAR(n) is filled up with blanks."""
     limit = length_limit(column.type)
     if limit is None:
         return value
@@ -23,8 +32,3 @@ def stored_sql(frame: Frame, name: str, column: Column) -> str:
     text = f"the value is too long for column {quote(column.name)} of type {sql_name(column.type)}: "
     checked = f"IF(char_length({value}) > {limit}, raise_error({literal(text)} || {value}), {value})"
     return f"rpad({checked}, {limit}, ' ')" if column.type.name.startswith("char") else checked
-
-
-def default_sql(column: Column) -> str:
-    """What a column gets when a statement does not say."""
-    return f"CAST({column.default or 'NULL'} AS {cast_name(column.type)})"

@@ -8,6 +8,7 @@ from itertools import count
 from typing import assert_never
 
 from spark_trickle.dml import rows
+from spark_trickle.dml.assign import default_sql
 from spark_trickle.dml.insert import insert_frame
 from spark_trickle.dml.query import run_query
 from spark_trickle.dml.work import Work
@@ -18,6 +19,7 @@ from spark_trickle.errors import (
     QueryError,
     TableNotFoundError,
     UnsupportedError,
+    ValueTooLongError,
 )
 from spark_trickle.lake.files import new_table_path
 from spark_trickle.model import commit
@@ -192,7 +194,7 @@ def _default_value(work: Work, column: Column) -> str | None:
         raise InvalidDefinitionError(
             f'the default of column "{column.name}" reads a table', "A default must be a constant expression."
         )
-    value = f"CAST({column.default} AS {cast_name(column.type)})"
+    value = default_sql(column)
     text = (
         f"date_format({value}, 'yyyy-MM-dd HH:mm:ss.SSSSSSxxx')"
         if column.type == Scalar("timestamp")
@@ -203,9 +205,9 @@ def _default_value(work: Work, column: Column) -> str | None:
             work.place.spark, f"SELECT CAST({text} AS STRING) AS value, {value} IS NULL AS missing"
         )
         row = collect(frame).to_pylist()[0]
-    except QueryError as error:
+    except (QueryError, ValueTooLongError) as error:
         raise InvalidDefinitionError(
-            f'the default of column "{column.name}" cannot be computed: {error.detail}',
+            f'the default of column "{column.name}" cannot be computed: {error.message}',
             f"Write a constant of type {sql_name(column.type)}.",
         ) from error
     return None if row["missing"] else str(row["value"])
@@ -234,7 +236,10 @@ def _rename_table(work: Work, statement: s.RenameTable) -> None:
 def _add_columns(work: Work, statement: s.AddColumns) -> None:
     table = work.catalog.table(statement.table, work.place.schema)
     ids = count(table.next_column_id)
-    added = _columns(work, statement.columns, ids)
+    wanted = [d for d in statement.columns if not (statement.if_not_exists and table.has_column(d.name))]
+    if not wanted:
+        return
+    added = _columns(work, tuple(wanted), ids)
     _check_column_names([*table.column_names, *(c.name for c in added)])
     columns = tuple(_for_old_rows(work, table, c) for c in added)
     for definition in statement.columns:
@@ -249,7 +254,10 @@ def _add_columns(work: Work, statement: s.AddColumns) -> None:
 def _for_old_rows(work: Work, table: Table, column: Column) -> Column:
     """Rows that are there already take the default as it is now."""
     initial = _default_value(work, column) if column.default is not None else None
-    if initial is not None and (not isinstance(column.type, Scalar) or column.type.name == "binary"):
+    plain = isinstance(column.type, Scalar) and not column.type.name.startswith(
+        ("binary", "interval", "time(")
+    )
+    if initial is not None and not plain:
         raise UnsupportedError(
             f"adding a {sql_name(column.type)} column with a default",
             "Add the column without a default, then UPDATE the rows and SET DEFAULT.",
@@ -292,6 +300,7 @@ def _alter_column(work: Work, statement: s.AlterColumn) -> None:
     new = column
     if statement.type is not None:
         new = replace(new, type=_widened(work, column, statement.type))
+        new = replace(new, initial=_carried_over(work, column, new))
     if statement.nullable is not None:
         new = replace(new, nullable=_nullability(work, table, column, statement.nullable))
     if statement.default is not None:
@@ -314,6 +323,14 @@ def _widened(work: Work, column: Column, text: str) -> Scalar:
         )
     assert isinstance(kind, Scalar)
     return kind
+
+
+def _carried_over(work: Work, old: Column, new: Column) -> str | None:
+    """What old rows hold, in the new type: the FLOAT 0.1 is not the DOUBLE 0.1."""
+    if old.initial is None:
+        return None
+    value = f"CAST(CAST({literal(old.initial)} AS {cast_name(old.type)}) AS {cast_name(new.type)})"
+    return str(collect(run_sql(work.place.spark, f"SELECT CAST({value} AS STRING)")).column(0)[0].as_py())
 
 
 def _nullability(work: Work, table: Table, column: Column, nullable: bool) -> bool:

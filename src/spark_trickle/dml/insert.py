@@ -15,6 +15,7 @@ from spark_trickle.model.report import Result
 from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
+from spark_trickle.spark.types import cast_name
 from spark_trickle.sql.parse_rows import values_rows
 from spark_trickle.sql.statements import Insert
 
@@ -112,7 +113,11 @@ def _with_defaults(table: Table, statement: Insert, values: list[list[str]]) -> 
             raise InvalidDefinitionError(
                 f"{len(targets)} columns, but a row of {len(row)} values", "Give one value for each column."
             )
-        cells = [default_sql(c) if v.upper() == "DEFAULT" else v for c, v in zip(targets, row, strict=True)]
+        # Whether it fits is seen when it is stored, like any value; VALUES takes only plain expressions.
+        cells = [
+            f"CAST({c.default or 'NULL'} AS {cast_name(c.type)})" if v.upper() == "DEFAULT" else v
+            for c, v in zip(targets, row, strict=True)
+        ]
         filled.append(f"({', '.join(cells)})")
     return f"VALUES {', '.join(filled)}"
 

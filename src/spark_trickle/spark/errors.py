@@ -66,7 +66,7 @@ def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] 
         return TableNotFoundError(_names(text)[0], available)
     if condition.startswith("UNRESOLVED_COLUMN") and (name := _BACKTICKED.search(text)):
         return ColumnNotFoundError(name[1], _suggested(text))
-    if too_long := _TOO_LONG.search(detail):
+    if condition == "USER_RAISED_EXCEPTION" and (too_long := _TOO_LONG.search(detail)):
         return ValueTooLongError(*too_long.groups())
     advice = _ADVICE.get(condition.split(".")[0])
     return QueryError(detail, condition, advice) if advice else QueryError(detail, condition)

@@ -235,8 +235,7 @@ def _add_columns(c: Cursor, table: Name) -> AddColumns:
         c.accept("COLUMN")
     if c.peek() in ("PRIMARY", "CONSTRAINT", "FOREIGN", "UNIQUE", "CHECK") and c.peek(1) != "":
         raise UnsupportedError("adding a constraint", "Create a new table with it and copy the rows.")
-    if c.peek() == "IF" and c.peek(1) == "NOT":
-        c.fail("expected a name", "Leave IF NOT EXISTS out.")
+    quiet = c.accept("IF", "NOT", "EXISTS")
     if c.peek() != "(":
         columns = [_column(c)]
     else:
@@ -249,7 +248,7 @@ def _add_columns(c: Cursor, table: Name) -> AddColumns:
         raise UnsupportedError(
             f"{c.peek()} in ADD COLUMN", "New columns come last; order them in your SELECT."
         )
-    return AddColumns(table, tuple(columns))
+    return AddColumns(table, tuple(columns), quiet)
 
 
 def _drop_columns(c: Cursor, table: Name) -> DropColumns:

@@ -85,6 +85,7 @@ class DropView:
 class AddColumns:
     table: Name
     columns: tuple[ColumnDefinition, ...]
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
