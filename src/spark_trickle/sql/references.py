@@ -73,7 +73,7 @@ class _Frame:
 
 _ENDS_FROM = {
     "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW",
-    "QUALIFY", "UNION", "INTERSECT", "EXCEPT", "MINUS", "SELECT", "|>", "SET", "WHEN",
+    "QUALIFY", "UNION", "INTERSECT", "EXCEPT", "MINUS", "SELECT", "|>", "SET",
 }  # fmt: skip
 _STARTS_QUERY = {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"}
 _BEFORE_TABLE = {
@@ -142,7 +142,8 @@ class _Finder:
             return True
         if before != "AS" or self._upper(at) not in _ENDS_FROM | {"FROM", "TABLE", "VALUES", "JOIN", "WITH"}:
             return False
-        return after in ("", ",", ")", "FROM", "JOIN", "ON", "WHERE") or after in _ENDS_FROM
+        joins = ("JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "LATERAL")
+        return after in ("", ",", ")", "FROM", "ON", *joins) or after in _ENDS_FROM
 
     # --- brackets ----------------------------------------------------------------------------------
 
@@ -227,12 +228,16 @@ class _Finder:
             frame.expecting = frame.takes_alias = True
         elif word == "LATERAL" and self._upper(at + 1) == "VIEW":
             frame.lateral_view, frame.expecting = True, False
-        elif word == "TABLE" and before in _BEFORE_TABLE and self._is_name(at + 1):
+        elif word == "TABLE" and self._is_name(at + 1) and (before in _BEFORE_TABLE or self._after_ctes(at)):
             frame.expecting, frame.takes_alias = True, False
         elif word == "VALUES":
             frame.in_values, frame.expecting = frame.expecting, False
         elif word in _ENDS_FROM or (word in ("MAP", "REDUCE") and frame.in_from and self._is_name(at + 1)):
             frame.in_from = frame.expecting = False
+
+    def _after_ctes(self, at: int) -> bool:
+        frame = self._frames[-1]
+        return self._upper(at - 1) == ")" and bool(frame.ctes) and not frame.in_from
 
     def _values(self, at: int, frame: _Frame) -> None:
         """The rows of FROM VALUES end with an alias, or with the next clause."""
