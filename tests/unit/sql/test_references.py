@@ -60,7 +60,6 @@ JOINS = [
     "SELECT * FROM «t»· JOIN «u»· ON CASE WHEN t.a THEN u.a END JOIN «v»·",
     pytest.param(
         "SELECT * FROM «t»· JOIN «u»· ON CASE WHEN t.a THEN u.a END, «v»·",
-        marks=pytest.mark.xfail(reason="the WHEN of a CASE ends the list of relations", strict=True),
     ),
 ]
 
