@@ -7,6 +7,7 @@ target that no source row matches are a second, anti join, made only when a clau
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from spark_trickle.dml import rows
 from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, TARGET, UPDATE, new, old, same_image_sql
@@ -15,11 +16,12 @@ from spark_trickle.dml.delete import target_sql
 from spark_trickle.dml.query import referenced_rows, run_query
 from spark_trickle.dml.update import assigned_values, numbered_target_sql
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.errors import InvalidDefinitionError, QueryError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
+from spark_trickle.spark.types import cast_name
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.determinism import judges_values
 from spark_trickle.sql.statements import Assignment, Merge, MergeClause
@@ -44,11 +46,11 @@ def merge(work: Work, statement: Merge) -> Result:
     joined = [a for a in actions if not a.clause.by_source]
     frames = []
     if joined:
-        frames.append(_images(work, table, run_query(work, _joined_sql(table, statement, joined)), joined))
+        frames += _joined(work, table, statement, joined)
     alone = [a for a in actions if a.clause.by_source]
     if alone:
         frames.append(_images(work, table, run_query(work, _alone_sql(table, statement, alone)), alone))
-    frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+    frame = reduce(Frame.unionByName, frames)
     kinds = {a.kind for a in actions}
     plan = rows.RowPlan(
         table,
@@ -63,6 +65,22 @@ def merge(work: Work, statement: Merge) -> Result:
         ),
     )
     return rows.apply(work, plan)
+
+
+def _joined(work: Work, table: Table, statement: Merge, actions: list[_Action]) -> list[Frame]:
+    """One join for all, unless a name means the source in NOT MATCHED and is in the target as well."""
+    try:
+        return [_images(work, table, run_query(work, _joined_sql(table, statement, actions)), actions)]
+    except QueryError as error:
+        if not error.condition.startswith("AMBIGUOUS_REFERENCE"):
+            raise
+    found = []
+    if matched := [a for a in actions if a.clause.matched]:
+        found.append(_images(work, table, run_query(work, _joined_sql(table, statement, matched)), matched))
+    if unmatched := [a for a in actions if not a.clause.matched]:
+        frame = run_query(work, _unmatched_sql(table, statement, unmatched))
+        found.append(_images(work, table, frame, unmatched))
+    return found
 
 
 def _action(table: Table, statement: Merge, number: int, clause: MergeClause) -> _Action:
@@ -101,7 +119,7 @@ def _most_rows(work: Work, table: Table, statement: Merge, scans_target: bool) -
 
 
 def _chosen_sql(actions: list[_Action], matched: str) -> str:
-    """The number of the first clause that applies."""
+    """The number of the first clause that applies; `matched` is a number, or NULL where nothing matched."""
     cases = []
     for a in actions:
         side = "true" if a.clause.by_source else f"{matched} IS {'NOT NULL' if a.clause.matched else 'NULL'}"
@@ -109,9 +127,12 @@ def _chosen_sql(actions: list[_Action], matched: str) -> str:
     return f"CASE {' '.join(cases)} END"
 
 
-def _select_sql(table: Table, alias: str, actions: list[_Action], target: str) -> str:
+def _select_sql(table: Table, alias: str | None, actions: list[_Action], target: str) -> str:
     chosen = _chosen_sql(actions, target)
-    columns = [f"{alias}.{quote(c)} AS {old(n)}" for n, c in enumerate(table.column_names)]
+    columns = [
+        f"{f'{alias}.{quote(c.name)}' if alias else f'CAST(NULL AS {cast_name(c.type)})'} AS {old(n)}"
+        for n, c in enumerate(table.columns)
+    ]
     # A value is computed only for rows of its own clause: elsewhere it might fail.
     for a in actions:
         columns += [
@@ -127,6 +148,15 @@ def _joined_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
     select = _select_sql(table, alias, actions, f"{alias}.{TARGET}")
     target = numbered_target_sql(table, alias)
     return f"{statement.ctes}{select} FROM {statement.source} {kind} {target} ON {statement.condition}"
+
+
+def _unmatched_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
+    """Source rows that match nothing; names in their clauses can only mean the source."""
+    select = _select_sql(table, None, actions, "CAST(NULL AS BIGINT)")
+    target = f"{target_sql(table)} AS {quote(statement.alias or table.name)}"
+    return (
+        f"{statement.ctes}{select} FROM {statement.source} LEFT ANTI JOIN {target} ON {statement.condition}"
+    )
 
 
 def _alone_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:

@@ -24,6 +24,7 @@ from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.observe import observed
 from spark_trickle.spark.read import consolidated
 from spark_trickle.spark.run import collect, collect_at_most, run_sql
+from spark_trickle.spark.session import require_ansi
 from spark_trickle.spark.types import columns_sql
 from spark_trickle.sql.words import quote
 
@@ -52,6 +53,7 @@ class RowPlan:
 
 def apply(work: Work, plan: RowPlan) -> Result:
     """Store the change and add it to the transaction."""
+    require_ansi(work.place.spark)
     rows = _at_driver(work, plan)
     if rows is not None:
         result, files = _apply_small(work, plan, rows)

@@ -22,15 +22,20 @@ def open_session(given: SparkSession | None) -> SparkSession:
     session = given or SparkSession.getActiveSession() or _start_local()
     # PySpark logs every failed statement with its Java stack trace, although it raises it as well.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    require_ansi(session)
+    for name, value in _NEEDED.items():
+        session.conf.set(name, value)
+    return session
+
+
+def require_ansi(session: SparkSession) -> None:
+    """Without ANSI mode a CAST does not fail where a value does not fit, and we store values by CAST."""
     if session.conf.get("spark.sql.ansi.enabled") != "true":
         raise WarehouseError(
             "spark.sql.ansi.enabled is off in this Spark session: a value that does not fit its column "
             "would be stored as another one",
             'Set it: spark.conf.set("spark.sql.ansi.enabled", "true").',
         )
-    for name, value in _NEEDED.items():
-        session.conf.set(name, value)
-    return session
 
 
 def _start_local() -> SparkSession:
