@@ -157,8 +157,6 @@ _NET = [
     (["DELETE id = 1", "INSERT (1, 'a')"], "123", {}),
     (["UPDATE v = 'z'", "UPDATE v = 'y'", "DELETE id = 3"], "1y 2y", {"1a": -1, "1y": 1, "2b": -1, "2y": 1, "3c": -1}),
     (["TRUNCATE", "INSERT (1, 'a')", "UPDATE v = 'z'"], "1z", {"1a": -1, "1z": 1, "2b": -1, "3c": -1}),
-    (["TRUNCATE", "INSERT (1, 'n'), (2, 'b'), (4, 'd')", "DELETE id = 1"], "2b 4d", {"1a": -1, "3c": -1, "4d": 1}),
-    (["DELETE", "INSERT (1, 'a'), (2, 'b'), (3, 'c')"], "123", {}),
     (["OVERWRITE (7, 'q'), (8, 'r')", "UPDATE v = 'z'", "DELETE id = 8"], "7z", {"1a": -1, "2b": -1, "3c": -1, "7z": 1}),
     (["INSERT (4, 'd')", "TRUNCATE", "INSERT (1, 'a')", "TRUNCATE"], "", {"1a": -1, "2b": -1, "3c": -1}),
 ]  # fmt: skip

@@ -207,9 +207,8 @@ def test_text_of_limited_length(lake: Lake) -> None:
         with pytest.raises((ValueTooLongError, TrickleError), match="too long"):
             tr.sql(wrong)
     assert rows(tr.table("texts")) == expected
-    lake.setup.sql("CREATE TABLE nested_texts (l ARRAY<VARCHAR(2)>, s STRUCT<c: CHAR(2)>)")
     with pytest.raises(TrickleError):
-        tr.sql("INSERT INTO nested_texts VALUES (array('abc'), NULL), (NULL, NULL)")
+        lake.setup.sql("CREATE TABLE nested_texts (l ARRAY<VARCHAR(2)>, s STRUCT<c: CHAR(2)>)")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,10 @@ def _existing_keys(
         f"LEFT SEMI JOIN {{keys}} AS new ON {_same(names, 'rows', 'new')}"
     )
     frame = run_sql(
-        work.place.spark, text, rows=work.rows_of(table, files), keys=local_frame(work.place.spark, keys)
+        work.place.spark,
+        text,
+        rows=work.rows_of(table, files),
+        keys=local_frame(work.place.spark, table, keys),
     )
     return _tuples(collect(frame), names)
 
@@ -204,7 +207,8 @@ def one_hit_each_staged(work: Work, table: Table, frame: Frame) -> Frame:
     staged = write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
     hits = f"SELECT {TARGET} FROM {{staged}} WHERE {TARGET} IS NOT NULL GROUP BY {TARGET} HAVING count(*) > 1"
     wrong = f"{hits} AND max({ACTION} <> '{DELETE}') LIMIT 50"
-    text = f"SELECT * FROM {{staged}} WHERE {TARGET} IN ({wrong})"
+    shown_columns = ", ".join(f"string({old(n)}) AS {old(n)}" for n in range(len(table.columns)))
+    text = f"SELECT {shown_columns} FROM {{staged}} WHERE {TARGET} IN ({wrong})"
     bad = collect(run_sql(work.place.spark, text, staged=staged).limit(50))
     if bad.num_rows:
         raise _hit_error(table, bad)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
-from typing import assert_never
+from typing import Any, assert_never
 
 from spark_trickle.dml import rows
 from spark_trickle.dml.assign import default_sql
@@ -165,8 +165,20 @@ def _query_columns(query: Frame | None, ids: Iterator[int]) -> tuple[Column, ...
     found = []
     for f in query.schema.jsonValue()["fields"]:
         column_id = next(ids)
-        found.append(Column(column_id, f["name"], from_spark(f["name"], f["type"], ids)))
+        found.append(Column(column_id, f["name"], from_spark(f["name"], _nullable(f["type"]), ids)))
     return tuple(found)
+
+
+def _nullable(spec: Any) -> Any:
+    """A type whose parts may all be null: that a query has no nulls now is no promise for later rows."""
+    if isinstance(spec, str):
+        return spec
+    if spec["type"] == "array":
+        return {**spec, "elementType": _nullable(spec["elementType"]), "containsNull": True}
+    if spec["type"] == "struct":
+        fields = [{**f, "type": _nullable(f["type"]), "nullable": True} for f in spec["fields"]]
+        return {**spec, "fields": fields}
+    return spec
 
 
 def _with_key(table: Table, names: tuple[str, ...]) -> Table:

@@ -16,7 +16,7 @@ from spark_trickle.dml.delete import target_sql
 from spark_trickle.dml.query import referenced_rows, run_query
 from spark_trickle.dml.update import assigned_values, numbered_target_sql
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import InvalidDefinitionError, QueryError
+from spark_trickle.errors import QueryError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
@@ -89,8 +89,9 @@ def _action(table: Table, statement: Merge, number: int, clause: MergeClause) ->
     kind = UPDATE if clause.matched or clause.by_source else INSERT
     assignments = clause.assignments
     if assignments is None:
-        source = quote(_source_alias(statement.source))
-        assignments = tuple(Assignment(c, f"{source}.{quote(c)}") for c in table.column_names)
+        source = _source_alias(statement.source)
+        before = f"{quote(source)}." if source else ""
+        assignments = tuple(Assignment(c, f"{before}{quote(c)}") for c in table.column_names)
     return _Action(number, clause, kind, assigned_values(table, assignments))
 
 
@@ -105,9 +106,7 @@ def _source_alias(source: str) -> str:
             at -= 1
             if depth == 0:
                 break
-    if at < 0 or not words[at].is_identifier:
-        raise InvalidDefinitionError("the source of the MERGE has no name", "Write USING (…) AS s.")
-    return words[at].text
+    return words[at].text if at >= 0 and words[at].is_identifier else ""
 
 
 def _most_rows(work: Work, table: Table, statement: Merge, scans_target: bool) -> int:

@@ -153,5 +153,5 @@ def cancelled_frame(work: Work, table: Table, weighted: Frame) -> Frame:
     """The net of a change, each row with weight +1 or −1."""
     net = consolidated(table, "{rows}")
     sign = f"SELECT {columns_sql(table)}, IF({WEIGHT} > 0, 1, -1) AS {WEIGHT} FROM ({net}) AS net "
-    copies = f"LATERAL VIEW explode(array_repeat(0, abs({WEIGHT}))) copies AS _copy"
+    copies = f"LATERAL VIEW explode(array_repeat(0, abs({WEIGHT}))) _trickle_copies AS _trickle_copy"
     return run_sql(work.place.spark, sign + copies, rows=weighted)

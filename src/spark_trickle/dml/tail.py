@@ -55,13 +55,14 @@ class Tails:
             return self._replaced(table, net, net.filter(pc.greater(net.column(WEIGHT), 0)))
         if log.tail_is_whole:
             return self._replaced(table, pa.concat_tables(parts), _survivors(table, log.tail, parts))
-        return Counted(local_frame(self._spark, summed(table, pa.concat_tables(parts))))
+        return Counted(local_frame(self._spark, table, summed(table, pa.concat_tables(parts))))
 
     def _replaced(self, table: Table, rows: pa.Table, come: pa.Table) -> Replaced:
         identity = [c.name for c in identity_columns(table)]
         gone = rows.filter(pc.less(rows.column(WEIGHT), 0)).select(identity)
         return Replaced(
-            local_frame(self._spark, gone), local_frame(self._spark, come.select(list(table.column_names)))
+            local_frame(self._spark, table, gone),
+            local_frame(self._spark, table, come.select(list(table.column_names))),
         )
 
 

@@ -71,7 +71,14 @@ class Storage:
         with self.explained():
             self.filesystem.create_dir(self._inner(table), recursive=True)
             with self.filesystem.open_output_stream(self._inner(table, name)) as sink:
-                pq.write_table(rows, sink, compression=compression, write_statistics=_bounded(table))
+                pq.write_table(
+                    rows,
+                    sink,
+                    compression=compression,
+                    write_statistics=_bounded(table),
+                    # Spark stumbles over the empty dictionary of a list that holds only nulls
+                    use_dictionary=[c.name for c in table.columns if isinstance(c.type, Scalar)],
+                )
                 crash_point("half_data")
             if self.local:
                 _sync(self._inner(table, name))

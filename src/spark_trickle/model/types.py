@@ -17,6 +17,7 @@ _PLAIN = re.compile(
     r"|decimal\(\d+,\d+\)|time\(\d\)|(?:var)?char\(\d+\)"
     r"|interval (?:year|month|day|hour|minute|second)(?: to (?:month|hour|minute|second))?"
 )
+_TEXT = re.compile(r"string|(?:var)?char\(\d+\)")
 _REFUSED = {
     "map": "Maps cannot be compared; store the entries as ARRAY<STRUCT<key: …, value: …>>.",
     "variant": "Variants cannot be compared; store the JSON text as STRING.",
@@ -56,15 +57,17 @@ class Struct:
 ColumnType = Scalar | Array | Struct
 
 
-def from_spark(column: str, spec: Any, ids: Iterator[int]) -> ColumnType:
+def from_spark(column: str, spec: Any, ids: Iterator[int], nested: bool = False) -> ColumnType:
     """Spark's JSON type as a tree; every nested part takes the next id."""
     if isinstance(spec, str):
-        if spec.endswith("char") or not _PLAIN.fullmatch(spec):
+        if nested and _TEXT.fullmatch(spec) and spec != "string":
+            raise TypeNotAllowedError(column, spec.upper(), "Inside arrays and structs, use STRING.")
+        if not _PLAIN.fullmatch(spec):
             raise TypeNotAllowedError(column, spec.upper(), _advice(spec))
         return Scalar(spec)
     if spec["type"] == "array":
         element_id = next(ids)
-        return Array(from_spark(column, spec["elementType"], ids), element_id, spec["containsNull"])
+        return Array(from_spark(column, spec["elementType"], ids, True), element_id, spec["containsNull"])
     if spec["type"] == "struct":
         return Struct(tuple(_field_from_spark(column, f, ids) for f in spec["fields"]))
     raise TypeNotAllowedError(column, str(spec["type"]).upper(), _advice(spec["type"]))
@@ -85,7 +88,7 @@ def _field_from_spark(column: str, spec: Any, ids: Iterator[int]) -> Field:
     if any("COLLATION" in key.upper() for key in spec.get("metadata", {})):
         raise TypeNotAllowedError(column, "STRING COLLATE", _REFUSED["collated"])
     field_id = next(ids)
-    return Field(field_id, spec["name"], from_spark(column, spec["type"], ids), spec["nullable"])
+    return Field(field_id, spec["name"], from_spark(column, spec["type"], ids, True), spec["nullable"])
 
 
 def _advice(name: str) -> str:
@@ -179,7 +182,6 @@ def length_limit(kind: ColumnType) -> int | None:
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _NUMBERS = re.compile(r"byte|short|integer|long|float|double|decimal\(.*\)")
-_TEXT = re.compile(r"string|(?:var)?char\(\d+\)")
 
 
 def can_widen(old: ColumnType, new: ColumnType) -> bool:

@@ -37,19 +37,19 @@ def changes(
     commits = spark.createDataFrame(
         pa.table(
             {
-                "_file": [f.path.rpartition("/")[2] for f in files],
-                "_version": pa.array([f.begin for f in files], pa.int64()),
-                "_time": pa.array([times[f.begin] for f in files], pa.timestamp("us", tz="UTC")),
-                "_updates": [f.updates for f in files],
+                "_trickle_file": [f.path.rpartition("/")[2] for f in files],
+                "_trickle_version": pa.array([f.begin for f in files], pa.int64()),
+                "_trickle_time": pa.array([times[f.begin] for f in files], pa.timestamp("us", tz="UTC")),
+                "_trickle_updates": [f.updates for f in files],
             }
         )
     )
-    named = log.select("*", "_metadata.file_name")
+    named = log.selectExpr("*", "_metadata.file_name AS _trickle_name")
     return run_sql(
         spark,
         f"SELECT {columns}, {_change_type(table)} AS _change_type, "
-        "_version AS _commit_version, _time AS _commit_timestamp "
-        "FROM {log} AS log JOIN {commits} AS commits ON log.file_name = commits._file",
+        "_trickle_version AS _commit_version, _trickle_time AS _commit_timestamp "
+        "FROM {log} AS log JOIN {commits} AS commits ON log._trickle_name = commits._trickle_file",
         log=named,
         commits=commits,
     )
@@ -57,10 +57,10 @@ def changes(
 
 def _change_type(table: Table) -> str:
     """A key that leaves and comes in one commit was updated; without a key the statement tells."""
-    update = "_updates"
+    update = "_trickle_updates"
     if table.key:
         keys = ", ".join(quote(c.name) for c in table.key_columns)
-        both = f"count({{}}) OVER (PARTITION BY _version, {keys})"
+        both = f"count({{}}) OVER (PARTITION BY _trickle_version, {keys})"
         gone, come = (f"IF({WEIGHT} {sign} 0, 1, NULL)" for sign in ("<", ">"))
         update = f"({both.format(gone)} > 0 AND {both.format(come)} > 0)"
     return (

@@ -7,9 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
 
 from spark_trickle.model.arrow import arrow_type
+from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar
+from spark_trickle.spark.types import storage_schema
 
 Frame = DataFrame
 Session = SparkSession
@@ -24,9 +27,13 @@ def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequen
     return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)))
 
 
-def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Rows that are at the driver, as a DataFrame.
+def local_frame(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:
+    """Rows of a table that are at the driver, as a DataFrame.
 
-    PySpark does not take slices of lists, and loses rows of lists in several chunks: copy them into one.
+    PySpark would guess that every timestamp is in the session's zone, so it is told the types. It does
+    not take slices of lists, and loses rows of lists in several chunks: so they are copied into one.
     """
-    return spark.createDataFrame(rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks())
+    known = {f.name: StructField(f.name, f.dataType) for f in storage_schema(table).fields}
+    schema = StructType([known[name] for name in rows.column_names])
+    copied = rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks()
+    return spark.createDataFrame(copied, schema)

@@ -125,7 +125,7 @@ def consolidated(table: Table, source: str) -> str:
     Grouping would turn −0.0 into 0.0, so the sign of a zero is kept beside it.
     """
     floats = [c for c in table.columns if holds_float(c.type)]
-    zeros = {c.name: quote(f"_zero_{n}") for n, c in enumerate(floats)}
+    zeros = {c.name: quote(f"_trickle_zero_{n}") for n, c in enumerate(floats)}
     outer = ", ".join(_restored(c, zeros.get(c.name)) for c in table.columns)
     keys = ", ".join([quote(c) for c in table.column_names] + list(zeros.values()))
     extra = "".join(f", {_zero(c)} AS {zeros[c.name]}" for c in floats)
@@ -154,5 +154,5 @@ def repeated(table: Table, source: str) -> str:
     """Each row as often as its weight says."""
     return (
         f"SELECT {columns_sql(table)} FROM {source} AS counted "
-        f"LATERAL VIEW explode(array_repeat(0, greatest({WEIGHT}, 0))) copies AS _copy"
+        f"LATERAL VIEW explode(array_repeat(0, greatest({WEIGHT}, 0))) _trickle_copies AS _trickle_copy"
     )
