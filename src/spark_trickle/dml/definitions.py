@@ -85,6 +85,7 @@ def _new_name(work: Work, name: s.Name) -> tuple[str, str]:
         raise InvalidDefinitionError(
             f'"{".".join(name)}" has too many parts', "Write schema.name, or just the name."
         )
+    _check_name(name[-1])
     schema = work.catalog.schema(name[0] if len(name) == 2 else work.place.schema)
     return schema.name, name[-1]
 
@@ -106,9 +107,15 @@ def _drop(work: Work, relation: Relation) -> None:
     work.define(commit.DropView(relation) if isinstance(relation, View) else commit.DropTable(relation))
 
 
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise InvalidDefinitionError("a name is empty", "Give it at least one letter.")
+
+
 def _check_column_names(names: list[str]) -> None:
     lowered = [n.lower() for n in names]
     for n in names:
+        _check_name(n)
         if lowered.count(n.lower()) > 1:
             raise InvalidDefinitionError(
                 f'column "{n}" appears more than once', "Give each column its own name."

@@ -87,7 +87,7 @@ def _translated(engine: Engine) -> Iterator[None]:
 
 
 def _explain(engine: Engine, error: DBAPIError) -> Exception:
-    where = engine.url.render_as_string(hide_password=True)
+    where = shown_address(engine.url)
     detail = str(error.orig).strip().splitlines()[0] if str(error.orig) else type(error.orig).__name__
     if "locked" in detail or "busy" in detail or "lock timeout" in detail:
         return CatalogBusyError(where, _timeout(engine))
@@ -104,6 +104,12 @@ def _explain(engine: Engine, error: DBAPIError) -> Exception:
             "Check that the address is right, the server runs, and the file is a spark-trickle catalog.",
         )
     return InternalError(f"{type(error.orig).__name__}: {detail}")
+
+
+def shown_address(url: URL) -> str:
+    """An address without secrets, wherever they stand in it."""
+    secret = [key for key in url.query if "password" in key.lower() or "passfile" in key.lower()]
+    return url.difference_update_query(secret).render_as_string(hide_password=True)
 
 
 def _permission_hint(engine: Engine) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
+from spark_trickle.errors import CatalogBusyError, WarehouseError
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import writing
 
@@ -93,7 +95,9 @@ class SessionLease:
         self._covers, self._renewed = oldest, now
 
     def end(self) -> None:
-        if self._covers is not None:
-            with writing(self._engine) as connection:
-                release(connection, self._session_id)
-            self._covers = None
+        if self._covers is None:
+            return
+        self._covers = None
+        # A catalog that cannot be reached now does not keep a session from ending: its lease runs out.
+        with suppress(CatalogBusyError, WarehouseError), writing(self._engine) as connection:
+            release(connection, self._session_id)

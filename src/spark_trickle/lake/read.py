@@ -33,6 +33,8 @@ def oldest_id(connection: Connection) -> int:
 
 
 def snapshot_at(connection: Connection, snapshot_id: int) -> Snapshot:
+    if snapshot_id >= 2**63:  # more than the catalog can count
+        raise _not_found(connection, str(snapshot_id))
     row = connection.execute(select(s.snapshot).where(s.snapshot.c.snapshot_id == snapshot_id)).one_or_none()
     if row is None:
         raise _not_found(connection, str(snapshot_id))

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 from spark_trickle.errors import VersionError, WarehouseError
 from spark_trickle.lake import migrations
 from spark_trickle.lake import schema as s
-from spark_trickle.lake.engine import open_engine, reading, writing
+from spark_trickle.lake.engine import open_engine, reading, shown_address, writing
 from spark_trickle.lake.files import TABLES_FOLDER, Storage
 from spark_trickle.model.table import DEFAULT_SCHEMA, HIDDEN_SCHEMA
 
@@ -30,7 +30,7 @@ class Warehouse:
     @property
     def catalog_url(self) -> str:
         """The address of the catalog, without a password."""
-        return self.engine.url.render_as_string(hide_password=True)
+        return shown_address(self.engine.url)
 
 
 def open_warehouse(where: str | os.PathLike[str], data_path: str | None, timeout: float) -> Warehouse:
