@@ -52,8 +52,13 @@ class TrickleError(Exception):
         return _rebuild, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})
 
 
+def short(text: str, most: int = 100) -> str:
+    """A value as an error shows it: long ones lose their middle."""
+    return text if len(text) <= most else f"{text[: most - 20]} … {text[-15:]}"
+
+
 def _closest(name: str, available: tuple[str, ...], noun: str) -> str:
-    if close := get_close_matches(name.lower(), [a.lower() for a in available], n=1):
+    if close := get_close_matches(name.split(".")[-1].lower(), [a.lower() for a in available], n=1):
         original = next(a for a in available if a.lower() == close[0])
         return f'Did you mean "{original}"?'
     if not available:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.dml.actions import ACTION, DELETE, TARGET, old
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError
+from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError, short
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.stats import bound
@@ -29,7 +29,9 @@ _SHOWN = 5  # offending rows that an error names
 
 
 def shown(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
-    return tuple(f"({', '.join('NULL' if v is None else str(v) for v in row)})" for row in rows[:_SHOWN])
+    return tuple(
+        f"({', '.join('NULL' if v is None else short(str(v)) for v in row)})" for row in rows[:_SHOWN]
+    )
 
 
 def _required(table: Table) -> list[Column]:

@@ -17,13 +17,13 @@ from spark_trickle.errors import (
     TrickleError,
     ValueTooLongError,
     WarehouseError,
+    short,
 )
 
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
-_BACKTICKED = re.compile(r"`((?:[^`]|``)+)`")
 
 _TOO_LONG = re.compile(r"the value is too long for column `(.+)` of type (\S+): (.*)")
 
@@ -62,12 +62,12 @@ def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] 
         place = _PLACE.search(text)
         line, column = (int(place[1]), int(place[2]) + 1) if place else (0, 0)
         return SqlSyntaxError(detail, line, column)
-    if condition == "TABLE_OR_VIEW_NOT_FOUND" and (name := _BACKTICKED.search(text)):
-        return TableNotFoundError(_names(text)[0], available)
-    if condition.startswith("UNRESOLVED_COLUMN") and (name := _BACKTICKED.search(text)):
-        return ColumnNotFoundError(name[1], _suggested(text))
+    if condition == "TABLE_OR_VIEW_NOT_FOUND" and _names(text):
+        return TableNotFoundError(short(_names(text)[0]), available)
+    if condition.startswith("UNRESOLVED_COLUMN") and _names(text):
+        return ColumnNotFoundError(short(_names(text)[0]), _suggested(text))
     if condition == "USER_RAISED_EXCEPTION" and (too_long := _TOO_LONG.search(detail)):
-        return ValueTooLongError(*too_long.groups())
+        return ValueTooLongError(too_long[1], too_long[2], short(too_long[3]))
     advice = _ADVICE.get(condition.split(".")[0])
     return QueryError(detail, condition, advice) if advice else QueryError(detail, condition)
 
@@ -99,7 +99,8 @@ def _innermost(text: str) -> str:
 
 def _clean(text: str) -> str:
     first = text.strip().split("\n")[0]
-    return _SQLSTATE.sub("", first).rstrip(". ").strip() or "Spark could not run the statement"
+    text = _SQLSTATE.sub("", first).rstrip(". ").strip()
+    return short(text, 400) or "Spark could not run the statement"
 
 
 def _names(text: str) -> list[str]:
