@@ -78,13 +78,14 @@ def _refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot)
         # Names and ids were chosen at the snapshot that was read.
         raise ConflictError("the catalog", commit.read_snapshot, current.id, "redefined")
     mine = {c.table.id: c for c in commit.changes}
-    dropped = {d.table.id for d in commit.definitions if isinstance(d, DropTable)}
-    altered = {d.old.id for d in commit.definitions if isinstance(d, AlterTable)}
+    dropped = {d.table.id: d.table for d in commit.definitions if isinstance(d, DropTable)}
+    altered = {d.old.id: d.old for d in commit.definitions if isinstance(d, AlterTable)}
+    tables = {**altered, **dropped, **{i: c.table for i, c in mine.items()}}
     for snapshot_id, table_id, change in read.changes_since(connection, commit.read_snapshot):
         change_of_mine = mine.get(table_id)
         redefined = table_id in dropped or (table_id in altered and change != "compacted")
         if redefined or (change_of_mine and _conflicts(change_of_mine, change)):
-            name = change_of_mine.table.full_name if change_of_mine else f"table {table_id}"
+            name = tables[table_id].full_name
             said = change if change in ("altered", "dropped", "compacted") else "changed"
             raise ConflictError(name, commit.read_snapshot, snapshot_id, said)
 
