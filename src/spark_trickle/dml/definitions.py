@@ -36,7 +36,7 @@ from spark_trickle.model.table import (
     View,
     display_names,
 )
-from spark_trickle.model.types import Scalar, can_widen, from_spark, sql_name
+from spark_trickle.model.types import Scalar, can_widen, from_spark, refuse_collations, sql_name
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.spark.types import cast_name, parse_type
@@ -172,6 +172,7 @@ def _query_columns(query: Frame | None, ids: Iterator[int]) -> tuple[Column, ...
     found = []
     for f in query.schema.jsonValue()["fields"]:
         column_id = next(ids)
+        refuse_collations(f["name"], f["metadata"])
         found.append(Column(column_id, f["name"], from_spark(f["name"], _nullable(f["type"]), ids)))
     return tuple(found)
 

@@ -84,9 +84,14 @@ def found_in_query(spec: Any) -> ColumnType:
     return Scalar(str(spec["type"]))
 
 
-def _field_from_spark(column: str, spec: Any, ids: Iterator[int]) -> Field:
-    if any("COLLATION" in key.upper() for key in spec.get("metadata", {})):
+def refuse_collations(column: str, metadata: dict[str, Any]) -> None:
+    """Spark notes collations of a column, and of its parts, beside its type."""
+    if any("COLLATION" in key.upper() for key in metadata):
         raise TypeNotAllowedError(column, "STRING COLLATE", _REFUSED["collated"])
+
+
+def _field_from_spark(column: str, spec: Any, ids: Iterator[int]) -> Field:
+    refuse_collations(column, spec.get("metadata", {}))
     field_id = next(ids)
     return Field(field_id, spec["name"], from_spark(column, spec["type"], ids, True), spec["nullable"])
 

@@ -9,7 +9,15 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from spark_trickle.errors import QueryError
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
-from spark_trickle.model.types import FIELD_ID, ColumnType, Scalar, found_in_query, sql_name, to_spark
+from spark_trickle.model.types import (
+    FIELD_ID,
+    ColumnType,
+    Scalar,
+    found_in_query,
+    refuse_collations,
+    sql_name,
+    to_spark,
+)
 from spark_trickle.spark.errors import explained
 from spark_trickle.sql.words import literal, quote
 
@@ -56,6 +64,7 @@ def parse_type(spark: SparkSession, column: str, text: str) -> Any:
     if len(fields) != 1:
         raise QueryError(f'"{text}" is not a type', "PARSE_SYNTAX_ERROR")
     metadata = fields[0].get("metadata", {})
+    refuse_collations(column, metadata)
     return metadata.get("__CHAR_VARCHAR_TYPE_STRING", fields[0]["type"])
 
 
