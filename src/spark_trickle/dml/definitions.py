@@ -411,7 +411,16 @@ def _create_view(work: Work, statement: s.CreateView) -> None:
     _check_column_names(names)
     if not _make_room(work, statement.name, "view", statement.replace, statement.if_not_exists):
         return
-    view = View(work.new_id(), schema, name, statement.query, tuple(names), statement.comment)
+    view = View(
+        id=work.new_id(),
+        schema=schema,
+        name=name,
+        sql=statement.query,
+        column_names=tuple(names),
+        comment=statement.comment,
+        source_columns=tuple(columns),
+        home=work.place.schema,
+    )
     work.define(commit.CreateView(view))
 
 

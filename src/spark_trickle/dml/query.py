@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_trickle.dml import functions
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import SqlSyntaxError, TableNotFoundError, UnsupportedError
+from spark_trickle.errors import ColumnNotFoundError, SqlSyntaxError, TableNotFoundError, UnsupportedError
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.catalog import Catalog, Snapshot
@@ -88,8 +88,21 @@ def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, d
         raise UnsupportedError(
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
         )
-    frame = run_query(work, relation.sql, depth + 1, relation.schema)
-    return frame.toDF(*relation.column_names) if relation.column_names else frame
+    frame = run_query(work, relation.sql, depth + 1, relation.home)
+    return _columns_of_view(frame, relation)
+
+
+def _columns_of_view(frame: Frame, view: View) -> Frame:
+    """The columns that the view was made with, by name: a * in its query may mean others by now."""
+    found = [c.lower() for c in frame.columns]
+    positions = []
+    for n, name in enumerate(view.source_columns):
+        same = [i for i, c in enumerate(found) if c == name.lower()]
+        if len(same) != 1 and found != [c.lower() for c in view.source_columns]:
+            raise ColumnNotFoundError(name, tuple(frame.columns))
+        positions.append(same[0] if len(same) == 1 else n)
+    numbered = frame.toDF(*[f"_{i}" for i in range(len(found))])
+    return numbered.select(*[f"_{i}" for i in positions]).toDF(*view.column_names)
 
 
 def _frame_at(work: Work, reference: Reference, at: Snapshot, depth: int, schema: str) -> Frame:

@@ -268,7 +268,12 @@ class _Writer:
 
     def _create_view(self, view: View) -> None:
         self._words.append(f"created_view:{ducklake.quoted(view.schema)}.{ducklake.quoted(view.name)}")
-        definition = {"sql": view.sql, "columns": list(view.column_names), "comment": view.comment}
+        definition: dict[str, Any] = {
+            "sql": view.sql,
+            "columns": list(view.column_names),
+            "comment": view.comment,
+        }
+        definition |= {"source": list(view.source_columns), "home": view.home}
         self._insert(
             s.trickle_view,
             {

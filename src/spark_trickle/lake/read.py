@@ -80,7 +80,14 @@ def catalog(connection: Connection, at: Snapshot) -> Catalog:
     for row in connection.execute(select(s.trickle_view).where(visible(s.trickle_view, at.id))):
         view = json.loads(row.definition)
         relations[row.schema_name.lower(), row.view_name.lower()] = View(
-            row.view_id, row.schema_name, row.view_name, view["sql"], tuple(view["columns"]), view["comment"]
+            row.view_id,
+            row.schema_name,
+            row.view_name,
+            view["sql"],
+            tuple(view["columns"]),
+            view["comment"],
+            tuple(view["source"]),
+            view["home"],
         )
     return Catalog(at, schemas, relations)
 

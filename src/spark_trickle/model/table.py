@@ -82,6 +82,8 @@ class View:
     sql: str
     column_names: tuple[str, ...] = ()
     comment: str | None = None
+    source_columns: tuple[str, ...] = ()  # what its query called them when the view was made
+    home: str = DEFAULT_SCHEMA  # where its query looks for unqualified names
 
     @property
     def full_name(self) -> str:
