@@ -48,7 +48,7 @@ class Author:
         p = self.phrases
         rows = p.rows(5)
         everything = p.values(rows, self.shape.columns)
-        if not p.often(0.4):
+        if p.often(0.6):
             return self._statement("insert", sql("INSERT INTO {} {}", self._target(), everything))
         optional = [c for c in p.plain_columns() if not c.required or c.default is not None]
         left_out = set(
@@ -96,13 +96,13 @@ class Author:
     def update(self) -> Statement:
         p = self.phrases
         columns = p.some_columns()
-        if not p.often(0.2):
+        if p.often(0.8):
             changes = joined([sql("{} = {}", name(c.name), p.expression(c)) for c in columns])
             return self._statement(
                 "update", sql(f"UPDATE {TABLE} SET {{}} {{}}", touching(changes), self._where())
             )
         changes = joined([sql("{} = {}", name(c.name), p.expression(c, f"{TABLE}.", "s.")) for c in columns])
-        source, same = p.relation(p.meeting_rows()), self._same()
+        source, same = p.relation(p.rows(3)), self._same()
         text = sql(f"UPDATE {TABLE} SET {{}} FROM ({{}}) AS s WHERE {{}}", touching(changes), source, same)
         matched = f"FROM {TABLE}, ({source.duck}) AS s WHERE {same.duck}"
         hits = f"SELECT 1 {matched} GROUP BY {TABLE}.rowid HAVING count(*) > 1"
@@ -114,19 +114,19 @@ class Author:
 
     def update_key(self) -> Statement:
         p = self.phrases
-        column, where = self.shape.column(p.pick(self.shape.ids)), self._where()
+        column = self.shape.column(p.pick(self.shape.ids))
         number = literal(column.kind, column.kind.number(p.number(0.5)))
         steps = [sql(s, name(column.name)) for s in column.kind.steps]
         change = sql("{} = {}", name(column.name), p.pick([*steps, number]))
-        return self._statement("update_key", sql(f"UPDATE {TABLE} SET {{}} {{}}", touching(change), where))
+        return self._statement(
+            "update_key", sql(f"UPDATE {TABLE} SET {{}} {{}}", touching(change), self._where())
+        )
 
     def delete(self) -> Statement:
         p = self.phrases
-        if not p.often(0.2):
+        if p.often(0.8):
             return self._statement("delete", sql(f"DELETE FROM {TABLE} {{}}", self._where()))
-        using = sql(
-            f"DELETE FROM {TABLE} USING ({{}}) AS s WHERE {{}}", p.relation(p.meeting_rows()), self._same()
-        )
+        using = sql(f"DELETE FROM {TABLE} USING ({{}}) AS s WHERE {{}}", p.relation(p.rows(3)), self._same())
         return self._statement("delete", using)
 
     def truncate(self) -> Statement:

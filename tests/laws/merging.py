@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hypothesis import strategies as st
+
 from tests.laws.history import TABLE, Column
 from tests.laws.phrases import Phrases, touching
 from tests.laws.values import Sql, joined, literal, name, sql
@@ -40,7 +42,7 @@ def _source(p: Phrases) -> Sql:
     if p.often(0.2):
         own = p.own_columns(shifted=p.often(0.5))
         return sql(f"(SELECT {{}} FROM {TABLE} WHERE {{}}) AS s", own, p.predicate())
-    rows = p.meeting_rows()
+    rows = [p.row(0.4) for _ in range(p.draw(st.integers(1, 4)))]
     if p.often(0.6):
         return sql("({}) AS s", p.relation(rows))
     names = joined([name(n) for n in p.shape.names])

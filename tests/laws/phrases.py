@@ -75,10 +75,6 @@ class Phrases:
             found.append(self.pick(found))
         return found
 
-    def meeting_rows(self) -> list[dict[str, Any]]:
-        """Rows most of which meet one of the table."""
-        return [self.row(0.3) for _ in range(self.pick([1, 2, 3, 4]))]
-
     def new_row(self) -> dict[str, Any]:
         """A row that no other equals, and that can be found again."""
         kinds = [(i, self.shape.column(i).kind) for i in self.shape.ids]
@@ -100,8 +96,8 @@ class Phrases:
     def expression(self, column: Column, prefix: str = "", other: str = "") -> Sql:
         """A new value for a column: a constant, a step from the old one, or another column of its type."""
         alike = [c.name for c in self.shape.columns if c.kind == column.kind]
-        choices = [sql(s, name(column.name, prefix)) for s in column.kind.steps]
-        choices += [literal(column.kind, self.value(column)), name(self.pick(alike), prefix)]
+        choices = [literal(column.kind, self.value(column)), name(self.pick(alike), prefix)]
+        choices += [sql(s, name(column.name, prefix)) for s in column.kind.steps]
         if other:
             choices += [name(self.pick(alike), other)] * 3
         return self.pick(choices)
