@@ -459,7 +459,8 @@ class DamagedFileError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'a data file of table "{self.table}" is damaged: {self.path} {self.detail}'
+        of_table = f' of table "{self.table}"' if self.table else ""
+        return f"a data file{of_table} is damaged: {self.path} {self.detail}"
 
     @property
     def hint(self) -> str:

@@ -229,6 +229,7 @@ class Trickle:
         self._open = begin(self._place)
 
     def _finish(self) -> Work:
+        self._require_open_connection()
         if self._open is None:
             raise TransactionStateError("no transaction is open", "Start one with BEGIN.")
         work, self._open = self._open, None
@@ -236,7 +237,11 @@ class Trickle:
 
     def _commit(self) -> Result:
         work = self._finish()
-        merge_changes(work)
+        try:
+            merge_changes(work)
+        except BaseException:
+            work.discard()
+            raise
         snapshot = work.commit("transaction")
         self._tidy(work)
         return Result(snapshot=snapshot.id)

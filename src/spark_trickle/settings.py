@@ -41,9 +41,12 @@ class Settings:
         168.0, "How long VACUUM keeps old snapshots unless told otherwise.", high=8_760_000
     )
     reader_lease_minutes: float = _setting(
-        30.0, "How long VACUUM in another session keeps the files of a DataFrame handed out.", low=0.01
+        30.0,
+        "How long VACUUM in another session keeps the files of a DataFrame handed out.",
+        low=0.01,
+        high=525_600,
     )
-    catalog_timeout: float = _setting(60.0, "Seconds to wait for a locked catalog.", low=0.01)
+    catalog_timeout: float = _setting(60.0, "Seconds to wait for a locked catalog.", low=0.01, high=86_400)
     compression: str = _setting("zstd", "Parquet compression: zstd, snappy, gzip, lz4 or none.")
 
     def __post_init__(self) -> None:
@@ -104,4 +107,6 @@ def _check(name: str, value: Any, default: Any, bounds: Mapping[str, Any]) -> No
         and not bounds["low"] <= value <= bounds["high"]
     ):
         low, high = bounds["low"], bounds["high"]
-        raise SettingError(name, f"{value} is outside {low} to {high}", advice=f"Choose {low} or more.")
+        raise SettingError(
+            name, f"{value} is outside {low} to {high}", advice=f"Choose a value between {low} and {high}."
+        )

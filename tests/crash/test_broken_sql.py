@@ -60,7 +60,6 @@ UPDATE t SET name = , id = 1
 UPDATE t SET name = 'x',
 UPDATE t SET name = 'x' WHERE
 UPDATE t SET name = 'x' id = 2
-UPDATE t SET name == 'x'
 UPDATE t name = 'x'
 UPDATE SET name = 'x'
 UPDATE t SET name = 'x' WHERE id = (

@@ -409,6 +409,7 @@ def _create_view(work: Work, statement: s.CreateView) -> None:
         )
     names = list(statement.columns or columns)
     _check_column_names(names)
+    _refuse_itself(work, (schema, name), statement.query, work.place.schema)
     if not _make_room(work, statement.name, "view", statement.replace, statement.if_not_exists):
         return
     view = View(
@@ -422,6 +423,19 @@ def _create_view(work: Work, statement: s.CreateView) -> None:
         home=work.place.schema,
     )
     work.define(commit.CreateView(view))
+
+
+def _refuse_itself(work: Work, name: tuple[str, str], query: str, home: str) -> None:
+    """A view that is replaced must not be read by its new query, nor by a view in it."""
+    for reference in find_references(query):
+        found = None if reference.is_function else work.catalog.find(reference.parts, home)
+        if not isinstance(found, View):
+            continue
+        if (found.schema.lower(), found.name.lower()) == (name[0].lower(), name[1].lower()):
+            raise InvalidDefinitionError(
+                f'the view "{found.full_name}" would contain itself', "Give the new view another name."
+            )
+        _refuse_itself(work, name, found.sql, found.home)
 
 
 def _drop_view(work: Work, statement: s.DropView) -> None:

@@ -6,7 +6,8 @@ target that no source row matches are a second, anti join, made only when a clau
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from spark_trickle.dml import rows
@@ -22,12 +23,14 @@ from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
+from spark_trickle.spark.write import write_staged
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.determinism import judges_values
 from spark_trickle.sql.statements import Assignment, Merge, MergeClause
 from spark_trickle.sql.words import quote
 
 _CLAUSE = "_trickle_clause"
+_SOURCE = "_trickle_source"
 
 
 @dataclass(frozen=True)
@@ -40,17 +43,15 @@ class _Action:
     values: dict[int, str]
 
 
+_Run = Callable[[Callable[[Table, Merge, list[_Action]], str], list[_Action]], Frame]
+
+
 def merge(work: Work, statement: Merge) -> Result:
     table = work.catalog.table(statement.table, work.place.schema)
     actions = [_action(table, statement, n, c) for n, c in enumerate(statement.clauses)]
     joined = [a for a in actions if not a.clause.by_source]
-    frames = []
-    if joined:
-        frames += _joined(work, table, statement, joined)
     alone = [a for a in actions if a.clause.by_source]
-    if alone:
-        frames.append(_images(work, table, run_query(work, _alone_sql(table, statement, alone)), alone))
-    frame = reduce(Frame.unionByName, frames)
+    frame = reduce(Frame.unionByName, _frames(work, table, statement, joined, alone))
     kinds = {a.kind for a in actions}
     plan = rows.RowPlan(
         table,
@@ -67,20 +68,49 @@ def merge(work: Work, statement: Merge) -> Result:
     return rows.apply(work, plan)
 
 
-def _joined(work: Work, table: Table, statement: Merge, actions: list[_Action]) -> list[Frame]:
-    """One join for all, unless a name means the source in NOT MATCHED and is in the target as well."""
+def _frames(
+    work: Work, table: Table, statement: Merge, joined: list[_Action], alone: list[_Action]
+) -> list[Frame]:
+    """One join for source and target, unless a name means the source in NOT MATCHED and is in both."""
+    if alone and joined:
+        run = _once(work, table, statement)
+        return [*_joined(work, table, statement, joined, run), run(_alone_sql, alone)]
+    run = _each_time(work, table, statement)
+    return [run(_alone_sql, alone)] if alone else _joined(work, table, statement, joined, run)
+
+
+def _joined(work: Work, table: Table, statement: Merge, actions: list[_Action], run: _Run) -> list[Frame]:
     try:
-        return [_images(work, table, run_query(work, _joined_sql(table, statement, actions)), actions)]
+        return [run(_joined_sql, actions)]
     except QueryError as error:
         if not error.condition.startswith("AMBIGUOUS_REFERENCE"):
             raise
-    found = []
-    if matched := [a for a in actions if a.clause.matched]:
-        found.append(_images(work, table, run_query(work, _joined_sql(table, statement, matched)), matched))
-    if unmatched := [a for a in actions if not a.clause.matched]:
-        frame = run_query(work, _unmatched_sql(table, statement, unmatched))
-        found.append(_images(work, table, frame, unmatched))
-    return found
+    run = _once(work, table, statement)
+    matched, unmatched = ([a for a in actions if a.clause.matched is m] for m in (True, False))
+    parts = ((_joined_sql, matched), (_unmatched_sql, unmatched))
+    return [run(text, some) for text, some in parts if some]
+
+
+def _each_time(work: Work, table: Table, statement: Merge) -> _Run:
+    """Runs a part of the statement; every part reads the source anew."""
+    return lambda text, actions: _images(
+        work, table, run_query(work, text(table, statement, actions)), actions
+    )
+
+
+def _once(work: Work, table: Table, statement: Merge) -> _Run:
+    """The same for several parts: a source that depends on chance is written down, so that they agree."""
+    if judges_values(statement.ctes, statement.source):
+        return _each_time(work, table, statement)
+    folder = f"{work.place.storage.new_name()}-source"
+    work.wrote(table, folder)
+    frame = run_query(work, f"{statement.ctes}SELECT * FROM {statement.source}")
+    staged = write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
+    alias = _source_alias(statement.source)
+    settled = replace(statement, source=f"{{{_SOURCE}}}" + (f" AS {quote(alias)}" if alias else ""))
+    return lambda text, actions: _images(
+        work, table, run_query(work, text(table, settled, actions), given={_SOURCE: staged}), actions
+    )
 
 
 def _action(table: Table, statement: Merge, number: int, clause: MergeClause) -> _Action:

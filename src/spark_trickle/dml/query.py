@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 
@@ -26,9 +27,14 @@ from spark_trickle.sql.references import (
 _DEEPEST_VIEW = 50
 
 
-def run_query(work: Work, sql: str, depth: int = 0, schema: str | None = None) -> Frame:
-    """All tables at the snapshot of the transaction, unless the query names another."""
-    frames: dict[str, Frame] = {}
+def run_query(
+    work: Work, sql: str, depth: int = 0, schema: str | None = None, given: Mapping[str, Frame] | None = None
+) -> Frame:
+    """All tables at the snapshot of the transaction, unless the query names another.
+
+    `{name}` in the text stands for a frame that is given.
+    """
+    frames: dict[str, Frame] = dict(given or {})
     known: dict[str, str] = {}
 
     def fill(reference: Reference) -> str | None:

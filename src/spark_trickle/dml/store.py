@@ -28,8 +28,9 @@ def store_rows(work: Work, table: Table, rows: pa.Table, role: Role = Role.CHANG
     crash_point("before_data")
     storage = work.place.storage
     work.place.lease.cover(work.base.id, now())
-    name = storage.write(table, to_storage(table, rows), work.place.settings.compression)
-    work.wrote(table, name)
+    name = f"{storage.new_name()}.parquet"
+    work.wrote(table, name)  # first, so that half a file is removed as well
+    storage.write(table, name, to_storage(table, rows), work.place.settings.compression)
     crash_point("after_data")
     file = storage.describe(table, name, role, work.next_as_of())
     deletes = pc.sum(pc.less(rows.column(WEIGHT), 0)).as_py() or 0
@@ -43,6 +44,7 @@ def store_frame(work: Work, table: Table, frame: Frame, role: Role = Role.CHANGE
     work.place.lease.cover(work.base.id, now())
     folder = storage.new_name()
     work.wrote(table, folder)
+    storage.make_folder(table, folder)
     write_by_executors(frame, table, storage.path(table, folder), work.place.settings.compression)
     crash_point("after_data")
     as_of = work.next_as_of()

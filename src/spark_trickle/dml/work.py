@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_trickle.dml.tail import Tails
-from spark_trickle.errors import ConflictError
+from spark_trickle.errors import CatalogBusyError, ConflictError
 from spark_trickle.lake import read
 from spark_trickle.lake.commit import publish
 from spark_trickle.lake.engine import reading
@@ -159,7 +159,7 @@ class Work:
             return self.base
         try:
             snapshot = publish(self.place.warehouse.engine, commit, now())
-        except ConflictError:
+        except (ConflictError, CatalogBusyError):  # certain that nothing was committed
             self.discard()
             raise
         # Any other error may come after the catalog committed: the files stay, and VACUUM decides.

@@ -98,7 +98,12 @@ def _explain(engine: Engine, error: DBAPIError) -> Exception:
             f"the catalog {where} could not be written: {detail}",
             "Free some space and run the statement again; the last snapshot is intact.",
         )
-    if isinstance(error, OperationalError) or "not a database" in detail or "malformed" in detail:
+    if (
+        isinstance(error, OperationalError)
+        or "connection option" in detail
+        or "not a database" in detail
+        or "malformed" in detail
+    ):
         return WarehouseError(
             f"the catalog {where} cannot be used: {detail}",
             "Check that the address is right, the server runs, and the file is a spark-trickle catalog.",

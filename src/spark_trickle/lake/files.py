@@ -65,9 +65,8 @@ class Storage:
     def _inner(self, table: Table, file: str = "") -> str:
         return f"{self.base}/{TABLES_FOLDER}{table.path}{file}"
 
-    def write(self, table: Table, rows: pa.Table, compression: str) -> str:
-        """Write one small file and make it durable; returns its name."""
-        name = f"{self.new_name()}.parquet"
+    def write(self, table: Table, name: str, rows: pa.Table, compression: str) -> None:
+        """Write one small file and make it durable."""
         with self.explained():
             self.filesystem.create_dir(self._inner(table), recursive=True)
             with self.filesystem.open_output_stream(self._inner(table, name)) as sink:
@@ -82,7 +81,12 @@ class Storage:
                 crash_point("half_data")
             if self.local:
                 _sync(self._inner(table, name))
-        return name
+
+    def make_folder(self, table: Table, folder: str) -> None:
+        """Make the folder that executors will write to: a disk that refuses is told of in plain words."""
+        if self.local:
+            with self.explained():
+                self.filesystem.create_dir(self._inner(table, folder), recursive=True)
 
     def read(self, table: Table, file: DataFile) -> pa.Table:
         """All rows of one small file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +24,7 @@ _BESIDE = "data_beside_catalog"  # whether the data folder moves with the catalo
 
 @dataclass(frozen=True)
 class Warehouse:
-    engine: Engine
+    engine: Engine = field(repr=False)  # its address may hold a password
     storage: Storage
 
     @property

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from spark_trickle.errors import (
     ColumnNotFoundError,
+    DamagedFileError,
     QueryError,
     SqlSyntaxError,
     TableNotFoundError,
@@ -25,6 +26,8 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
 
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\n]*? file \S*?([^/\s]+\.parquet)\b")
+_LONG_WORD = re.compile(r"\S{80,}")
 _TOO_LONG = re.compile(r"the value is too long for column `(.+)` of type (\S+): (.*)")
 
 _ADVICE = {
@@ -49,7 +52,10 @@ def explained(sql: str, available: tuple[str, ...] = ()) -> Iterator[None]:
 
 
 def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] = ()) -> TrickleError:
-    text = _innermost(_text(error))
+    whole = _text(error)
+    if unreadable := _UNREADABLE.search(whole):
+        return DamagedFileError("", unreadable[1], "cannot be read as Parquet")
+    text = _innermost(whole)
     condition = (m[1] if (m := _CONDITION.match(text)) else "") or _condition(error)
     detail = _clean(_CONDITION.sub("", text))
     if "No space left on device" in text or "Read-only file system" in text or "Permission denied" in text:
@@ -75,7 +81,7 @@ def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] 
 def _text(error: PySparkException | Py4JJavaError) -> str:
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception
-        while cause.getCause() is not None:
+        while cause.getCause() is not None and not _UNREADABLE.search(str(cause.getMessage())):
             cause = cause.getCause()
         return str(cause.getMessage() or cause.toString())
     return str(error.getMessage() or error)
@@ -98,7 +104,7 @@ def _innermost(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    first = text.strip().split("\n")[0]
+    first = _LONG_WORD.sub(lambda m: short(m[0]), text.strip().split("\n")[0])
     text = _SQLSTATE.sub("", first).rstrip(". ").strip()
     return short(text, 400) or "Spark could not run the statement"
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
-from spark_trickle.errors import QueryError
+from spark_trickle.errors import QueryError, UnsupportedError
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import (
     FIELD_ID,
@@ -64,8 +64,20 @@ def parse_type(spark: SparkSession, column: str, text: str) -> Any:
     if len(fields) != 1:
         raise QueryError(f'"{text}" is not a type', "PARSE_SYNTAX_ERROR")
     metadata = fields[0].get("metadata", {})
+    if _demands_a_value(fields[0]["type"]):
+        raise UnsupportedError(
+            f'NOT NULL inside the type of column "{column}"', "Leave it out, or use columns of their own."
+        )
     refuse_collations(column, metadata)
     return metadata.get("__CHAR_VARCHAR_TYPE_STRING", fields[0]["type"])
+
+
+def _demands_a_value(spec: Any) -> bool:
+    if isinstance(spec, str):
+        return False
+    if spec["type"] == "array":
+        return _demands_a_value(spec["elementType"])
+    return any(not f["nullable"] or _demands_a_value(f["type"]) for f in spec.get("fields", ()))
 
 
 def found_type(field: StructField) -> ColumnType:

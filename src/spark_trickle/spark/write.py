@@ -18,7 +18,8 @@ def write_by_executors(frame: DataFrame, table: Table, folder: str, compression:
     ]
     writer = (
         frame.select(*typed)
-        .write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        .write.mode("append")  # the folder is there and empty
+        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         .option("compression", compression if compression != "none" else "uncompressed")
     )
     with explained(""):

@@ -10,6 +10,11 @@ from spark_trickle.sql.words import Word, WordKind, split_words
 _PAIRS = {")": "(", "]": "["}
 # What comes after CASE where it is only the name of a column.
 _AFTER_NAME = ("AND", "OR", "IS", "LIKE", "BETWEEN", "IN", "THEN", "ELSE", "END")
+# After these END is the name of a column, not the end of a CASE.
+_BEFORE_OPERAND = {
+    ".", "CASE", "WHEN", "THEN", "ELSE", "AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "(", ",", "=",
+    "==", "<=>", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "%", "||",
+}  # fmt: skip
 
 
 class Cursor:
@@ -104,7 +109,7 @@ class Cursor:
             elif here in _PAIRS and _PAIRS[here] in open_:
                 while open_.pop() != _PAIRS[here]:
                     pass
-            elif here == "END" and open_ and open_[-1] == "CASE" and self.peek(-1) != ".":
+            elif here == "END" and open_ and open_[-1] == "CASE" and self.peek(-1) not in _BEFORE_OPERAND:
                 open_.pop()
             self.at += 1
         return self.slice(first, self.at)

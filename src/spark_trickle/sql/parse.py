@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
 
+from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql import parse_definitions as definitions
 from spark_trickle.sql import parse_rows as rows
 from spark_trickle.sql.cursor import Cursor
@@ -118,6 +119,10 @@ def _vacuum(c: Cursor) -> Statement:
     return Vacuum(table, hours)
 
 
+def _analyze(c: Cursor) -> Statement:
+    raise UnsupportedError("ANALYZE TABLE", "Statistics are written with every file; there is nothing to do.")
+
+
 def _use(c: Cursor) -> Statement:
     c.expect("USE")
     c.accept("SCHEMA") or c.accept("DATABASE") or c.accept("NAMESPACE")
@@ -134,7 +139,8 @@ def _show(c: Cursor) -> Statement | None:
     if c.accept("COLUMNS"):
         if not c.accept("IN"):
             c.expect("FROM")
-        return ShowColumns(c.name())
+        table = c.name()
+        return ShowColumns((*c.name(), *table) if c.accept("IN") or c.accept("FROM") else table)
     if c.accept("CREATE", "TABLE"):
         return ShowCreateTable(c.name())
     if c.accept("SETTINGS"):
@@ -157,7 +163,10 @@ def _describe(c: Cursor) -> Statement | None:
         return None
     c.accept("TABLE")
     c.accept("EXTENDED") or c.accept("FORMATTED")
-    return Describe(c.name())
+    table = c.name()
+    if not c.done:
+        raise UnsupportedError("DESCRIBE of one column", f"Use DESCRIBE {table[-1]} to see all of them.")
+    return Describe(table)
 
 
 def _set(c: Cursor) -> Statement | None:
@@ -193,6 +202,7 @@ _PARSERS: dict[str, Callable[[Cursor], Statement | None]] = {
     "ROLLBACK": _rollback,
     "OPTIMIZE": _optimize,
     "VACUUM": _vacuum,
+    "ANALYZE": _analyze,
     "USE": _use,
     "SHOW": _show,
     "DESCRIBE": _describe,

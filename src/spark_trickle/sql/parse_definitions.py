@@ -25,6 +25,7 @@ from spark_trickle.sql.statements import (
 )
 
 _AFTER_TYPE = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "UNIQUE", "CHECK", "REFERENCES")
+_NO_QUERY = ("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE", "DROP", "ALTER", "BEGIN", "COMMIT")
 _AFTER_DEFAULT = (
     ",",
     "NOT NULL",
@@ -51,6 +52,8 @@ def create(c: Cursor) -> Statement | None:
         return _create_view(c, swap)
     if c.accept("TEMPORARY", "VIEW") or c.accept("TEMP", "VIEW"):
         return _create_temp_view(c, swap)
+    if c.peek() == "INDEX":
+        raise UnsupportedError("CREATE INDEX", "Files are pruned by their statistics; no index is needed.")
     if swap and c.peek() in ("SCHEMA", "DATABASE", "NAMESPACE"):
         c.fail("a schema cannot be replaced", "Use DROP SCHEMA and CREATE SCHEMA.")
     return None
@@ -169,10 +172,25 @@ def _table_options(c: Cursor) -> None:
 def _create_view(c: Cursor, swap: bool) -> CreateView:
     quiet = c.accept("IF", "NOT", "EXISTS")
     name = c.name()
-    columns = c.names_in_brackets() if c.peek() == "(" else ()
+    columns = _view_columns(c) if c.peek() == "(" else ()
     comment = c.string() if c.accept("COMMENT") else None
     c.expect("AS")
     return CreateView(name, _query(c), columns, comment, quiet, swap)
+
+
+def _view_columns(c: Cursor) -> tuple[str, ...]:
+    c.expect("(")
+    names = []
+    while True:
+        names.append(c.identifier())
+        if c.peek() == "COMMENT":
+            raise UnsupportedError(
+                "a COMMENT on a column of a view", "Describe the columns in the view's COMMENT."
+            )
+        if not c.accept(","):
+            break
+    c.expect(")")
+    return tuple(names)
 
 
 def _create_temp_view(c: Cursor, swap: bool) -> Statement | None:
@@ -183,8 +201,8 @@ def _create_temp_view(c: Cursor, swap: bool) -> Statement | None:
 
 
 def _query(c: Cursor) -> str:
-    if c.done:
-        c.fail("expected a query")
+    if c.done or c.peek() in _NO_QUERY:
+        c.fail("expected a query", "Write a SELECT here.")
     return c.rest()
 
 

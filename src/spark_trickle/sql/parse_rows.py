@@ -39,12 +39,18 @@ def insert(c: Cursor) -> Statement | None:
         c.fail("expected VALUES or a query")
     if c.peek() == "DEFAULT" and c.peek(1) == "VALUES":
         raise UnsupportedError("INSERT … DEFAULT VALUES", "Write VALUES (DEFAULT, …).")
+    start = c.at
+    _values(c)  # whose errors name a place in the whole statement
+    c.at = start
     return Insert(table, c.rest(), columns, by_name, overwrite)
 
 
 def values_rows(source: str) -> list[list[str]] | None:
     """The rows of a plain VALUES list, or None for any other query."""
-    c = Cursor(source)
+    return _values(Cursor(source))
+
+
+def _values(c: Cursor) -> list[list[str]] | None:
     if not c.accept("VALUES"):
         return None
     rows = []

@@ -263,12 +263,16 @@ class _Finder:
             return self._function(first, at, tuple(parts))
         if len(parts) == 1 and any(parts[0].lower() in f.ctes for f in self._frames):
             return at
-        if self._upper(at) == "WITH" and self._upper(at + 1) == "(":
-            at = self._after_brackets(at + 1)  # options for a data source: our tables have none
-        clause, at = self._temporal(at)
+        clause, at = self._temporal(self._after_options(at))
+        at = self._after_options(at)
         alias_at = self._alias_place(at) if frame.takes_alias else None
         self._found.append(Reference(tuple(parts), first, at, clause, None, alias_at))
         return at
+
+    def _after_options(self, at: int) -> int:
+        """WITH (…) holds options for a data source: our tables have none."""
+        given = self._upper(at) == "WITH" and self._upper(at + 1) == "("
+        return self._after_brackets(at + 1) if given else at
 
     def _function(self, first: int, at: int, parts: tuple[str, ...]) -> int:
         if len(parts) != 2 or parts[0].lower() != "trickle":
@@ -396,13 +400,14 @@ def replace_references(sql: str, replacement: Callable[[Reference], str | None])
     inserts: list[tuple[int, int, str]] = []  # start, end, text
     qualified: dict[tuple[str, ...], str] = {}
     taken: set[int] = set()
-    for reference in find_references(sql):
+    references = find_references(sql)
+    for reference in references:
         text = replacement(reference)
         if text is None:
             continue
         inserts.append((words[reference.start].start, words[reference.end - 1].end, text))
         taken.update(range(reference.start, reference.end))
-        alias = reference.parts[-1]
+        alias = _own_name(words, reference, references)
         if reference.alias_at is not None:
             place = words[reference.alias_at - 1].end
             inserts.append((place, place, f" AS {quote(alias)}"))
@@ -410,6 +415,23 @@ def replace_references(sql: str, replacement: Callable[[Reference], str | None])
             qualified[tuple(p.lower() for p in reference.parts)] = alias
     inserts += _shortened_qualifiers(words, qualified, taken)
     return _apply(sql, inserts)
+
+
+def _own_name(words: tuple[Word, ...], reference: Reference, references: tuple[Reference, ...]) -> str:
+    """The name that columns are reached by.
+
+    Tables of one name in two schemas keep the schema in it, where the query tells them apart by it.
+    """
+    name = reference.parts[-1]
+    alike = {
+        tuple(p.lower() for p in r.parts)
+        for r in references
+        if r.alias_at is not None and r.parts[-1].lower() == name.lower()
+    }
+    taken = set(range(reference.start, reference.end))
+    parts = tuple(p.lower() for p in reference.parts)
+    told_apart = len(alike) > 1 and len(parts) > 1 and _shortened_qualifiers(words, {parts: name}, taken)
+    return ".".join(reference.parts) if told_apart else name
 
 
 def _keeps_its_name(words: tuple[Word, ...], reference: Reference) -> bool:

@@ -55,6 +55,7 @@ STATEMENTS = [
     ("SHOW NAMESPACES", ShowSchemas(None)),
     ("SHOW COLUMNS IN t", ShowColumns(("t",))),
     ("SHOW COLUMNS FROM s.t", ShowColumns(("s", "t"))),
+    ("SHOW COLUMNS IN t IN s", ShowColumns(("s", "t"))),
     ("SHOW CREATE TABLE t", ShowCreateTable(("t",))),
     ("SHOW SETTINGS", ShowSettings(None)),
     ("SHOW trickle.compression", ShowSettings("compression")),

@@ -128,3 +128,10 @@ UNFINISHED = [
 @pytest.mark.parametrize("sql", UNFINISHED)
 def test_an_unfinished_query_is_left_to_spark(sql: str) -> None:
     assert replace_references(sql, lambda _: None) == sql
+
+
+def test_tables_of_one_name_in_two_schemas_are_told_apart() -> None:
+    sql = "SELECT a.t.x, b.T.* FROM a.t JOIN b.T ON a.t.id = b.t.id"
+    found = replace_references(sql, lambda r: f"<{r.parts[0]}>")
+    assert found == "SELECT `a.t`.x, `b.T`.* FROM <a> AS `a.t` JOIN <b> AS `b.T` ON `a.t`.id = `b.T`.id"
+    assert replace_references("SELECT a.t.x FROM a.t", lambda _: "<a>") == "SELECT `t`.x FROM <a> AS `t`"
