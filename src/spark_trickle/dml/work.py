@@ -28,11 +28,15 @@ from spark_trickle.model.commit import (
     DropView,
     TableChange,
 )
-from spark_trickle.model.files import DataFile, split_log
+from spark_trickle.model.files import DataFile, Log, split_log
 from spark_trickle.model.table import Table
+from spark_trickle.model.types import Scalar
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.read import content, rows_with_weights, tail_of_files
+
+_MANY_KEYS = 100_000  # below that a hash join is as fast
+_WHOLE_NUMBERS = tuple(Scalar(name) for name in ("byte", "short", "integer", "long"))
 
 if TYPE_CHECKING:
     from spark_trickle.lake.read import TableSize
@@ -105,8 +109,24 @@ class Work:
         settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
         tail = place.tails.read(table, log)
         if tail is None and log.tail:
-            tail = tail_of_files(place.spark, place.storage.locate, table, log)
+            tail = tail_of_files(place.spark, place.storage.locate, table, log, self._span(table, log))
         return content(settled, table, tail, log.tail_deletes <= place.settings.broadcast_rows)
+
+    def _span(self, table: Table, log: Log) -> tuple[int, int] | None:
+        """The bounds of many deleted keys, if a bit for each number between them is worth its space."""
+        if not table.unique or len(table.key) > 1 or log.tail_deletes < _MANY_KEYS:
+            return None
+        key = table.key_columns[0]
+        if key.type not in _WHOLE_NUMBERS:
+            return None
+        with reading(self.place.warehouse.engine) as connection:
+            files = read.with_bounds(connection, log.tail, [key.id])
+        lows = [int(s.low) for f in files for s in f.stats if s.low is not None]
+        highs = [int(s.high) for f in files for s in f.stats if s.high is not None]
+        if len(lows) < len(log.tail) or len(highs) < len(log.tail):
+            return None
+        low, high = min(lows), max(highs)
+        return (low, high) if high - low < 64 * log.tail_deletes else None
 
     # --- changing --------------------------------------------------------------------------------
 

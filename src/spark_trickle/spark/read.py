@@ -33,10 +33,14 @@ def empty(spark: SparkSession, table: Table) -> DataFrame:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A tail as what it takes away and what it adds: every settled row equal to a `gone` one is gone."""
+    """A tail as what it takes away and what it adds: every settled row equal to a `gone` one is gone.
+
+    `span` bounds the keys of `gone` where the key is one whole number.
+    """
 
     gone: DataFrame
     come: DataFrame
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,17 @@ def content(settled: DataFrame, table: Table, tail: Replaced | Counted | None, b
     match tail:
         case None:
             return settled.select(*[quote(c) for c in table.column_names])
+        case Replaced(gone, come, (low, high)):
+            return run_sql(spark, _bitmap_sql(table, low, high), settled=settled, gone=gone, come=come)
         case Replaced(gone, come):
             return run_sql(spark, _replaced_sql(table, hint), settled=settled, gone=gone, come=come)
         case Counted(net):
             return run_sql(spark, _counted_sql(table, hint), settled=settled, net=net)
 
 
-def tail_of_files(spark: SparkSession, locate: Locate, table: Table, log: Log) -> Replaced | Counted:
+def tail_of_files(
+    spark: SparkSession, locate: Locate, table: Table, log: Log, span: tuple[int, int] | None
+) -> Replaced | Counted:
     """What the executors make of a tail that is too long for the driver."""
     tail = rows_with_weights(spark, locate, table, log.tail)
     if not log.tail_is_one_change or not (table.unique or log.tail_is_whole):
@@ -71,7 +79,7 @@ def tail_of_files(spark: SparkSession, locate: Locate, table: Table, log: Log) -
     if table.unique or (log.tail_is_one_change and log.tail_is_whole):
         identity = [quote(c.name) for c in identity_columns(table)]
         come = tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names])
-        return Replaced(tail.where(f"{WEIGHT} < 0").select(*identity), come)
+        return Replaced(tail.where(f"{WEIGHT} < 0").select(*identity), come, span)
     return Counted(tail)
 
 
@@ -99,6 +107,24 @@ def _replaced_sql(table: Table, hint: str) -> str:
     return (
         f"SELECT {hint} {columns_sql(table, 'base.')} FROM {{settled}} AS base "
         f"LEFT ANTI JOIN {{gone}} AS gone ON {_same_sql(table)} "
+        f"UNION ALL SELECT {columns_sql(table)} FROM {{come}}"
+    )
+
+
+def _bitmap_sql(table: Table, low: int, high: int) -> str:
+    """The same for many keys close together: a bit for each, looked up faster than a hash."""
+    key = f"CAST({quote(table.key_columns[0].name)} AS BIGINT) - {low}L"
+    words = (high - low) // 64 + 1
+    bits = (
+        f"SELECT shiftright({key}, 6) AS word, shiftleft(1L, CAST(({key}) & 63 AS INT)) AS bits "
+        f"FROM {{gone}} UNION ALL SELECT id, 0L FROM range({words})"
+    )
+    merged = f"SELECT word, bit_or(bits) AS bits FROM ({bits}) GROUP BY word ORDER BY word"
+    inside = f"{key} BETWEEN 0L AND {high - low}L"
+    word = f"element_at((SELECT array_agg(bits) FROM ({merged})), CAST(shiftright({key}, 6) AS INT) + 1)"
+    return (
+        f"SELECT {columns_sql(table)} FROM {{settled}} AS base "
+        f"WHERE CASE WHEN {inside} THEN getbit({word}, CAST(({key}) & 63 AS INT)) = 0 ELSE true END "
         f"UNION ALL SELECT {columns_sql(table)} FROM {{come}}"
     )
 
