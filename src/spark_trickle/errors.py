@@ -181,6 +181,59 @@ class ColumnNotFoundError(TrickleError):
 
 
 @dataclass(eq=False)
+class ReadOnlyTableError(TrickleError):
+    table: str
+    code: ClassVar[str] = "READ_ONLY_TABLE"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'"{self.table}" is a stream table and cannot be changed directly'
+
+    @property
+    def hint(self) -> str:
+        return "Change its source tables, or its query with ALTER STREAM TABLE … AS SELECT …."
+
+
+@dataclass(eq=False)
+class SourceLostError(TrickleError):
+    """A stream table cannot go on because of what happened to a table it reads."""
+
+    table: str
+    detail: str
+    code: ClassVar[str] = "SOURCE_LOST"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'the source "{self.table}" {self.detail}'
+
+    @property
+    def hint(self) -> str:
+        return "Change the query with ALTER STREAM TABLE … AS SELECT …, or drop the stream table."
+
+
+@dataclass(eq=False)
+class InUseError(TrickleError):
+    """A change of a table that stream tables depend on."""
+
+    table: str
+    change: str
+    users: tuple[str, ...]
+    code: ClassVar[str] = "IN_USE"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        names = ", ".join(f'"{u}"' for u in self.users)
+        return f'"{self.table}" cannot be {self.change}: stream tables depend on it: {names}'
+
+    @property
+    def hint(self) -> str:
+        return "Drop these stream tables first, or SET trickle.block_source_ddl = false."
+
+
+@dataclass(eq=False)
 class AlreadyExistsError(TrickleError):
     noun: str
     name: str

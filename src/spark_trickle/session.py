@@ -29,15 +29,20 @@ from spark_trickle.dml.update import update
 from spark_trickle.dml.work import Place, Work, begin, now
 from spark_trickle.errors import ConflictError, TransactionStateError, TrickleError, UnsupportedError
 from spark_trickle.lake.lease import SessionLease
+from spark_trickle.lake.stream import move_on
 from spark_trickle.lake.vacuum import vacuum
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.report import Result
-from spark_trickle.model.table import DEFAULT_SCHEMA
+from spark_trickle.model.stream import RefreshReport
+from spark_trickle.model.table import DEFAULT_SCHEMA, Table
+from spark_trickle.refresh.define import alter_stream, create_stream, drop_stream, stream_table
+from spark_trickle.refresh.run import refresh
 from spark_trickle.settings import Settings
 from spark_trickle.spark.session import open_session
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.parse import parse
+from spark_trickle.sql.words import quote
 
 
 def connect(
@@ -121,9 +126,55 @@ class Trickle:
         parts = Cursor(name).name()
 
         def add(work: Work) -> Result:
-            return append(work, work.catalog.table(parts, work.place.schema), rows)
+            return append(work, work.target(parts), rows)
 
         return self._change(add, f"append to {name}")
+
+    def create_stream_table(
+        self,
+        name: str,
+        query: str,
+        *,
+        schedule: str | None = None,
+        refresh_mode: str = "AUTO",
+        append_only: bool = False,
+        initialize: bool = True,
+    ) -> Result:
+        """A table that is kept equal to a query by computing only what changed."""
+        options = (("append_only", str(append_only).lower()), ("initialize", str(initialize).lower()))
+        statement = s.CreateStream(Cursor(name).name(), query, (), schedule, refresh_mode.upper(), options)
+        return self._act(statement, "CREATE STREAM TABLE")
+
+    def refresh(self, name: str) -> RefreshReport:
+        """Bring a stream table up to date; the report tells what was done and why."""
+        self._require_open_connection()
+        if self._open is not None:
+            raise UnsupportedError("REFRESH in a transaction", "COMMIT first; it is a snapshot of its own.")
+        parts = Cursor(name).name()
+        for attempt in range(self._place.settings.commit_retries + 1):
+            work = begin(self._place)
+            try:
+                return self._refresh_once(work, stream_table(work, parts))
+            except ConflictError:
+                if attempt == self._place.settings.commit_retries:
+                    raise
+        raise AssertionError
+
+    def _refresh_once(self, work: Work, table: Table) -> RefreshReport:
+        report = refresh(work, table)
+        start = time.perf_counter()
+        if not work.refreshed:
+            return report
+        if work.empty:
+            move_on(self._place.warehouse.engine, work.refreshed[0], work.base.id)
+            work.discard()
+            snapshot = work.base.id
+        else:
+            snapshot = work.commit(f"refresh {report.action}").id
+        commit_ms = (time.perf_counter() - start) * 1000
+        self._tidy(work)
+        phases = {**report.phases, "commit": commit_ms}
+        return replace(report, snapshot=snapshot, phases=phases, duration_ms=sum(phases.values()))
 
     @contextmanager
     def transaction(self) -> Iterator[Trickle]:
@@ -175,6 +226,8 @@ class Trickle:
                 settings = self._place.settings.with_values({name.lower(): value})
                 self._set_place(replace(self._place, settings=settings))
                 return Result(snapshot=self._reading().base.id)
+            case s.RefreshStream(name):
+                return self._refreshed(name)
             case s.Optimize(name):
                 return self._optimize(name)
             case s.Vacuum(name, hours):
@@ -282,6 +335,10 @@ class Trickle:
             replace(work, written=fresh).discard()
             raise
 
+    def _refreshed(self, name: s.Name) -> Result:
+        report = self.refresh(".".join(quote(part) for part in name))
+        return Result(report.rows_inserted, 0, report.rows_deleted, report.snapshot)
+
     # --- maintenance -----------------------------------------------------------------------------
 
     def _optimize(self, name: s.Name) -> Result:
@@ -327,7 +384,7 @@ class Trickle:
         return Result(snapshot=work.base.id)
 
 
-def _run(work: Work, statement: s.Definition | s.RowChange) -> Result:
+def _run(work: Work, statement: s.Definition | s.RowChange | s.StreamChange) -> Result:
     match statement:
         case s.Insert():
             return insert(work, statement)
@@ -338,7 +395,7 @@ def _run(work: Work, statement: s.Definition | s.RowChange) -> Result:
         case s.Merge():
             return merge(work, statement)
         case s.Truncate(table):
-            return truncate(work, work.catalog.table(table, work.place.schema))
+            return truncate(work, work.target(table))
         case (
             s.CreateTable()
             | s.DropTable()
@@ -353,6 +410,12 @@ def _run(work: Work, statement: s.Definition | s.RowChange) -> Result:
             | s.RenameTable()
         ):
             return define(work, statement)
+        case s.CreateStream():
+            return create_stream(work, statement)
+        case s.DropStream():
+            return drop_stream(work, statement)
+        case s.AlterStream():
+            return alter_stream(work, statement)
         case _:
             assert_never(statement)
 

@@ -34,6 +34,15 @@ class Settings:
     local_tail_rows: int = _setting(
         10_000, "Changes since the last settled state up to this many rows are summed at the driver.", low=0
     )
+    differential_max_change_ratio: float = _setting(
+        0.15, "AUTO refreshes in full when more than this share of the source rows changed.", high=1_000
+    )
+    differential_free_rows: int = _setting(
+        10_000, "AUTO does not ask for that share while fewer rows than this changed.", low=0
+    )
+    block_source_ddl: bool = _setting(
+        True, "Refuse to drop or alter what stream tables read; otherwise they are filled anew."
+    )
     commit_retries: int = _setting(
         20, "How often a single statement is run again after a conflict.", high=1_000
     )

@@ -79,7 +79,7 @@ def define(work: Work, statement: s.Definition) -> Result:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def _new_name(work: Work, name: s.Name) -> tuple[str, str]:
+def free_name(work: Work, name: s.Name) -> tuple[str, str]:
     """Schema and name of something to be created; the schema must be there."""
     if len(name) > 2:
         raise InvalidDefinitionError(
@@ -90,7 +90,7 @@ def _new_name(work: Work, name: s.Name) -> tuple[str, str]:
     return schema.name, name[-1]
 
 
-def _make_room(work: Work, name: s.Name, noun: str, swap: bool, quiet: bool) -> bool:
+def make_room(work: Work, name: s.Name, noun: str, swap: bool, quiet: bool) -> bool:
     """Whether to go on: an existing relation stops it, is replaced, or is an error."""
     existing = work.catalog.find(name, work.place.schema)
     if existing is None:
@@ -112,7 +112,7 @@ def _check_name(name: str) -> None:
         raise InvalidDefinitionError("a name is empty", "Give it at least one letter.")
 
 
-def _check_column_names(names: list[str]) -> None:
+def check_column_names(names: list[str]) -> None:
     lowered = [n.lower() for n in names]
     for n in names:
         _check_name(n)
@@ -128,13 +128,13 @@ def _check_column_names(names: list[str]) -> None:
 
 
 def _create_table(work: Work, statement: s.CreateTable) -> Result:
-    schema, name = _new_name(work, statement.name)
+    schema, name = free_name(work, statement.name)
     query = run_query(work, statement.query) if statement.query is not None else None
-    if not _make_room(work, statement.name, "table", statement.replace, statement.if_not_exists):
+    if not make_room(work, statement.name, "table", statement.replace, statement.if_not_exists):
         return Result()
     ids = count(WEIGHT_ID + 1)
-    columns = _columns(work, statement.columns, ids) if statement.columns else _query_columns(query, ids)
-    _check_column_names([c.name for c in columns])
+    columns = _columns(work, statement.columns, ids) if statement.columns else query_columns(query, ids)
+    check_column_names([c.name for c in columns])
     table = Table(
         id=work.new_id(),
         schema=schema,
@@ -167,7 +167,7 @@ def _columns(
     return tuple(found)
 
 
-def _query_columns(query: Frame | None, ids: Iterator[int]) -> tuple[Column, ...]:
+def query_columns(query: Frame | None, ids: Iterator[int]) -> tuple[Column, ...]:
     assert query is not None
     found = []
     for f in query.schema.jsonValue()["fields"]:
@@ -237,13 +237,13 @@ def _drop_table(work: Work, statement: s.DropTable) -> None:
     found = work.catalog.find(statement.name, work.place.schema)
     if found is None and statement.if_exists:
         return
-    work.define(commit.DropTable(work.catalog.table(statement.name, work.place.schema)))
+    work.define(commit.DropTable(work.target(statement.name)))
 
 
 def _rename_table(work: Work, statement: s.RenameTable) -> None:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     target = statement.new if len(statement.new) == 2 else (table.schema, statement.new[-1])
-    schema, name = _new_name(work, target)
+    schema, name = free_name(work, target)
     existing = work.catalog.find((schema, name), schema)
     if existing is not None and existing.id != table.id:
         raise AlreadyExistsError("table", existing.full_name)
@@ -254,13 +254,13 @@ def _rename_table(work: Work, statement: s.RenameTable) -> None:
 
 
 def _add_columns(work: Work, statement: s.AddColumns) -> None:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     ids = count(table.next_column_id)
     wanted = [d for d in statement.columns if not (statement.if_not_exists and table.has_column(d.name))]
     if not wanted:
         return
     added = _columns(work, tuple(wanted), ids)
-    _check_column_names([*table.column_names, *(c.name for c in added)])
+    check_column_names([*table.column_names, *(c.name for c in added)])
     columns = tuple(_for_old_rows(work, table, c) for c in added)
     for definition in statement.columns:
         if definition.primary_key:
@@ -288,7 +288,7 @@ def _for_old_rows(work: Work, table: Table, column: Column) -> Column:
 
 
 def _drop_columns(work: Work, statement: s.DropColumns) -> None:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     gone = set()
     for name in statement.columns:
         if statement.if_exists and not table.has_column(name):
@@ -307,15 +307,15 @@ def _drop_columns(work: Work, statement: s.DropColumns) -> None:
 
 
 def _rename_column(work: Work, statement: s.RenameColumn) -> None:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     column = table.column(statement.old)
     new = table.with_column(replace(column, name=statement.new))
-    _check_column_names(list(new.column_names))
+    check_column_names(list(new.column_names))
     work.define(commit.AlterTable(table, new))
 
 
 def _alter_column(work: Work, statement: s.AlterColumn) -> None:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     column = table.column(statement.column)
     new = column
     if statement.type is not None:
@@ -400,7 +400,7 @@ def _drop_schema(work: Work, statement: s.DropSchema) -> None:
 
 
 def _create_view(work: Work, statement: s.CreateView) -> None:
-    schema, name = _new_name(work, statement.name)
+    schema, name = free_name(work, statement.name)
     columns = run_query(work, statement.query).columns  # a wrong query is refused now, not when it is read
     if statement.columns and len(statement.columns) != len(columns):
         raise InvalidDefinitionError(
@@ -408,9 +408,9 @@ def _create_view(work: Work, statement: s.CreateView) -> None:
             "Name every column of the query.",
         )
     names = list(statement.columns or columns)
-    _check_column_names(names)
+    check_column_names(names)
     _refuse_itself(work, (schema, name), statement.query, work.place.schema)
-    if not _make_room(work, statement.name, "view", statement.replace, statement.if_not_exists):
+    if not make_room(work, statement.name, "view", statement.replace, statement.if_not_exists):
         return
     view = View(
         id=work.new_id(),

@@ -19,7 +19,7 @@ from spark_trickle.sql.words import quote
 
 
 def delete(work: Work, statement: Delete) -> Result:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     if statement.where is None and statement.source is None:
         return truncate(work, table)
     alias = quote(statement.alias or table.name)

@@ -21,7 +21,7 @@ from spark_trickle.sql.statements import Insert
 
 
 def insert(work: Work, statement: Insert) -> Result:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     values = values_rows(statement.source)
     source = statement.source
     if values is not None and any(v.upper() == "DEFAULT" for row in values for v in row):

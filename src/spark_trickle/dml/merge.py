@@ -47,7 +47,7 @@ _Run = Callable[[Callable[[Table, Merge, list[_Action]], str], list[_Action]], F
 
 
 def merge(work: Work, statement: Merge) -> Result:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     actions = [_action(table, statement, n, c) for n, c in enumerate(statement.clauses)]
     joined = [a for a in actions if not a.clause.by_source]
     alone = [a for a in actions if a.clause.by_source]

@@ -18,7 +18,7 @@ from spark_trickle.sql.words import quote
 
 
 def update(work: Work, statement: Update) -> Result:
-    table = work.catalog.table(statement.table, work.place.schema)
+    table = work.target(statement.table)
     assigned = assigned_values(table, statement.assignments)
     matched = run_query(work, _matched_sql(table, statement, assigned))
     touches_key = any(column_id in table.key for column_id in assigned)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spark_trickle.dml.tail import Tails
-from spark_trickle.errors import CatalogBusyError, ConflictError
+from spark_trickle.errors import CatalogBusyError, ConflictError, ReadOnlyTableError
 from spark_trickle.lake import read
 from spark_trickle.lake.commit import publish
 from spark_trickle.lake.engine import reading
@@ -29,6 +29,7 @@ from spark_trickle.model.commit import (
     TableChange,
 )
 from spark_trickle.model.files import DataFile, Log, split_log
+from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar
 from spark_trickle.settings import Settings
@@ -69,10 +70,18 @@ class Work:
     definitions: list[Definition] = field(default_factory=list)
     changes: dict[int, TableChange] = field(default_factory=dict)
     written: list[tuple[Table, str]] = field(default_factory=list)
+    refreshed: list[Refreshed] = field(default_factory=list)
     _steps: int = 0
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
 
     # --- reading ---------------------------------------------------------------------------------
+
+    def target(self, parts: tuple[str, ...]) -> Table:
+        """A table that a statement may change."""
+        table = self.catalog.table(parts, self.place.schema)
+        if table.derived:
+            raise ReadOnlyTableError(table.full_name)
+        return table
 
     def files(self, table: Table) -> tuple[DataFile, ...]:
         """The files whose sum is the table, as this transaction sees it."""
@@ -199,6 +208,7 @@ class Work:
             read_next_id=self.base.next_catalog_id,
             definitions=tuple(self.definitions),
             changes=tuple(c for c in self.changes.values() if not c.empty),
+            refreshed=tuple(self.refreshed),
         )
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, and_, insert, update
 from sqlalchemy import Table as SqlTable
 
 from spark_trickle.errors import ConflictError
-from spark_trickle.lake import ducklake, read
+from spark_trickle.lake import ducklake, read, stream
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.engine import writing
@@ -43,6 +43,9 @@ def publish(engine: Engine, commit: Commit, now: datetime) -> Snapshot:
         _Writer(
             connection, snapshot, read.catalog(connection, current) if commit.definitions else None
         ).write(commit, current)
+        for done in commit.refreshed:
+            report = replace(done.report, snapshot=snapshot.id)
+            stream.record(connection, replace(done, report=report), current.id)
         crash_point("before_commit")
     crash_point("after_commit")
     return snapshot
@@ -265,6 +268,7 @@ class _Writer:
         self._end(s.view, view_id=table.view_id)
         self._end(s.trickle_table, table_id=table.id)
         self._end(s.data_file, table_id=table.id)
+        stream.forget(self._connection, table.id)
 
     def _create_view(self, view: View) -> None:
         self._words.append(f"created_view:{ducklake.quoted(view.schema)}.{ducklake.quoted(view.name)}")

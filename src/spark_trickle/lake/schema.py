@@ -272,6 +272,25 @@ trickle_lease = Table(
     Column("expires", UtcTime),
 )
 
+trickle_stream = Table(
+    "trickle_stream",
+    metadata,
+    *_id("table_id"),
+    *_int("frontier"),
+    *_text("status", "error"),
+    *_int("errors_in_a_row"),
+)
+trickle_refresh = Table(
+    "trickle_refresh",
+    metadata,
+    *_int("table_id"),
+    Column("started", UtcTime),
+    *_text("action", "reason"),
+    *_int("rows_inserted", "rows_deleted", "delta_rows", "snapshot_id"),
+    *_text("phases", "error"),
+)
+
+Index("trickle_by_refreshed_table", trickle_refresh.c.table_id)
 Index("trickle_by_table_file", data_file.c.table_id, data_file.c.begin_snapshot)
 Index("trickle_by_ended_file", data_file.c.end_snapshot)
 Index("trickle_by_file_stats", file_stats.c.data_file_id)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select
 
-from spark_trickle.lake import lease, read
+from spark_trickle.lake import lease, read, stream
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.engine import reading, writing
@@ -54,7 +54,9 @@ def _oldest_needed(connection: Connection, own_session: str, now: datetime, reta
     needed = read.oldest_id(connection) if in_force is None else int(in_force)
     # The session that runs VACUUM knows what it still reads; the others are protected by their leases.
     others = [x for x in lease.active(connection, now) if x.session_id != own_session]
-    return min([needed, *(x.reads_since for x in others if x.reads(now))])
+    frontier = stream.oldest_frontier(connection)
+    waiting = [] if frontier is None else [frontier]  # what stream tables have not seen yet
+    return min([needed, *waiting, *(x.reads_since for x in others if x.reads(now))])
 
 
 def _forget_snapshots(connection: Connection, keep: int) -> int:

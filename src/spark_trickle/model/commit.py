@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Schema, Table, View
 
 
@@ -105,6 +106,7 @@ class Commit:
     definitions: tuple[Definition, ...] = ()
     changes: tuple[TableChange, ...] = ()
     message: str | None = None
+    refreshed: tuple[Refreshed, ...] = ()
 
     @property
     def empty(self) -> bool:

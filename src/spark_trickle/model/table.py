@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_trickle.errors import ColumnNotFoundError
 from spark_trickle.model import types
+from spark_trickle.model.stream import Stream
 from spark_trickle.model.types import ColumnType
 
 WEIGHT = "_w"
@@ -42,10 +43,17 @@ class Table:
     path: str
     next_column_id: int
     view_id: int
+    stream: Stream | None = None  # the query that fills it, if it is a stream table
+    owner: int | None = None  # the stream table whose inner node this is
 
     @property
     def full_name(self) -> str:
         return f"{self.schema}.{self.name}"
+
+    @property
+    def derived(self) -> bool:
+        """Whether its rows come from a query, so that nobody else may change them."""
+        return self.stream is not None or self.owner is not None
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -111,6 +119,8 @@ def table_to_json(table: Table) -> dict[str, Any]:
         "path": table.path,
         "next_column_id": table.next_column_id,
         "view_id": table.view_id,
+        "stream": table.stream.to_json() if table.stream else None,
+        "owner": table.owner,
     }
 
 
@@ -128,6 +138,8 @@ def table_from_json(id: int, schema: str, name: str, value: dict[str, Any]) -> T
         path=value["path"],
         next_column_id=value["next_column_id"],
         view_id=value["view_id"],
+        stream=Stream.from_json(value["stream"]) if value.get("stream") else None,
+        owner=value.get("owner"),
     )
 
 

@@ -16,6 +16,9 @@ _NEEDED = {
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+# It loses the columns of a correlated subquery in a SELECT list over a UNION, and our tables are unions.
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_BROKEN_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
 
 
 def open_session(given: SparkSession | None) -> SparkSession:
@@ -25,6 +28,9 @@ def open_session(given: SparkSession | None) -> SparkSession:
     require_ansi(session)
     for name, value in _NEEDED.items():
         session.conf.set(name, value)
+    excluded = session.conf.get(_EXCLUDED, "") or ""
+    if _BROKEN_RULE not in excluded:
+        session.conf.set(_EXCLUDED, ",".join(filter(None, (excluded, _BROKEN_RULE))))
     return session
 
 

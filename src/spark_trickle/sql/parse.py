@@ -9,6 +9,7 @@ from math import isfinite
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql import parse_definitions as definitions
 from spark_trickle.sql import parse_rows as rows
+from spark_trickle.sql import parse_streams
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.statements import (
     Begin,
@@ -203,6 +204,7 @@ _PARSERS: dict[str, Callable[[Cursor], Statement | None]] = {
     "OPTIMIZE": _optimize,
     "VACUUM": _vacuum,
     "ANALYZE": _analyze,
+    "REFRESH": parse_streams.refresh,
     "USE": _use,
     "SHOW": _show,
     "DESCRIBE": _describe,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_trickle.errors import UnsupportedError
+from spark_trickle.sql import parse_streams
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.statements import (
     AddColumns,
@@ -46,6 +47,8 @@ def create(c: Cursor) -> Statement | None:
     if not swap and (c.accept("SCHEMA") or c.accept("DATABASE") or c.accept("NAMESPACE")):
         quiet = c.accept("IF", "NOT", "EXISTS")
         return CreateSchema(c.identifier(), quiet)
+    if parse_streams.accept_noun(c):
+        return parse_streams.create(c, swap)
     if c.accept("TABLE"):
         return _create_table(c, swap)
     if c.accept("VIEW"):
@@ -208,6 +211,8 @@ def _query(c: Cursor) -> str:
 
 def drop(c: Cursor) -> Statement | None:
     c.expect("DROP")
+    if parse_streams.accept_noun(c):
+        return parse_streams.drop(c)
     if c.accept("TABLE"):
         quiet = c.accept("IF", "EXISTS")
         statement = DropTable(c.name(), quiet)
@@ -227,6 +232,8 @@ def drop(c: Cursor) -> Statement | None:
 
 def alter(c: Cursor) -> Statement | None:
     c.expect("ALTER")
+    if parse_streams.accept_noun(c):
+        return parse_streams.alter(c)
     if not c.accept("TABLE"):
         return None
     table = c.name()

@@ -270,12 +270,52 @@ Definition = (
     | RenameTable
 )
 RowChange = Insert | Update | Delete | Merge | Truncate
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    name: Name
+    query: str
+    columns: tuple[str, ...] = ()
+    schedule: str | None = None
+    mode: str = "AUTO"
+    options: tuple[tuple[str, str], ...] = ()
+    if_not_exists: bool = False
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class AlterStream:
+    """What is not given stays as it is."""
+
+    name: Name
+    query: str | None = None
+    schedule: str | None = None
+    mode: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class DropStream:
+    name: Name
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class RefreshStream:
+    name: Name
+
+
+StreamChange = CreateStream | AlterStream | DropStream
 Look = ShowTables | ShowSchemas | ShowColumns | ShowCreateTable | Describe | ShowSettings
 Statement = (
     Query
     | CreateTempView
     | Definition
     | RowChange
+    | StreamChange
+    | RefreshStream
     | Look
     | Begin
     | CommitWork

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, inspect, text
 from spark_trickle.errors import VersionError
 
 VERSION_TABLE = "trickle_version"
-HEAD = "0001"
-KNOWN = (HEAD,)
+HEAD = "0002"
+KNOWN = ("0001", HEAD)
 
 
 def is_current(connection: Connection) -> bool:

@@ -1,0 +1,433 @@
+"""The operators that queries and their deltas are made of.
+
+Every column of a tree has a name of its own, so an expression never needs a qualifier, and the same
+subtree may stand several times in a delta: read before the change, after it, or as the change itself.
+A tree is either *content*, a bag of rows, or *weighted*: rows with a weight of +1 or −1 in `_w`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Self
+
+
+class At(StrEnum):
+    """Which rows of a table a scan reads."""
+
+    OLD = "old"  # as the stream table last saw them
+    NEW = "new"  # as they are now
+    DELTA = "delta"  # what changed between, with weights
+
+
+class JoinKind(StrEnum):
+    INNER = "inner"
+    LEFT = "left"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+    MARK = "mark"  # every left row once, and whether it has a match
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A SQL expression over columns of the tree."""
+
+    sql: str
+    columns: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Output:
+    """A named expression."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A node of the tree; its inputs are those of its fields that are operators."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        found: list[Operator] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Operator):
+                found.append(value)
+            elif isinstance(value, tuple):
+                found += [v for v in value if isinstance(v, Operator)]
+        return tuple(found)
+
+    def with_inputs(self, inputs: tuple[Operator, ...]) -> Self:
+        """The same operator over other inputs, given in the order of `inputs`."""
+        rest = iter(inputs)
+        changed: dict[str, object] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Operator):
+                changed[f.name] = next(rest)
+            elif isinstance(value, tuple) and any(isinstance(v, Operator) for v in value):
+                changed[f.name] = tuple(next(rest) if isinstance(v, Operator) else v for v in value)
+        return replace(self, **changed)
+
+    def walk(self) -> Iterator[Operator]:
+        yield self
+        for child in self.inputs:
+            yield from child.walk()
+
+    @property
+    def weighted(self) -> bool:
+        return any(child.weighted for child in self.inputs)
+
+    @property
+    def sources(self) -> frozenset[str]:
+        return frozenset(op.source for op in self.walk() if isinstance(op, Scan))
+
+    def at(self, when: At) -> Operator:
+        """The tree with all its scans reading at one moment."""
+        return self.with_inputs(tuple(child.at(when) for child in self.inputs))
+
+
+@dataclass(frozen=True)
+class Scan(Operator):
+    """Columns of a table under the names of this tree; `source` is `t<id>`, or `n<number>` of a node."""
+
+    source: str
+    names: tuple[tuple[str, str], ...]  # (name in the tree, name in the table)
+    moment: At = At.NEW
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.names)
+
+    @property
+    def weighted(self) -> bool:
+        return self.moment is At.DELTA
+
+    def at(self, when: At) -> Operator:
+        return replace(self, moment=when)
+
+
+@dataclass(frozen=True)
+class Constant(Operator):
+    """Rows that never change: VALUES, or the one row of a SELECT without FROM."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Expr, ...], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
+
+
+@dataclass(frozen=True)
+class Project(Operator):
+    """Each row of the input as new columns."""
+
+    input: Operator
+    outputs: tuple[Output, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(o.name for o in self.outputs)
+
+
+@dataclass(frozen=True)
+class Filter(Operator):
+    """The rows of the input whose predicate is true; null counts as false."""
+
+    input: Operator
+    predicate: Expr
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """One expression of each side that must be equal; `null_safe` says that null equals null."""
+
+    left: Expr
+    right: Expr
+    null_safe: bool = False
+
+
+@dataclass(frozen=True)
+class Join(Operator):
+    """Pairs of rows whose keys are equal and for which the residual is true."""
+
+    left: Operator
+    right: Operator
+    kind: JoinKind
+    keys: tuple[KeyPair, ...] = ()
+    residual: Expr | None = None
+    mark: str | None = None  # the column that a MARK join adds
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return self.left.columns
+        if self.kind is JoinKind.MARK:
+            return (*self.left.columns, self.mark or "")
+        return self.left.columns + self.right.columns
+
+
+@dataclass(frozen=True)
+class Call(Output):
+    """An aggregate function: the expression is the call as Spark understands it.
+
+    An algebraic one is a sum over rows: `term` is what each row adds (see `Fold`).
+    """
+
+    term: Expr | None = None
+    type: str = ""  # of the sum
+
+
+@dataclass(frozen=True)
+class Aggregate(Operator):
+    """One row for each different key; without keys exactly one row."""
+
+    input: Operator
+    keys: tuple[Output, ...]
+    calls: tuple[Call, ...]
+    count: str  # the column that holds how many rows a group has
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
+
+    @property
+    def algebraic(self) -> bool:
+        """Whether the change of a group follows from the change of its rows alone."""
+        return all(c.term is not None for c in self.calls)
+
+
+@dataclass(frozen=True)
+class UnionAll(Operator):
+    """All rows of all inputs; the columns are those of the first, by position."""
+
+    parts: tuple[Operator, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.parts[0].columns
+
+
+class SetKind(StrEnum):
+    INTERSECT = "INTERSECT"
+    INTERSECT_ALL = "INTERSECT ALL"
+    EXCEPT = "EXCEPT"
+    EXCEPT_ALL = "EXCEPT ALL"
+
+
+@dataclass(frozen=True)
+class SetOperation(Operator):
+    left: Operator
+    right: Operator
+    kind: SetKind
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.left.columns
+
+
+@dataclass(frozen=True)
+class Window(Operator):
+    """Every row of the input with values computed over the rows of its partition."""
+
+    input: Operator
+    partition: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns + tuple(o.name for o in self.outputs)
+
+
+@dataclass(frozen=True)
+class SortKey:
+    expr: Expr
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class TopK(Operator):
+    """The rows from `offset` on, at most `limit` of them, in an order."""
+
+    input: Operator
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class Generate(Operator):
+    """Each row of the input with every row that a generator such as explode makes of it."""
+
+    input: Operator
+    generator: Expr
+    names: tuple[str, ...]
+    outer: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns + self.names
+
+
+@dataclass(frozen=True)
+class Materialized(Operator):
+    """The rows of the input, kept in a table of their own: whoever reads them sees only net changes."""
+
+    input: Operator
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class Settled(Operator):
+    """The rows of the input; in a delta, without what cancels out."""
+
+    input: Operator
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class Recursive(Operator):
+    """The least set, or the bag level by level, that holds `base` and everything `step` derives from it.
+
+    `step` reads the rows found last through a scan of `source` `r<number>`.
+    """
+
+    base: Operator
+    step: Operator
+    source: str
+    distinct: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.base.columns
+
+
+# --- only in deltas --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Signed(Operator):
+    """Content as a change: every row comes, or every row goes."""
+
+    input: Operator
+    sign: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def weighted(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Keys(Operator):
+    """The values of some expressions in a change, as content; those that were touched."""
+
+    input: Operator
+    exprs: tuple[Expr, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(f"k{n}" for n in range(len(self.exprs)))
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Touched(Operator):
+    """The rows of the input whose expressions have a touched value; null is a value like others."""
+
+    input: Operator
+    exprs: tuple[Expr, ...]
+    keys: Operator
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def weighted(self) -> bool:
+        return self.input.weighted
+
+
+@dataclass(frozen=True)
+class Fold(Operator):
+    """The change of an algebraic aggregate: own rows go, and come again with the partial sums added.
+
+    `partial` has the columns of the aggregate, computed over a change; `own` is what is stored.
+    """
+
+    partial: Operator
+    own: Operator
+    keys: tuple[str, ...]
+    sums: tuple[Call, ...]
+    count: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.own.columns
+
+    @property
+    def weighted(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Partial(Operator):
+    """Sums over a change: what each group gains or loses."""
+
+    input: Operator
+    keys: tuple[Output, ...]
+    calls: tuple[Call, ...]
+    count: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Net(Operator):
+    """A change without what cancels out; every row still has weight +1 or −1."""
+
+    input: Operator
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+
+def column(name: str) -> Expr:
+    return Expr(f"`{name}`", frozenset((name,)))

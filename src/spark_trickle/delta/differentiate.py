@@ -1,0 +1,140 @@
+"""A tree -> the tree of its change, which reads what changed in its sources; None if nothing can change.
+
+The law that every rule obeys: content at NEW = content at OLD + change, as bags.
+`changed` names the sources that changed; terms of the others are never built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+
+from spark_trickle.algebra.operator import (
+    At,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Materialized,
+    Net,
+    Operator,
+    Output,
+    Project,
+    Scan,
+    SetOperation,
+    Settled,
+    UnionAll,
+    column,
+)
+from spark_trickle.delta.touched import before_and_after, restricted, touched_keys
+
+Changed = frozenset[str]
+
+
+@singledispatch
+def differentiate(op: Operator, changed: Changed) -> Operator | None:
+    raise NotImplementedError(f"{type(op).__name__} keeps rows of its own: see delta/stateful.py")
+
+
+@differentiate.register
+def differentiate_scan(op: Scan, changed: Changed) -> Operator | None:
+    return op.at(At.DELTA) if op.source in changed else None
+
+
+@differentiate.register
+def differentiate_constant(op: Constant, changed: Changed) -> Operator | None:
+    return None
+
+
+@differentiate.register(Project)
+@differentiate.register(Filter)
+@differentiate.register(Generate)
+@differentiate.register(Materialized)
+def differentiate_linear(op: Project | Filter | Generate | Materialized, changed: Changed) -> Operator | None:
+    """Δf(X) = f(ΔX): each row is treated by itself."""
+    delta = differentiate(op.input, changed)
+    return None if delta is None else replace(op, input=delta)
+
+
+@differentiate.register
+def differentiate_settled(op: Settled, changed: Changed) -> Operator | None:
+    delta = differentiate(op.input, changed)
+    return None if delta is None else Net(delta)
+
+
+@differentiate.register
+def differentiate_union(op: UnionAll, changed: Changed) -> Operator | None:
+    """Δ(A + B) = ΔA + ΔB."""
+    deltas = [differentiate(part, changed) for part in op.parts]
+    found = tuple(d for d in deltas if d is not None)
+    if not found:
+        return None
+    names = op.columns
+    first = found[0] if found[0].columns == names else renamed(found[0], names)
+    return UnionAll((first, *found[1:])) if len(found) > 1 else first
+
+
+def renamed(op: Operator, names: tuple[str, ...]) -> Operator:
+    return Project(op, tuple(Output(n, column(c)) for n, c in zip(names, op.columns, strict=True)))
+
+
+@differentiate.register
+def differentiate_join(op: Join, changed: Changed) -> Operator | None:
+    left, right = differentiate(op.left, changed), differentiate(op.right, changed)
+    if left is None and right is None:
+        return None
+    if op.kind is JoinKind.INNER:
+        return _inner(op, left, right)
+    if right is None and op.kind is not JoinKind.FULL:
+        # Each left row is treated by itself while the right side stands still.
+        assert left is not None
+        return replace(op, left=left, right=op.right.at(At.NEW))
+    return _by_touched_keys(op, left, right)
+
+
+def _inner(op: Join, left: Operator | None, right: Operator | None) -> Operator:
+    """Δ(L ⋈ R) = ΔL ⋈ R_new + L_old ⋈ ΔR.
+
+    Two terms, not three: pairing ΔL with the *new* R already counts ΔL ⋈ ΔR.
+    """
+    terms: list[Operator] = []
+    if left is not None:
+        terms.append(replace(op, left=left, right=op.right.at(At.NEW)))
+    if right is not None:
+        terms.append(replace(op, left=op.left.at(At.OLD), right=right))
+    return terms[0] if len(terms) == 1 else UnionAll(tuple(terms))
+
+
+def _by_touched_keys(op: Join, left: Operator | None, right: Operator | None) -> Operator:
+    """Whether a row has a partner depends only on the rows with its key, so these are joined again."""
+    lefts, rights = tuple(k.left for k in op.keys), tuple(k.right for k in op.keys)
+    keys = touched_keys((left, lefts), (right, rights))
+
+    def joined(when: At) -> Operator:
+        return replace(
+            op,
+            left=restricted(op.left.at(when), lefts, keys),
+            right=restricted(op.right.at(when), rights, keys),
+        )
+
+    return before_and_after(joined)
+
+
+@differentiate.register
+def differentiate_set_operation(op: SetOperation, changed: Changed) -> Operator | None:
+    """How often a row is in the result depends only on how often it is in both sides."""
+    left, right = differentiate(op.left, changed), differentiate(op.right, changed)
+    if left is None and right is None:
+        return None
+    lefts, rights = (tuple(column(c) for c in side.columns) for side in (op.left, op.right))
+    keys = touched_keys((left, lefts), (right, rights))
+
+    def combined(when: At) -> Operator:
+        return replace(
+            op,
+            left=restricted(op.left.at(when), lefts, keys),
+            right=restricted(op.right.at(when), rights, keys),
+        )
+
+    return before_and_after(combined)

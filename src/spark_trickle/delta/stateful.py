@@ -1,0 +1,72 @@
+"""An operator that keeps its rows in a table of its own -> its change, from that table and its input.
+
+What goes is read from the own table, never computed again: ties and unordered functions may come out
+differently a second time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    At,
+    Fold,
+    Operator,
+    Partial,
+    Scan,
+    TopK,
+    Window,
+    column,
+)
+from spark_trickle.delta.differentiate import Changed, differentiate
+from spark_trickle.delta.touched import restricted, subtract, touched_keys
+
+
+@singledispatch
+def differentiate_node(op: Operator, own: Scan, changed: Changed) -> Operator | None:
+    """The change of a node; most need no rows of their own for it."""
+    return differentiate(op, changed)
+
+
+@differentiate_node.register
+def differentiate_aggregate(op: Aggregate, own: Scan, changed: Changed) -> Operator | None:
+    delta = differentiate(op.input, changed)
+    if delta is None:
+        return None
+    return fold(op, own, delta) if op.algebraic else recompute_groups(op, own, delta)
+
+
+def fold(op: Aggregate, own: Scan, delta: Operator) -> Operator:
+    """Sums of the change are added to the sums that are stored; a group without rows is gone."""
+    partial = Partial(delta, op.keys, op.calls, op.count)
+    keys = tuple(k.name for k in op.keys)
+    return Fold(partial, own.at(At.OLD), keys, op.calls, op.count)
+
+
+def recompute_groups(op: Aggregate, own: Scan, delta: Operator) -> Operator:
+    """Touched groups are computed again from all their rows: right for every function."""
+    exprs = tuple(k.expr for k in op.keys)
+    keys = touched_keys((delta, exprs))
+    new = replace(op, input=restricted(op.input.at(At.NEW), exprs, keys))
+    return subtract(new, restricted(own.at(At.OLD), tuple(column(k.name) for k in op.keys), keys))
+
+
+@differentiate_node.register
+def differentiate_window(op: Window, own: Scan, changed: Changed) -> Operator | None:
+    """A row can change every value in its partition, and none outside it."""
+    delta = differentiate(op.input, changed)
+    if delta is None:
+        return None
+    keys = touched_keys((delta, op.partition))
+    new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))
+    return subtract(new, restricted(own.at(At.OLD), op.partition, keys))
+
+
+@differentiate_node.register
+def differentiate_top_k(op: TopK, own: Scan, changed: Changed) -> Operator | None:
+    """The first rows of the whole input, again."""
+    if differentiate(op.input, changed) is None:
+        return None
+    return subtract(replace(op, input=op.input.at(At.NEW)), own.at(At.OLD))

@@ -1,0 +1,136 @@
+"""Where stream tables stand, in the catalog: frontiers, status, and the history of refreshes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+
+from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+
+from spark_trickle.errors import ConflictError
+from spark_trickle.lake import schema as s
+from spark_trickle.lake.engine import reading, writing
+from spark_trickle.model.stream import Action, Refreshed, RefreshReport, Status, StreamState
+
+_CONTENT = ("inserted", "deleted", "replaced")  # what changes rows; compaction does not
+
+
+def state(connection: Connection, table_id: int) -> StreamState:
+    row = connection.execute(
+        select(s.trickle_stream).where(s.trickle_stream.c.table_id == table_id)
+    ).one_or_none()
+    if row is None:
+        return StreamState(table_id, None, Status.INITIALIZING)
+    return StreamState(table_id, row.frontier, Status(row.status), row.error, row.errors_in_a_row or 0)
+
+
+def changed_tables(connection: Connection, table_ids: Iterable[int], after: int, upto: int) -> frozenset[int]:
+    """Those of some tables whose rows changed in (after, upto]."""
+    query = (
+        select(s.trickle_change.c.table_id)
+        .distinct()
+        .where(
+            s.trickle_change.c.snapshot_id > after,
+            s.trickle_change.c.snapshot_id <= upto,
+            s.trickle_change.c.table_id.in_(list(table_ids)),
+            s.trickle_change.c.change.in_(_CONTENT),
+        )
+    )
+    return frozenset(row[0] for row in connection.execute(query))
+
+
+def oldest_frontier(connection: Connection) -> int | None:
+    """The oldest snapshot that some stream table still has to read."""
+    return connection.execute(select(func.min(s.trickle_stream.c.frontier))).scalar()
+
+
+def record(connection: Connection, done: Refreshed, current: int) -> None:
+    """Move a stream table on, inside the transaction of a commit."""
+    found = state(connection, done.table_id)
+    if found.frontier != done.expected:
+        raise ConflictError(
+            f'the stream table "{done.report.name}"', done.expected or 0, current, "refreshed"
+        )
+    connection.execute(delete(s.trickle_stream).where(s.trickle_stream.c.table_id == done.table_id))
+    connection.execute(
+        insert(s.trickle_stream).values(
+            table_id=done.table_id,
+            frontier=done.frontier,
+            status=Status.ACTIVE.value,
+            error=None,
+            errors_in_a_row=0,
+        )
+    )
+    _note(connection, done.table_id, done.started, done.report, None)
+
+
+def move_on(engine: Engine, done: Refreshed, current: int) -> None:
+    """The same without a snapshot, when nothing of the stream table changed."""
+    with writing(engine) as connection:
+        record(connection, done, current)
+
+
+def record_failure(engine: Engine, table_id: int, started: datetime, error: str) -> None:
+    """The rows and the frontier stay as they are."""
+    with writing(engine) as connection:
+        found = state(connection, table_id)
+        values = {"status": Status.ERROR.value, "error": error, "errors_in_a_row": found.errors_in_a_row + 1}
+        changed = connection.execute(
+            update(s.trickle_stream).where(s.trickle_stream.c.table_id == table_id).values(**values)
+        )
+        if not changed.rowcount:
+            connection.execute(insert(s.trickle_stream).values(table_id=table_id, frontier=None, **values))
+        connection.execute(
+            insert(s.trickle_refresh).values(table_id=table_id, started=started, action="ERROR", error=error)
+        )
+
+
+def forget(connection: Connection, table_id: int) -> None:
+    for table in (s.trickle_stream, s.trickle_refresh):
+        connection.execute(delete(table).where(table.c.table_id == table_id))
+
+
+def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | None:
+    """What the newest successful refresh did."""
+    query = (
+        select(s.trickle_refresh)
+        .where(s.trickle_refresh.c.table_id == table_id, s.trickle_refresh.c.error.is_(None))
+        .order_by(s.trickle_refresh.c.started.desc())
+        .limit(1)
+    )
+    with reading(engine) as connection:
+        row = connection.execute(query).one_or_none()
+    if row is None:
+        return None
+    phases = json.loads(row.phases)
+    return RefreshReport(
+        name,
+        Action(row.action),
+        row.reason,
+        row.rows_inserted,
+        row.rows_deleted,
+        row.delta_rows,
+        sum(phases.values()),
+        row.snapshot_id,
+        phases,
+    )
+
+
+def _note(
+    connection: Connection, table_id: int, started: datetime, report: RefreshReport, error: str | None
+) -> None:
+    connection.execute(
+        insert(s.trickle_refresh).values(
+            table_id=table_id,
+            started=started,
+            action=report.action.value,
+            reason=report.reason,
+            rows_inserted=report.rows_inserted,
+            rows_deleted=report.rows_deleted,
+            delta_rows=report.delta_rows,
+            snapshot_id=report.snapshot,
+            phases=json.dumps({k: round(v, 3) for k, v in report.phases.items()}),
+            error=error,
+        )
+    )

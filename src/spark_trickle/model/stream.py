@@ -1,0 +1,117 @@
+"""What the catalog keeps of a stream table, and what a refresh tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Mode(StrEnum):
+    """How a stream table is refreshed."""
+
+    AUTO = "AUTO"
+    DIFFERENTIAL = "DIFFERENTIAL"
+    FULL = "FULL"
+    IMMEDIATE = "IMMEDIATE"
+
+
+class Action(StrEnum):
+    """What a refresh did."""
+
+    NO_DATA = "NO_DATA"
+    DIFFERENTIAL = "DIFFERENTIAL"
+    FULL = "FULL"
+    REINITIALIZE = "REINITIALIZE"
+
+
+class Status(StrEnum):
+    INITIALIZING = "INITIALIZING"  # defined, but not filled yet
+    ACTIVE = "ACTIVE"
+    ERROR = "ERROR"  # the last refresh failed; the rows are those of the refresh before
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table that a stream table reads, with the columns it knew when the query was bound."""
+
+    table_id: int
+    columns: tuple[tuple[str, int], ...]  # (name in the plan, id of the column) of those it uses
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The definition of a stream table; its plan is text that only the engine reads."""
+
+    query: str
+    home: str  # schema of unqualified names
+    mode: Mode
+    schedule: str | None
+    options: Mapping[str, str]
+    sources: tuple[Source, ...]
+    nodes: tuple[int, ...]  # tables of the inner nodes, in order
+    plan: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "home": self.home,
+            "mode": self.mode.value,
+            "schedule": self.schedule,
+            "options": dict(self.options),
+            "sources": [[s.table_id, [list(c) for c in s.columns]] for s in self.sources],
+            "nodes": list(self.nodes),
+            "plan": self.plan,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Stream:
+        return cls(
+            query=value["query"],
+            home=value["home"],
+            mode=Mode(value["mode"]),
+            schedule=value["schedule"],
+            options=value["options"],
+            sources=tuple(Source(i, tuple((n, c) for n, c in columns)) for i, columns in value["sources"]),
+            nodes=tuple(value["nodes"]),
+            plan=value["plan"],
+        )
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """Where a stream table stands: it is exact as of the snapshot `frontier`."""
+
+    table_id: int
+    frontier: int | None
+    status: Status
+    error: str | None = None
+    errors_in_a_row: int = 0
+
+
+@dataclass(frozen=True)
+class RefreshReport:
+    """What one refresh did, why, and how long each part of it took."""
+
+    name: str
+    action: Action
+    reason: str
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    delta_rows: int = 0  # changed rows of the sources that were looked at
+    duration_ms: float = 0.0
+    snapshot: int = 0
+    phases: Mapping[str, float] = field(default_factory=dict)  # milliseconds
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """The part of a commit that moves a stream table on; it fails if another refresh was faster."""
+
+    table_id: int
+    expected: int | None
+    frontier: int
+    report: RefreshReport
+    started: datetime

@@ -1,0 +1,150 @@
+"""The query of a stream table -> its nodes, checked against what Spark makes of the query itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spark_trickle.algebra.operator import At, Expr, Operator, Output, Project, Scan
+from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.serial import dump, load
+from spark_trickle.delta.stateful import differentiate_node
+from spark_trickle.dml.query import run_query
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import InternalError, InvalidDefinitionError, TrickleError
+from spark_trickle.model.stream import Source
+from spark_trickle.model.table import Table, View
+from spark_trickle.refresh.split import Node, split
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.read import empty
+from spark_trickle.spark.run import run_sql
+from spark_trickle.sql.bind import bind
+from spark_trickle.sql.render import frame_name, render
+from spark_trickle.sql.scope import Find, SourceTable, SourceView
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Everything that a definition fixes for good."""
+
+    nodes: tuple[Node, ...]
+    sources: tuple[Source, ...]
+
+    @property
+    def text(self) -> str:
+        return dump(tuple(n.plan for n in self.nodes))
+
+
+def compile_query(work: Work, query: str, home: str, names: tuple[str, ...] = ()) -> Compiled:
+    """Spark judges a query first; what it cannot run, such as > ANY (…), may still be a plan of ours."""
+    asked, refusal = _asked(work, query, home)
+    try:
+        found = bind(query, _finder(work), lambda op: _types(work, op), home)
+    except TrickleError:
+        if refusal is not None:
+            raise refusal from None
+        raise
+    written = names or tuple(n for n, _ in found.outputs)
+    _check_names(written, len(found.outputs))
+    root = Project(
+        found.plan,
+        tuple(
+            Output(name, Expr(f"`{c}`", frozenset((c,))))
+            for name, c in zip(written, found.columns, strict=True)
+        ),
+    )
+    plan = prune(root)
+    if asked is not None:
+        _check_types(work, asked, plan)
+    return Compiled(split(plan), _sources(work, plan))
+
+
+def _asked(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleError | None]:
+    try:
+        return run_query(work, query, schema=home), None
+    except TrickleError as error:
+        return None, error
+
+
+def _check_names(names: tuple[str, ...], columns: int) -> None:
+    if len(names) != columns:
+        raise InvalidDefinitionError(
+            f"{len(names)} names for {columns} columns", "Name every column of the query."
+        )
+    lowered = [n.lower() for n in names]
+    for position, n in enumerate(names, start=1):
+        if not n:
+            raise InvalidDefinitionError(
+                f"column {position} of the query has no name", "Give it one with AS, for example AS total."
+            )
+        if lowered.count(n.lower()) > 1:
+            raise InvalidDefinitionError(
+                f'the query has more than one column "{n}"', f"Give one of them another name: … AS {n}_2."
+            )
+
+
+def _check_types(work: Work, asked: Frame, plan: Operator) -> None:
+    """A difference would be our mistake: better no stream table than one with other values."""
+    wanted = [f.dataType.simpleString() for f in asked.schema.fields]
+    found = list(_types(work, plan).values())
+    if wanted != found:
+        raise InternalError(f"the plan has the types {found}, Spark's has {wanted}")
+
+
+def _finder(work: Work) -> Find:
+    def find(parts: tuple[str, ...], home: str) -> SourceTable | SourceView | None:
+        relation = work.catalog.find(parts, home)
+        match relation:
+            case Table():
+                return SourceTable(f"t{relation.id}", relation.column_names)
+            case View():
+                return SourceView(relation.sql, relation.column_names, relation.source_columns, relation.home)
+        return None
+
+    return find
+
+
+def _types(work: Work, op: Operator) -> Mapping[str, str]:
+    """Spark's analyzer on the tree over empty tables; no job runs."""
+    frames = {}
+    for scan in op.walk():
+        if isinstance(scan, Scan):
+            table = work.catalog.table_by_id(int(scan.source[1:]))
+            assert table is not None
+            frames[frame_name(scan)] = empty(work.place.spark, table)
+    schema = run_sql(work.place.spark, render(op), available=(), **frames).schema
+    return {f.name: f.dataType.simpleString() for f in schema.fields}
+
+
+def _sources(work: Work, plan: Operator) -> tuple[Source, ...]:
+    used: dict[int, dict[str, int]] = {}
+    for scan in plan.walk():
+        if isinstance(scan, Scan):
+            table = work.catalog.table_by_id(int(scan.source[1:]))
+            assert table is not None
+            columns = used.setdefault(table.id, {})
+            columns.update((name, table.column(name).id) for _, name in scan.names)
+    return tuple(Source(i, tuple(sorted(columns.items()))) for i, columns in sorted(used.items()))
+
+
+# --- programs ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def nodes_of(text: str) -> tuple[Node, ...]:
+    """The nodes of a stored plan."""
+    return tuple(Node(f"n{n}", plan) for n, plan in enumerate(load(text), start=1))
+
+
+@lru_cache(maxsize=1024)
+def delta_of(text: str, number: int, changed: frozenset[str]) -> Operator | None:
+    """How a node changes when some of its sources did."""
+    node = nodes_of(text)[number]
+    return differentiate_node(node.plan, node.own, changed & node.sources)
+
+
+@lru_cache(maxsize=256)
+def content_of(text: str, number: int) -> Operator:
+    """All rows of a node."""
+    return nodes_of(text)[number].plan.at(At.NEW)

@@ -1,0 +1,57 @@
+"""What a refresh should do, from what is known before it: a value with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_trickle.model.stream import Action, Mode
+from spark_trickle.settings import Settings
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known about a stream table before it is refreshed."""
+
+    mode: Mode
+    frontier: int | None
+    upto: int
+    changed: tuple[str, ...]  # names of sources whose rows changed
+    changed_rows: int
+    source_rows: int
+    moments: tuple[str, ...] = ()  # functions whose value depends on when they are asked
+
+
+@dataclass(frozen=True)
+class Decision:
+    action: Action
+    reason: str
+
+
+def decide(facts: Facts, settings: Settings) -> Decision:
+    if facts.frontier is None:
+        return Decision(Action.FULL, "it was not filled yet")
+    if facts.moments:
+        names = ", ".join(f"{m}()" for m in facts.moments)
+        return Decision(Action.FULL, f"{names} may have another value at every refresh")
+    if not facts.changed:
+        return Decision(Action.NO_DATA, f"no source changed since snapshot {facts.frontier}")
+    changed = f"{facts.changed_rows} changed rows in {', '.join(facts.changed)}"
+    match facts.mode:
+        case Mode.FULL:
+            return Decision(Action.FULL, f"refresh mode FULL; {changed}")
+        case Mode.DIFFERENTIAL | Mode.IMMEDIATE:
+            return Decision(Action.DIFFERENTIAL, f"refresh mode {facts.mode}; {changed}")
+    return _automatic(facts, settings, changed)
+
+
+def _automatic(facts: Facts, settings: Settings, changed: str) -> Decision:
+    share = facts.changed_rows / max(facts.source_rows, 1)
+    limit = settings.differential_max_change_ratio
+    if facts.changed_rows <= settings.differential_free_rows:
+        return Decision(
+            Action.DIFFERENTIAL, f"{changed}, at most {settings.differential_free_rows} are always cheap"
+        )
+    said = f"{changed}, {share:.1%} of {facts.source_rows} source rows"
+    if share > limit:
+        return Decision(Action.FULL, f"{said}, more than {limit:.0%}")
+    return Decision(Action.DIFFERENTIAL, f"{said}, at most {limit:.0%}")

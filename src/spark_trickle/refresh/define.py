@@ -1,0 +1,236 @@
+"""CREATE, ALTER and DROP STREAM TABLE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+from spark_trickle.algebra.operator import Operator, Scan
+from spark_trickle.dml.definitions import check_column_names, free_name, make_room, query_columns
+from spark_trickle.dml.work import Work, now
+from spark_trickle.errors import InUseError, InvalidDefinitionError, TableNotFoundError, UnsupportedError
+from spark_trickle.lake.files import new_table_path
+from spark_trickle.model import commit
+from spark_trickle.model.report import Result
+from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Stream
+from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table, display_names
+from spark_trickle.refresh.compile import Compiled, compile_query
+from spark_trickle.refresh.decide import Facts
+from spark_trickle.refresh.run import Clock, Filled, run_nodes
+from spark_trickle.refresh.split import Node
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.read import empty
+from spark_trickle.spark.run import run_sql
+from spark_trickle.sql import statements as s
+from spark_trickle.sql.moments import moments_in
+from spark_trickle.sql.render import frame_name, render
+
+OPTIONS = ("initialize", "append_only")
+
+
+def create_stream(work: Work, statement: s.CreateStream) -> Result:
+    schema, name = free_name(work, statement.name)
+    if statement.mode == Mode.IMMEDIATE:
+        raise UnsupportedError(
+            "REFRESH MODE IMMEDIATE", "Use AUTO or DIFFERENTIAL, and REFRESH STREAM TABLE."
+        )
+    if not _room(work, statement):
+        return Result()
+    compiled = compile_query(work, statement.query, work.place.schema, statement.columns)
+    moments = _moments(statement.query, Mode(statement.mode))
+    table = _define(work, schema, name, statement, compiled, moments)
+    if _flag(statement, "initialize", True):
+        done = fill(work, table, "created")
+        return Result(rows_inserted=done.come)
+    return Result()
+
+
+def _room(work: Work, statement: s.CreateStream) -> bool:
+    existing = work.catalog.find(statement.name, work.place.schema)
+    if isinstance(existing, Table) and existing.stream is not None and statement.replace:
+        _refuse_users(work, existing, "replaced")
+        drop_all(work, existing)
+        return True
+    return make_room(work, statement.name, "table", False, statement.if_not_exists)
+
+
+def _moments(query: str, mode: Mode) -> tuple[str, ...]:
+    """Functions of the clock: a difference cannot know when they change."""
+    found = moments_in(query)
+    if found and mode is Mode.DIFFERENTIAL:
+        raise UnsupportedError(
+            f"{found[0]}() in REFRESH MODE DIFFERENTIAL", "Use AUTO or FULL, or pass the moment in a table."
+        )
+    return found
+
+
+def _flag(statement: s.CreateStream, name: str, default: bool) -> bool:
+    for key, value in statement.options:
+        if key not in OPTIONS:
+            raise InvalidDefinitionError(f'there is no option "{key}"', f"There are {', '.join(OPTIONS)}.")
+        if key == name:
+            if value.lower() not in ("true", "false"):
+                raise InvalidDefinitionError(
+                    f'option "{key}" is neither true nor false', "Write true or false."
+                )
+            return value.lower() == "true"
+    return default
+
+
+def _define(
+    work: Work,
+    schema: str,
+    name: str,
+    statement: s.CreateStream,
+    compiled: Compiled,
+    moments: tuple[str, ...],
+) -> Table:
+    """The tables of all nodes, types as Spark has them; the stream table comes last and owns the others."""
+    tables: dict[str, Table] = {}
+    inner: list[int] = []
+    owner = work.new_id() + 2 * (len(compiled.nodes) - 1)
+    for node in compiled.nodes[:-1]:
+        frame = _typed(work, node, tables)
+        table = replace(_new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{owner}", frame), owner=owner)
+        work.define(commit.CreateTable(table))
+        tables[node.name] = table
+        inner.append(table.id)
+    frame = _typed(work, compiled.nodes[-1], tables)
+    stream = Stream(
+        query=statement.query,
+        home=work.place.schema,
+        mode=Mode(statement.mode),
+        schedule=statement.schedule,
+        options={**dict(statement.options), **({"moments": " ".join(moments)} if moments else {})},
+        sources=compiled.sources,
+        nodes=tuple(inner),
+        plan=compiled.text,
+    )
+    table = replace(_new_table(work, schema, name, frame), stream=stream)
+    check_column_names(list(table.column_names))
+    work.define(commit.CreateTable(table))
+    return table
+
+
+def _typed(work: Work, node: Node, tables: dict[str, Table]) -> Frame:
+    """The rows of a node over empty sources: only its types are of interest."""
+    plan: Operator = node.plan
+    frames = {}
+    for scan in plan.walk():
+        if isinstance(scan, Scan):
+            known = tables.get(scan.source) or work.catalog.table_by_id(int(scan.source[1:]))
+            assert known is not None
+            frames[frame_name(scan)] = empty(work.place.spark, known)
+    return run_sql(work.place.spark, render(plan), available=(), **frames)
+
+
+def _new_table(work: Work, schema: str, name: str, frame: Frame) -> Table:
+    ids = count(WEIGHT_ID + 1)
+    columns = query_columns(frame, ids)
+    return Table(
+        id=work.new_id(),
+        schema=schema,
+        name=name,
+        columns=columns,
+        key=(),
+        key_enforced=False,
+        path=new_table_path(name),
+        next_column_id=next(ids),
+        view_id=work.new_id() + 1,
+    )
+
+
+def fill(work: Work, table: Table, why: str) -> Filled:
+    """Compute everything at the snapshot that is read."""
+    started, clock = now(), Clock()
+    stream = table.stream
+    assert stream is not None
+    facts = Facts(stream.mode, None, work.base.id, (), 0, 0)
+    done = run_nodes(work, table, None, Action.FULL, facts, clock)
+    report = RefreshReport(
+        name=table.full_name,
+        action=Action.FULL,
+        reason=why,
+        rows_inserted=done.come,
+        rows_deleted=done.gone,
+        duration_ms=sum(clock.phases.values()),
+        phases=clock.phases,
+    )
+    work.refreshed.append(Refreshed(table.id, None, work.base.id, report, started))
+    return done
+
+
+def stream_table(work: Work, name: s.Name) -> Table:
+    table = work.catalog.table(name, work.place.schema)
+    if table.stream is None:
+        streams = [t for t in work.catalog.tables() if t.stream is not None]
+        raise TableNotFoundError(f"{table.full_name} (it is not a stream table)", display_names(streams))
+    return table
+
+
+def drop_stream(work: Work, statement: s.DropStream) -> Result:
+    if statement.if_exists and work.catalog.find(statement.name, work.place.schema) is None:
+        return Result()
+    table = stream_table(work, statement.name)
+    if statement.cascade:
+        for user in reversed(_all_users(work, table)):
+            drop_all(work, user)
+    else:
+        _refuse_users(work, table, "dropped")
+    drop_all(work, table)
+    return Result()
+
+
+def users_of(work: Work, table: Table) -> list[Table]:
+    """The stream tables that read a table."""
+    return [
+        t
+        for t in work.catalog.tables()
+        if t.stream is not None and any(source.table_id == table.id for source in t.stream.sources)
+    ]
+
+
+def _all_users(work: Work, table: Table) -> list[Table]:
+    found: list[Table] = []
+    for user in users_of(work, table):
+        found += [t for t in (user, *_all_users(work, user)) if t not in found]
+    return found
+
+
+def _refuse_users(work: Work, table: Table, change: str) -> None:
+    if users := users_of(work, table):
+        raise InUseError(table.full_name, change, tuple(t.full_name for t in users))
+
+
+def drop_all(work: Work, table: Table) -> None:
+    assert table.stream is not None
+    for node in table.stream.nodes:
+        if (inner := work.catalog.table_by_id(node)) is not None:
+            work.define(commit.DropTable(inner))
+    work.define(commit.DropTable(table))
+
+
+def alter_stream(work: Work, statement: s.AlterStream) -> Result:
+    """Another schedule or mode is noted; another query is computed beside the old rows, and replaces them."""
+    table = stream_table(work, statement.name)
+    stream = table.stream
+    assert stream is not None
+    if statement.query is None:
+        new = replace(
+            stream,
+            schedule=statement.schedule or stream.schedule,
+            mode=Mode(statement.mode or stream.mode),
+            options={**stream.options, **dict(statement.options)},
+        )
+        work.define(commit.AlterTable(table, replace(table, stream=new)))
+        return Result()
+    _refuse_users(work, table, "altered")
+    drop_all(work, table)
+    again = s.CreateStream(
+        (table.schema, table.name),
+        statement.query,
+        schedule=stream.schedule,
+        mode=stream.mode.value,
+        options=tuple((k, v) for k, v in stream.options.items() if k in OPTIONS),
+    )
+    return create_stream(work, again)

@@ -1,0 +1,120 @@
+"""The tables of a plan -> DataFrames of their rows before a change, after it, or of the change itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.algebra.operator import At, Operator, Scan
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import SourceLostError
+from spark_trickle.lake import read
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.arrow import can_hold, from_storage, summed
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.stream import Source, Stream
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.frames import Frame, local_frame
+from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.sql.render import frame_name
+from spark_trickle.sql.words import quote
+
+
+@dataclass
+class Inputs:
+    """What one refresh reads; the deltas of its nodes are added as they become known."""
+
+    work: Work
+    stream: Stream
+    tables: dict[str, Table]  # of the nodes, by name
+    frontier: int
+    deltas: dict[str, Frame] = field(default_factory=dict)
+    _frames: dict[tuple[str, At], Frame] = field(default_factory=dict)
+
+    def frames(self, plan: Operator) -> dict[str, Frame]:
+        """The DataFrame of every scan in a tree, by the name that its text has for it."""
+        return {
+            frame_name(scan): self.frame(scan.source, scan.moment)
+            for scan in plan.walk()
+            if isinstance(scan, Scan)
+        }
+
+    def frame(self, source: str, at: At) -> Frame:
+        if at is At.DELTA and source in self.deltas:
+            return self.deltas[source]
+        if source in self.tables:
+            return self._node(self.tables[source], at)
+        key = (source, at)
+        if key not in self._frames:
+            self._frames[key] = self._source(source, at)
+        return self._frames[key]
+
+    def _node(self, table: Table, at: At) -> Frame:
+        if at is At.NEW:
+            return self.work.rows(table)
+        return self.work.rows_of(table, self.work.files_at(table, self.work.base.id))
+
+    def _source(self, name: str, at: At) -> Frame:
+        source = next(s for s in self.stream.sources if f"t{s.table_id}" == name)
+        table = source_table(self.work, source)
+        if at is At.DELTA:
+            return self._known_names(source, table, self._change(table))
+        rows = self.work.rows(table) if at is At.NEW else self.work.rows_at(table, self.frontier)
+        return self._known_names(source, table, rows)
+
+    def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
+        """Columns under the names that the plan knows, whatever they are called by now."""
+        by_id = {c.id: c.name for c in table.columns}
+        if any(column not in by_id for _, column in source.columns):
+            raise SourceLostError(table.full_name, "has lost a column that the stream table reads")
+        if all(by_id[column] == name for name, column in source.columns):
+            return frame
+        weight = [WEIGHT] if WEIGHT in frame.columns else []
+        listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column in source.columns]
+        return frame.selectExpr(*listed, *weight)
+
+    def _change(self, table: Table) -> Frame:
+        """What changed since the frontier; few rows are summed here, so that what cancels out is gone."""
+        files = changed_files(self.work, table.id, self.frontier)
+        place = self.work.place
+        if sum(f.rows for f in files) <= place.settings.local_tail_rows:
+            rows = _loaded(self.work, table, files)
+            if rows is not None:
+                return local_frame(place.spark, table, rows)
+        return rows_with_weights(place.spark, place.storage.locate, table, files)
+
+
+def source_table(work: Work, source: Source) -> Table:
+    table = work.catalog.table_by_id(source.table_id)
+    if table is None:
+        raise SourceLostError(f"table {source.table_id}", "was dropped")
+    return table
+
+
+def changed_files(work: Work, table_id: int, frontier: int) -> tuple[DataFile, ...]:
+    with reading(work.place.warehouse.engine) as connection:
+        return read.change_files(connection, table_id, frontier, work.base.id)
+
+
+def _loaded(work: Work, table: Table, files: tuple[DataFile, ...]) -> pa.Table | None:
+    if not all(can_hold(c.type) for c in table.columns):
+        return None
+    parts = [from_storage(table, work.place.storage.read(table, f)) for f in files]
+    if any(p is None for p in parts):
+        return None
+    return single_weights(summed(table, pa.concat_tables(parts)))
+
+
+def single_weights(rows: pa.Table) -> pa.Table:
+    """Each row as often as its weight says, with weight +1 or −1."""
+    weights = rows.column(WEIGHT).combine_chunks()
+    if rows.num_rows == 0 or pc.max(pc.abs(weights)).as_py() == 1:
+        return rows
+    indices = [n for n, w in enumerate(weights.to_pylist()) for _ in range(abs(w))]
+    taken = rows.take(pa.array(indices, pa.int64()))
+    position = taken.column_names.index(WEIGHT)
+    return taken.set_column(
+        position, rows.schema.field(WEIGHT), pc.sign(taken.column(WEIGHT)).cast(pa.int32())
+    )

@@ -1,0 +1,290 @@
+"""A query -> a tree of operators, with the names of its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Constant,
+    Expr,
+    Filter,
+    Operator,
+    Output,
+    Project,
+    SetKind,
+    SetOperation,
+    Settled,
+    SortKey,
+    TopK,
+    UnionAll,
+    Window,
+    column,
+)
+from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.dialect import parse_query
+from spark_trickle.sql.expressions import bound, rewritten, to_expr
+from spark_trickle.sql.scope import Bound, Find, Scope, Types
+
+_LARGEST_LIMIT = 2_147_483_647
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a correlated subquery may know of the rows around it: all different values of some columns."""
+
+    plan: Operator
+    columns: Mapping[str, str]  # column of the outer query -> column of `plan`
+
+
+@dataclass(frozen=True)
+class Env:
+    """What surrounds a query: tables, CTEs, and the query it is a part of."""
+
+    find: Find
+    types: Types
+    home: str
+    numbers: Iterator[int] = field(default_factory=count)
+    ctes: Mapping[str, Bound] = field(default_factory=dict)
+    outer: Scope | None = None
+    given: Given | None = None
+    free: set[str] = field(default_factory=set)  # columns of the outer query that were used
+    depth: int = 0  # of views in views
+    trial: bool = False  # only to find out which columns of the outer query are used
+
+    def fresh(self, name: str) -> str:
+        """A column name that no other has."""
+        return f"{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_')[:30] or 'c'}_{next(self.numbers)}"
+
+    def inner(self) -> Env:
+        """For a query that sees nothing of the rows around it."""
+        return replace(self, outer=None, given=None, free=set())
+
+    def inner_of_from(self) -> Env:
+        """A subquery in FROM sees the query around the whole, but not its neighbours."""
+        return self.inner()
+
+
+def bind(sql: str, find: Find, types: Types, home: str) -> Bound:
+    """The tree of a whole query."""
+    return bind_query(parse_query(sql), Env(find, types, home))
+
+
+def bind_query(node: exp.Query, env: Env) -> Bound:
+    if node.args.get("with_"):
+        env = replace(env, ctes={**env.ctes, **_ctes(node.args["with_"], env)})
+    match node:
+        case exp.Subquery():
+            return _wrapped(node, env)
+        case exp.SetOperation():
+            return _set_operation(node, env)
+        case exp.Values():
+            return bind_values(node, env)
+        case exp.Select():
+            from spark_trickle.sql.bind_select import bind_select
+
+            return bind_select(node, env)
+    raise UnsupportedError(f"{type(node).__name__.upper()} in a stream table", "Write it as a SELECT.")
+
+
+def _ctes(clause: exp.With, env: Env) -> dict[str, Bound]:
+    found: dict[str, Bound] = {}
+    for cte in clause.expressions:
+        name = cte.alias_or_name
+        inside = replace(env.inner(), ctes={**env.ctes, **found})
+        if clause.args.get("recursive") and _reads(cte.this, name):
+            raise UnsupportedError("WITH RECURSIVE", "It comes with a later version.")
+        body = bind_query(cte.this, inside)
+        found[name.lower()] = with_names(body, [i.name for i in cte.args["alias"].args.get("columns") or ()])
+    return found
+
+
+def _reads(query: exp.Expr, name: str) -> bool:
+    return any(t.name.lower() == name.lower() and not t.db for t in query.find_all(exp.Table))
+
+
+def with_names(body: Bound, names: list[str]) -> Bound:
+    if not names:
+        return body
+    if len(names) != len(body.outputs):
+        raise InvalidDefinitionError(
+            f"{len(names)} names for {len(body.outputs)} columns", "Name every column of the query."
+        )
+    return replace(body, outputs=tuple((n, c) for n, (_, c) in zip(names, body.outputs, strict=True)))
+
+
+def _wrapped(node: exp.Subquery, env: Env) -> Bound:
+    inner = bind_query(node.this, env)
+    return ordered_and_limited(node, inner, env)
+
+
+def bind_values(node: exp.Values, env: Env) -> Bound:
+    rows = tuple(
+        tuple(to_expr(v) for v in (row.expressions if isinstance(row, exp.Tuple) else [row]))
+        for row in node.expressions
+    )
+    names = tuple(env.fresh(f"col{n + 1}") for n in range(len(rows[0])))
+    written = [i.name for i in (node.args.get("alias") or exp.TableAlias()).args.get("columns") or ()]
+    outputs = tuple((f"col{n + 1}", c) for n, c in enumerate(names))
+    return with_names(Bound(Constant(names, rows), outputs), written)
+
+
+# --- UNION, INTERSECT, EXCEPT ------------------------------------------------------------------------
+
+
+def _set_operation(node: exp.SetOperation, env: Env) -> Bound:
+    if node.args.get("by_name"):
+        raise UnsupportedError("UNION BY NAME", "List the columns of both sides in the same order.")
+    left, right = bind_query(node.left, env), bind_query(node.right, env)
+    if len(left.outputs) != len(right.outputs):
+        raise InvalidDefinitionError(
+            f"{len(left.outputs)} columns on one side and {len(right.outputs)} on the other",
+            "Both sides of a set operation need the same number of columns.",
+        )
+    distinct = node.args.get("distinct") is not False
+    names = [n for n, _ in left.outputs]
+    keep = _kept(left), _kept(right)
+    first, second = _same_types(
+        env, *(Project(b.plan, outputs(k)) for b, k in zip((left, right), keep, strict=True))
+    )
+    plan: Operator
+    if isinstance(node, exp.Union):
+        plan = UnionAll((first, second))
+        plan = distinct_rows(plan, env) if distinct else plan
+    else:
+        kind = {
+            (exp.Intersect, True): SetKind.INTERSECT,
+            (exp.Intersect, False): SetKind.INTERSECT_ALL,
+            (exp.Except, True): SetKind.EXCEPT,
+            (exp.Except, False): SetKind.EXCEPT_ALL,
+        }[type(node), distinct]
+        plan = SetOperation(first, second, kind)
+    found = plan.columns
+    given = len(left.given)
+    return ordered_and_limited(
+        node, Bound(plan, tuple(zip(names, found[given:], strict=True)), found[:given]), env
+    )
+
+
+def _kept(side: Bound) -> tuple[str, ...]:
+    return (*side.given, *side.columns)
+
+
+def outputs(columns: tuple[str, ...]) -> tuple[Output, ...]:
+    return tuple(Output(c, column(c)) for c in columns)
+
+
+def _same_types(env: Env, left: Operator, right: Operator) -> tuple[Operator, Operator]:
+    """Both sides in their common types: a part of a union may later be read without the others."""
+    left, right = renamed(left, env), renamed(right, env)
+    both = list(env.types(UnionAll((left, right))).values())
+    return _cast(left, both, env), _cast(right, both, env)
+
+
+def renamed(op: Operator, env: Env) -> Operator:
+    """The same rows under new names, so that a tree can stand beside itself."""
+    return Project(op, tuple(Output(env.fresh(re.sub(r"_\d+$", "", c)), column(c)) for c in op.columns))
+
+
+def _cast(op: Operator, wanted: list[str], env: Env) -> Operator:
+    found = list(env.types(op).values())
+    if found == wanted:
+        return op
+    return Project(
+        op,
+        tuple(
+            Output(env.fresh("u"), column(c) if a == b else Expr(f"CAST(`{c}` AS {b})", frozenset((c,))))
+            for c, a, b in zip(op.columns, found, wanted, strict=True)
+        ),
+    )
+
+
+def distinct_rows(plan: Operator, env: Env) -> Operator:
+    """Each different row once: a group for each, without the count that its table keeps."""
+    keys = tuple(Output(env.fresh(re.sub(r"_\d+$", "", c)), column(c)) for c in plan.columns)
+    grouped = Aggregate(plan, keys, (), env.fresh("n"))
+    return Settled(Project(grouped, outputs(tuple(k.name for k in keys))))
+
+
+# --- ORDER BY and LIMIT ------------------------------------------------------------------------------
+
+
+def ordered_and_limited(node: exp.Expr, body: Bound, env: Env) -> Bound:
+    """ORDER BY of a result that is complete: its keys are columns of the result."""
+    order = [sort_key(o, _in_output(o.this, body)) for o in _ordered(node)]
+    return limited(node, body, order, env)
+
+
+def _ordered(node: exp.Expr) -> list[exp.Ordered]:
+    order = node.args.get("order")
+    return list(order.expressions) if order is not None else []
+
+
+def _in_output(node: exp.Expr, body: Bound) -> exp.Expr:
+    def change(part: exp.Expr) -> exp.Expr | None:
+        if isinstance(part, exp.Column):
+            found = [c for n, c in body.outputs if n.lower() == part.name.lower()]
+            if len(found) == 1:
+                return bound(found[0])
+            raise UnsupportedError(
+                f'ORDER BY "{part.name}" after a set operation', "Order by a column of the result."
+            )
+        return None
+
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return bound(body.outputs[int(node.this) - 1][1])
+    return rewritten(node, change)
+
+
+def sort_key(ordered: exp.Ordered, resolved: exp.Expr) -> SortKey:
+    descending = bool(ordered.args.get("desc"))
+    nulls_first = ordered.args.get("nulls_first")
+    return SortKey(
+        to_expr(resolved), descending, (not descending) if nulls_first is None else bool(nulls_first)
+    )
+
+
+def limited(node: exp.Expr, body: Bound, order: list[SortKey], env: Env) -> Bound:
+    """Without a limit an order means nothing to a table."""
+    limit, offset = _number(node, "limit"), _number(node, "offset") or 0
+    if limit is None and not offset:
+        return body
+    if body.given:
+        return _limited_for_each(body, order, limit, offset, env)
+    return replace(body, plan=TopK(body.plan, tuple(order), limit, offset))
+
+
+def _limited_for_each(body: Bound, order: list[SortKey], limit: int | None, offset: int, env: Env) -> Bound:
+    """The first rows for every given value."""
+    partition = tuple(column(g) for g in body.given)
+    by = ", ".join(p.sql for p in partition)
+    ordering = ", ".join(order_sql(k) for k in order) or "1"
+    used = frozenset(body.given).union(*(k.expr.columns for k in order))
+    number = env.fresh("rn")
+    call = Expr(f"row_number() OVER (PARTITION BY {by} ORDER BY {ordering})", used)
+    last = _LARGEST_LIMIT if limit is None else offset + limit
+    plan = Window(body.plan, partition, (Output(number, call),))
+    kept = Filter(plan, Expr(f"`{number}` > {offset} AND `{number}` <= {last}", frozenset((number,))))
+    return replace(body, plan=kept)
+
+
+def order_sql(key: SortKey) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"{key.expr.sql} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def _number(node: exp.Expr, clause: str) -> int | None:
+    found = node.args.get(clause)
+    if found is None:
+        return None
+    value = found.args.get("expression")
+    if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
+        return min(int(value.this), _LARGEST_LIMIT)
+    if isinstance(value, exp.Column) and value.name.upper() == "ALL":
+        return None
+    raise UnsupportedError(f"{clause.upper()} of anything but a number", "Write the number itself.")

@@ -1,0 +1,430 @@
+"""GROUP BY and aggregate functions -> an Aggregate, and expressions over its columns.
+
+Functions that are sums over rows are taken apart into sums, so that a change of a group follows from the
+change of its rows: avg(x) is a sum and a count. All others are kept as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Call,
+    Expr,
+    Generate,
+    Join,
+    JoinKind,
+    KeyPair,
+    Output,
+    Project,
+    column,
+)
+from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.bind import outputs
+from spark_trickle.sql.bind_select import Block, Tail
+from spark_trickle.sql.dialect import name_of, sql_of
+from spark_trickle.sql.expressions import SUBQUERIES, Replace, bound, contains, is_bound, rewritten, to_expr
+from spark_trickle.sql.functions import AGGREGATES
+from spark_trickle.sql.resolve import resolve
+
+_MOST_SETS = 64
+_EXACT = re.compile(r"(tinyint|smallint|int|bigint|decimal\((\d+),\s*(\d+)\))", re.I)
+
+
+def call_name(node: exp.Expr) -> str:
+    """The aggregate function that an expression calls, through FILTER, IGNORE NULLS and WITHIN GROUP."""
+    while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+        node = node.this
+    if isinstance(node, exp.Any) and not isinstance(node.this, exp.Query | exp.Subquery):
+        return "any"
+    name = name_of(node)
+    return name if name in AGGREGATES else ""
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate function is called that is not itself a window function."""
+    if isinstance(node, SUBQUERIES):
+        return False
+    if isinstance(node, exp.Window):
+        inner = [*node.this.iter_expressions(), *(c for c in node.iter_expressions() if c is not node.this)]
+        return any(has_aggregate(c) for c in inner)
+    return bool(call_name(node)) or any(has_aggregate(c) for c in node.iter_expressions())
+
+
+def is_aggregated(select: exp.Select, items: list[exp.Expr], having: exp.Expr | None) -> bool:
+    return bool(select.args.get("group")) or having is not None or any(has_aggregate(i) for i in items)
+
+
+@dataclass
+class _Groups:
+    """The keys of a GROUP BY, and the sets in which they are grouped."""
+
+    keys: list[exp.Expr] = field(default_factory=list)
+    sets: list[tuple[int, ...]] = field(default_factory=list)
+    plain: bool = True
+
+
+def aggregated(select: exp.Select, tail: Tail, block: Block) -> Tail:
+    groups = _groups(select, tail, block)
+    named = [Output(block.env.fresh(_hint(k)), to_expr(k)) for k in groups.keys]
+    gid = None
+    if not groups.plain:
+        named, gid = _expanded_sets(groups, named, block)
+    return _Aggregation(block, groups, named, gid).run(select, tail)
+
+
+def _hint(key: exp.Expr) -> str:
+    return re.sub(r"_\d+$", "", key.name) if is_bound(key) else "key"
+
+
+class _Aggregation:
+    """Collects the calls of one GROUP BY while the expressions above it are rewritten."""
+
+    def __init__(self, block: Block, groups: _Groups, keys: list[Output], gid: str | None) -> None:
+        self._block = block
+        self._env = block.env
+        self._groups = groups
+        self._keys = keys
+        self._gid = gid
+        self._by_text = {sql_of(k): o.name for k, o in zip(groups.keys, keys, strict=False)}
+        self._calls: dict[str, Call] = {}
+        self._count = self._env.fresh("n")
+        self._finals: dict[str, exp.Expr] = {}
+
+    def run(self, select: exp.Select, tail: Tail) -> Tail:
+        from spark_trickle.sql.bind_subquery import subqueries_computed
+
+        # Subqueries inside the arguments belong to the rows before grouping.
+        tail = tail.map(lambda n: rewritten(n, self._arguments(subqueries_computed)))
+        above = tail.map(self._above)
+        keys = (*self._given_keys(), *self._keys)
+        plan = Aggregate(self._block.plan, keys, tuple(self._calls.values()), self._count)
+        self._block.plan = plan
+        self._after(select)
+        return above
+
+    def _arguments(self, compute: Callable[[exp.Expr, Block], exp.Expr]) -> Replace:
+        def change(part: exp.Expr) -> exp.Expr | None:
+            if isinstance(part, SUBQUERIES):
+                return part.copy()
+            if call_name(part) and contains(part, lambda n: isinstance(n, SUBQUERIES)):
+                return compute(part, self._block)
+            return None
+
+        return change
+
+    def _given_keys(self) -> list[Output]:
+        self._given = [self._env.fresh("g") for _ in self._block.given]
+        return [Output(n, column(g)) for n, g in zip(self._given, self._block.given, strict=True)]
+
+    def _after(self, select: exp.Select) -> None:
+        """From here on names mean keys; without GROUP BY there is a row for every given value."""
+        block = self._block
+        renamed = {
+            next(iter(o.expr.columns)): o.name
+            for k, o in zip(self._groups.keys, self._keys, strict=False)
+            if is_bound(k)
+        }
+        if block.given:
+            before, given = block.given, block.env.given
+            assert given is not None
+            if not self._groups.keys and not select.args.get("group"):
+                pairs = tuple(
+                    KeyPair(column(b), column(n), True) for b, n in zip(before, self._given, strict=True)
+                )
+                block.plan = Join(given.plan, block.plan, JoinKind.LEFT, pairs)
+            else:
+                block.plan = Project(
+                    block.plan,
+                    (
+                        *(Output(b, column(n)) for b, n in zip(before, self._given, strict=True)),
+                        *outputs(tuple(c for c in block.plan.columns if c not in self._given)),
+                    ),
+                )
+        block.scope = replace(block.scope, renamed=renamed)
+
+    # --- expressions above -----------------------------------------------------------------------
+
+    def _above(self, node: exp.Expr) -> exp.Expr:
+        def change(part: exp.Expr) -> exp.Expr | None:
+            if isinstance(part, SUBQUERIES):
+                return part.copy()
+            if (key := self._by_text.get(sql_of(part))) is not None:
+                return bound(key)
+            if isinstance(part, exp.Window):
+                return self._window(part)
+            if name := call_name(part):
+                return self._call(part, name)
+            if is_bound(part) and part.name not in set(self._by_text.values()) | set(self._block.given):
+                raise InvalidDefinitionError(
+                    f'column "{re.sub(r"_[0-9]+$", "", part.name)}" is neither grouped nor aggregated',
+                    "Add it to GROUP BY, or wrap it in any_value().",
+                )
+            return None
+
+        return rewritten(node, change)
+
+    def _window(self, node: exp.Window) -> exp.Expr:
+        """The function of a window is no aggregate of the group; what is inside it may be."""
+        copy = node.copy()
+        function = copy.this
+        function_args = {k: self._deep(v) for k, v in function.args.items()}
+        new = function.__class__(**function_args)
+        new.meta.update(function.meta)
+        rest = {k: self._deep(v) for k, v in copy.args.items() if k != "this"}
+        return exp.Window(this=new, **rest)
+
+    def _deep(self, value: object) -> object:
+        if isinstance(value, exp.Expr):
+            return self._above(value)
+        if isinstance(value, list):
+            return [self._deep(v) for v in value]
+        return value
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def _call(self, node: exp.Expr, name: str) -> exp.Expr:
+        text = sql_of(node)
+        if text not in self._finals:
+            self._finals[text] = self._final(node, name)
+        return self._finals[text].copy()
+
+    def _final(self, node: exp.Expr, name: str) -> exp.Expr:
+        if name in ("grouping", "grouping_id"):
+            return self._grouping(node, name)
+        condition, inner = None, node
+        if isinstance(inner, exp.Filter):
+            condition, inner = to_expr(inner.expression.this), inner.this
+        if isinstance(inner, exp.Anonymous) and not any(
+            isinstance(a, exp.Distinct) for a in inner.expressions
+        ):
+            taken_apart = self._algebraic(name, inner.expressions, condition)
+            if taken_apart is not None:
+                return taken_apart
+        plain = bound(self._add(Call(self._env.fresh(name), to_expr(node))))
+        if name in ("count", "count_if", "approx_count_distinct", "regr_count"):
+            return exp.Coalesce(this=plain, expressions=[exp.Literal.number(0)])
+        if name in ("collect_list", "collect_set", "array_agg"):
+            return exp.Coalesce(this=plain, expressions=[exp.Anonymous(this="array", expressions=[])])
+        return plain
+
+    def _add(self, call: Call) -> str:
+        key = f"{call.expr.sql}|{call.term.sql if call.term else ''}"
+        return self._calls.setdefault(key, call).name
+
+    def _sum_of(self, term: Expr, kind: str) -> str:
+        call = Expr(f"CAST(coalesce(sum({term.sql}), 0) AS {kind})", term.columns)
+        return self._add(Call(self._env.fresh("s"), call, term, kind))
+
+    def _counted(self, test: str, columns: frozenset[str]) -> str:
+        return self._sum_of(Expr(f"CASE WHEN {test} THEN 1 ELSE 0 END", columns), "BIGINT")
+
+    def _algebraic(self, name: str, arguments: list[exp.Expr], condition: Expr | None) -> exp.Expr | None:
+        """The function as an expression over sums, or None if it is not one."""
+        allowed = f"({condition.sql})" if condition else "true"
+        columns = condition.columns if condition else frozenset[str]()
+        if name == "count" and (
+            not arguments
+            or isinstance(arguments[0], exp.Star)
+            or all(isinstance(a, exp.Literal) for a in arguments)
+        ):
+            if condition is None:
+                return _sql(f"coalesce(`{self._count}`, 0)", self._count)
+            return self._count_final(self._counted(allowed, columns))
+        args = [to_expr(a) for a in arguments]
+        for a in args:
+            columns |= a.columns
+        if name == "count":
+            present = " AND ".join(f"({a.sql}) IS NOT NULL" for a in args)
+            return self._count_final(self._counted(f"{allowed} AND {present}", columns))
+        if name == "count_if" and len(args) == 1:
+            return self._count_final(self._counted(f"{allowed} AND ({args[0].sql})", columns))
+        if name in ("bool_and", "every", "bool_or", "some", "any") and len(args) == 1:
+            value = args[0].sql
+            present = self._counted(f"{allowed} AND ({value}) IS NOT NULL", columns)
+            wanted = name in ("bool_or", "some", "any")
+            hits = self._counted(f"{allowed} AND {'' if wanted else 'NOT '}({value})", columns)
+            return _sql(
+                f"CASE WHEN `{present}` > 0 THEN `{hits}` {'> 0' if wanted else '= 0'} END", present, hits
+            )
+        if name in ("sum", "avg", "mean") and len(args) == 1:
+            return self._sum_or_average(name, args[0], allowed, columns)
+        return None
+
+    def _count_final(self, name: str) -> exp.Expr:
+        return _sql(f"coalesce(`{name}`, 0)", name)
+
+    def _sum_or_average(self, name: str, arg: Expr, allowed: str, columns: frozenset[str]) -> exp.Expr | None:
+        probe = self._env.fresh("probe")
+        kind = self._env.types(Project(self._block.plan, (Output(probe, arg),)))[probe]
+        exact = _EXACT.fullmatch(kind)
+        if exact is None:
+            return None
+        present = self._counted(f"{allowed} AND ({arg.sql}) IS NOT NULL", columns)
+        value = arg.sql if allowed == "true" else f"CASE WHEN {allowed} THEN {arg.sql} END"
+        if exact[2]:
+            precision, scale = int(exact[2]), int(exact[3])
+            stored = f"DECIMAL({min(38, precision + 10)}, {scale})"
+            mean = f"DECIMAL({min(38, precision + 4)}, {min(scale + 4, 38)})"
+        else:
+            stored, mean, scale = "DECIMAL(38, 0)", "DOUBLE", 0
+        total = self._sum_of(Expr(f"CAST({value} AS DECIMAL(38, {scale}))", columns), f"DECIMAL(38, {scale})")
+        if name == "sum":
+            kind = stored if exact[2] else "BIGINT"
+            return _sql(f"CASE WHEN `{present}` > 0 THEN CAST(`{total}` AS {kind}) END", total, present)
+        divided = (
+            f"CAST(`{total}` AS DOUBLE) / `{present}`"
+            if mean == "DOUBLE"
+            else f"CAST(`{total}` / `{present}` AS {mean})"
+        )
+        return _sql(f"CASE WHEN `{present}` > 0 THEN {divided} END", total, present)
+
+    def _grouping(self, node: exp.Expr, name: str) -> exp.Expr:
+        if self._gid is None:
+            raise InvalidDefinitionError(f"{name}() needs GROUPING SETS, CUBE or ROLLUP", "Leave it out.")
+        arguments = node.expressions
+        if name == "grouping_id" and not arguments:
+            return _sql(f"CAST(`{self._gid}` AS BIGINT)", self._gid)
+        width, bits = len(self._groups.keys), []
+        texts = [sql_of(k) for k in self._groups.keys]
+        for a in arguments:
+            if sql_of(a) not in texts:
+                raise InvalidDefinitionError(f"{name}() of what is no key", "Name an expression of GROUP BY.")
+            bits.append(width - 1 - texts.index(sql_of(a)))
+        parts = [f"(shiftright(`{self._gid}`, {b}) & 1)" for b in bits]
+        if name == "grouping":
+            return _sql(f"CAST({parts[0]} AS TINYINT)", self._gid)
+        shifted = " + ".join(f"shiftleft({p}, {len(parts) - 1 - n})" for n, p in enumerate(parts))
+        return _sql(f"CAST({shifted} AS BIGINT)", self._gid)
+
+
+def _sql(text: str, *columns: str) -> exp.Expr:
+    """Our own text as an expression; parsed, so that it can be looked at like any other."""
+    from sqlglot import parse_one
+
+    from spark_trickle.sql.dialect import Verbatim
+
+    found: exp.Expr = parse_one(text, dialect=Verbatim)
+    for c in found.find_all(exp.Column):
+        if c.name in columns:
+            c.meta["bound"] = True
+    return exp.Paren(this=found)
+
+
+# --- GROUP BY ----------------------------------------------------------------------------------------
+
+
+def _groups(select: exp.Select, tail: Tail, block: Block) -> _Groups:
+    clause = select.args.get("group")
+    if clause is None:
+        return _Groups(sets=[()])
+    if clause.args.get("all"):
+        keys = [i.node for i in tail.items if not has_aggregate(i.node)]
+        return _Groups(keys, [tuple(range(len(keys)))])
+    if clause.args.get("totals"):
+        raise UnsupportedError("WITH TOTALS", "Use ROLLUP.")
+    groups = _Groups()
+    factors: list[list[tuple[int, ...]]] = []
+    parts = list(clause.expressions)
+    for kind, name in ((exp.Rollup, "rollup"), (exp.Cube, "cube"), (exp.GroupingSets, "grouping_sets")):
+        for extra in clause.args.get(name) or ():
+            # GROUP BY a, b WITH ROLLUP rolls up everything before it.
+            parts = (
+                [extra if extra.expressions else kind(expressions=parts)]
+                if not extra.expressions
+                else [*parts, extra]
+            )
+    for part in parts:
+        factors.append(_sets_of(part, groups, tail, block))
+    groups.sets = [tuple(sorted({i for s in combo for i in s})) for combo in product(*factors)]
+    groups.plain = all(len(f) == 1 for f in factors) and groups.sets == [tuple(range(len(groups.keys)))]
+    if len(groups.sets) > _MOST_SETS:
+        raise UnsupportedError(
+            f"{len(groups.sets)} grouping sets; more than {_MOST_SETS}", "Use fewer columns in CUBE."
+        )
+    return groups
+
+
+def _sets_of(part: exp.Expr, groups: _Groups, tail: Tail, block: Block) -> list[tuple[int, ...]]:
+    def element(node: exp.Expr) -> tuple[int, ...]:
+        members = node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
+        return tuple(_key(m, groups, tail, block) for m in members)
+
+    match part:
+        case exp.Rollup():
+            elements = [element(e) for e in part.expressions]
+            return [tuple(i for e in elements[:n] for i in e) for n in range(len(elements), -1, -1)]
+        case exp.Cube():
+            elements = [element(e) for e in part.expressions]
+            chosen = product(*[(True, False)] * len(elements))
+            return [tuple(i for e, c in zip(elements, c_, strict=True) if c for i in e) for c_ in chosen]
+        case exp.GroupingSets():
+            return [s for e in part.expressions for s in _nested_sets(e, groups, tail, block, element)]
+    return [(_key(part, groups, tail, block),)]
+
+
+def _nested_sets(
+    node: exp.Expr,
+    groups: _Groups,
+    tail: Tail,
+    block: Block,
+    element: Callable[[exp.Expr], tuple[int, ...]],
+) -> list[tuple[int, ...]]:
+    if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+        return _sets_of(node, groups, tail, block)
+    return [element(node)]
+
+
+def _key(node: exp.Expr, groups: _Groups, tail: Tail, block: Block) -> int:
+    found = _key_node(node, tail, block)
+    if has_aggregate(found):
+        raise InvalidDefinitionError("an aggregate function in GROUP BY", "Group by what it aggregates.")
+    text = sql_of(found)
+    for n, k in enumerate(groups.keys):
+        if sql_of(k) == text:
+            return n
+    groups.keys.append(found)
+    return len(groups.keys) - 1
+
+
+def _key_node(node: exp.Expr, tail: Tail, block: Block) -> exp.Expr:
+    """A position or the name of a listed expression stands for it; columns come first."""
+    from spark_trickle.sql.bind_subquery import subqueries_computed
+
+    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
+        return tail.items[int(node.this) - 1].node.copy()
+    if isinstance(node, exp.Column) and not node.table and block.scope.find((node.name,)) is None:
+        for item in tail.items:
+            if item.name.lower() == node.name.lower():
+                return item.node.copy()
+    return subqueries_computed(resolve(node, block.scope, block.env), block)
+
+
+def _expanded_sets(groups: _Groups, keys: list[Output], block: Block) -> tuple[list[Output], str]:
+    """Every row once for each grouping set, keys that the set lacks as NULL; the set is part of the key."""
+    env, width = block.env, len(groups.keys)
+    number = env.fresh("set")
+    every = ", ".join(str(n) for n in range(len(groups.sets)))
+    plan = Generate(block.plan, Expr(f"explode(array({every}))"), (number,))
+    own = frozenset((number,))
+    nulled = []
+    for n, key in enumerate(keys):
+        members = [str(i) for i, s in enumerate(groups.sets) if n in s]
+        test = f"`{number}` IN ({', '.join(members)})" if members else "false"
+        value = f"CASE WHEN {test} THEN {key.expr.sql} END"
+        nulled.append(Output(env.fresh("key"), Expr(value, key.expr.columns | own)))
+    ids = [sum(1 << (width - 1 - n) for n in range(width) if n not in s) for s in groups.sets]
+    cases = " ".join(f"WHEN {n} THEN {i}" for n, i in enumerate(ids))
+    gid = env.fresh("gid")
+    block.plan = Project(
+        plan, (*outputs(plan.columns), *nulled, Output(gid, Expr(f"CASE `{number}` {cases} END", own)))
+    )
+    named = [Output(k.name, column(o.name)) for k, o in zip(keys, nulled, strict=True)]
+    gid_key, set_key = env.fresh("gid"), env.fresh("set")
+    return [*named, Output(gid_key, column(gid)), Output(set_key, column(number))], gid_key

@@ -1,0 +1,398 @@
+"""A SELECT -> a tree: FROM, WHERE, GROUP BY, HAVING, windows, QUALIFY, the list itself, DISTINCT, LIMIT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operator import (
+    Constant,
+    Expr,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    SortKey,
+    Window,
+    column,
+)
+from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.bind import Env, distinct_rows, limited, order_sql, outputs, sort_key
+from spark_trickle.sql.bind_from import bind_from, generated_names, is_generator
+from spark_trickle.sql.dialect import sql_of
+from spark_trickle.sql.expressions import (
+    SUBQUERIES,
+    bound,
+    conjuncts,
+    contains,
+    is_bound,
+    rewritten,
+    to_expr,
+)
+from spark_trickle.sql.resolve import resolve
+from spark_trickle.sql.scope import Bound, Scope
+
+
+@dataclass
+class Block:
+    """A SELECT while its tree grows."""
+
+    plan: Operator
+    scope: Scope
+    env: Env
+    given: tuple[str, ...] = ()
+    correlated: list[exp.Expr] = field(default_factory=list)  # conditions left to the query around
+
+
+@dataclass(frozen=True)
+class Item:
+    """One expression of the list, with its name."""
+
+    name: str
+    node: exp.Expr
+
+
+def bind_select(select: exp.Select, env: Env) -> Bound:
+    block = start(select, env)
+    where(select, block)
+    return finish(select, block)
+
+
+def start(select: exp.Select, env: Env) -> Block:
+    for clause in ("cluster", "distribute", "sort", "into", "match", "connect", "hint"):
+        if select.args.get(clause) and clause != "hint":
+            raise UnsupportedError(
+                f"{clause.upper()} in a stream table", "Leave it out: a table has no order."
+            )
+    found = bind_from(select, env)
+    if found is None:
+        one = env.fresh("one")
+        found = Constant((one,), ((Expr("1"),),)), Scope()
+    plan, scope = found
+    block = Block(plan, replace(scope, outer=env.outer), env)
+    if env.given is not None:
+        block.given = tuple(env.given.columns.values())
+        block.plan = Join(env.given.plan, plan, JoinKind.INNER)
+    return block
+
+
+def where(select: exp.Select, block: Block) -> None:
+    """Plain conditions first, then subqueries: they see only rows that count."""
+    from spark_trickle.sql.bind_subquery import filter_by_subquery
+
+    clause = select.args.get("where")
+    plain: list[exp.Expr] = []
+    nested: list[exp.Expr] = []
+    for part in conjuncts(clause.this if clause is not None else None):
+        (nested if contains(part, lambda n: isinstance(n, SUBQUERIES)) else plain).append(part)
+    for part in plain:
+        block.plan = Filter(block.plan, to_expr(resolve(part, block.scope, block.env)))
+    for part in nested:
+        filter_by_subquery(part, block)
+
+
+def finish(select: exp.Select, block: Block) -> Bound:
+    from spark_trickle.sql.bind_aggregate import aggregated, is_aggregated
+
+    items = _items(select, block)
+    order = _order_nodes(select, items, block)
+    tail = _Tail(
+        items,
+        _named_clause(select, "having", items, block),
+        _named_clause(select, "qualify", items, block),
+        order,
+    )
+    single = False
+    if is_aggregated(select, [i.node for i in items], tail.having):
+        single = not (select.args.get("group") or tail.having or tail.qualify)
+        tail = aggregated(select, tail, block)
+    if tail.having is not None:
+        _filter(tail.having, block)
+    tail = _with_windows(select, tail, block)
+    if tail.qualify is not None:
+        _filter(tail.qualify, block)
+    tail = _with_generators(tail, block)
+    return replace(_listed(select, tail, block), single=single)
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """What is computed after WHERE: each part is rewritten by every step."""
+
+    items: list[Item]
+    having: exp.Expr | None
+    qualify: exp.Expr | None
+    order: list[tuple[exp.Ordered, exp.Expr]]
+
+    def map(self, change: Callable[[exp.Expr], exp.Expr]) -> _Tail:
+        return _Tail(
+            [Item(i.name, change(i.node)) for i in self.items],
+            None if self.having is None else change(self.having),
+            None if self.qualify is None else change(self.qualify),
+            [(o, change(n)) for o, n in self.order],
+        )
+
+    @property
+    def nodes(self) -> list[exp.Expr]:
+        rest = [n for n in (self.having, self.qualify) if n is not None]
+        return [*(i.node for i in self.items), *rest, *(n for _, n in self.order)]
+
+
+Tail = _Tail
+
+
+def _filter(node: exp.Expr, block: Block) -> None:
+    from spark_trickle.sql.bind_subquery import filter_by_subquery
+
+    for part in conjuncts(node):
+        if contains(part, lambda n: isinstance(n, SUBQUERIES)):
+            filter_by_subquery(part, block)
+        else:
+            block.plan = Filter(block.plan, to_expr(part))
+
+
+# --- the list ----------------------------------------------------------------------------------------
+
+
+def _items(select: exp.Select, block: Block) -> list[Item]:
+    items: list[Item] = []
+    for node in select.expressions:
+        star = _star(node)
+        if star is not None:
+            items += _expanded(node, star, block)
+            continue
+        if isinstance(node, exp.Aliases):
+            items.append(
+                Item("\0".join(i.name for i in node.expressions), _resolved(node.this, items, block))
+            )
+            continue
+        items.append(Item(_name(node), _resolved(node.unalias(), items, block)))
+    return items
+
+
+def _name(node: exp.Expr) -> str:
+    if isinstance(node, exp.Alias):
+        return node.alias
+    if isinstance(node, exp.Column | exp.Dot):
+        return node.name
+    return ""
+
+
+def _resolved(node: exp.Expr, earlier: list[Item], block: Block) -> exp.Expr:
+    """A name that is no column may be that of an expression further left."""
+    by_name = {i.name.lower(): i.node for i in earlier if i.name}
+
+    def change(part: exp.Expr) -> exp.Expr | None:
+        if isinstance(part, SUBQUERIES):
+            return part.copy()
+        free = isinstance(part, exp.Column) and not is_bound(part) and not part.table
+        if free and block.scope.find((part.name,)) is None and part.name.lower() in by_name:
+            return exp.Paren(this=by_name[part.name.lower()].copy())
+        return None
+
+    return resolve(rewritten(node, change), block.scope, block.env)
+
+
+def _star(node: exp.Expr) -> exp.Star | None:
+    if isinstance(node, exp.Star):
+        return node
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        return node.this
+    return None
+
+
+def _expanded(node: exp.Expr, star: exp.Star, block: Block) -> list[Item]:
+    if star.args.get("replace") or star.args.get("rename"):
+        raise UnsupportedError("* REPLACE in a stream table", "List the columns.")
+    qualifier = tuple(p.name for p in node.parts[:-1]) if isinstance(node, exp.Column) else ()
+    left_out = {e.name.lower() for e in star.args.get("except_") or ()}
+    given = set(block.given)
+    return [
+        Item(n, bound(c))
+        for n, c in block.scope.star(qualifier)
+        if n.lower() not in left_out and c not in given
+    ]
+
+
+def _named_clause(select: exp.Select, clause: str, items: list[Item], block: Block) -> exp.Expr | None:
+    found = select.args.get(clause)
+    return None if found is None else _resolved(found.this, items, block)
+
+
+def _order_nodes(select: exp.Select, items: list[Item], block: Block) -> list[tuple[exp.Ordered, exp.Expr]]:
+    order = select.args.get("order")
+    if order is None or not (select.args.get("limit") or select.args.get("offset") or _distinct_on(select)):
+        return []
+    found = []
+    for ordered in order.expressions:
+        node = ordered.this
+        if isinstance(node, exp.Literal) and not node.is_string:
+            found.append((ordered, items[int(node.this) - 1].node.copy()))
+            continue
+        alias = {i.name.lower(): i.node for i in items if i.name}
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in alias:
+            found.append((ordered, alias[node.name.lower()].copy()))
+            continue
+        found.append((ordered, _resolved(node, items, block)))
+    return found
+
+
+def _distinct_on(select: exp.Select) -> exp.Expr | None:
+    distinct = select.args.get("distinct")
+    return distinct.args.get("on") if distinct is not None else None
+
+
+# --- windows and generators --------------------------------------------------------------------------
+
+
+def _with_windows(select: exp.Select, tail: _Tail, block: Block) -> _Tail:
+    named = {w.name.lower(): w for w in select.args.get("windows") or ()}
+    while True:
+        innermost: dict[str, exp.Window] = {}
+        for node in tail.nodes:
+            _collect_windows(node, innermost)
+        if not innermost:
+            return tail
+        tail = _compute_windows(innermost, named, tail, block)
+
+
+def _collect_windows(node: exp.Expr, found: dict[str, exp.Window]) -> bool:
+    """Windows that have no other window inside."""
+    if isinstance(node, SUBQUERIES):
+        return False
+    inside = [_collect_windows(child, found) for child in node.iter_expressions()]
+    if isinstance(node, exp.Window) and not any(inside):
+        found[sql_of(node)] = node
+    return any(inside) or isinstance(node, exp.Window)
+
+
+def _compute_windows(
+    windows: dict[str, exp.Window], named: dict[str, exp.Window], tail: _Tail, block: Block
+) -> _Tail:
+    from spark_trickle.sql.bind_subquery import subqueries_computed
+
+    replaced: dict[str, str] = {}
+    by_partition: dict[tuple[Expr, ...], list[Output]] = {}
+    for text, window in windows.items():
+        whole = subqueries_computed(_complete(window, named, block), block)
+        partition = tuple(to_expr(p) for p in whole.args.get("partition_by") or ())
+        if block.given:
+            whole.set("partition_by", [*(bound(g) for g in block.given), *whole.args.get("partition_by", [])])
+            partition = (*(column(g) for g in block.given), *partition)
+        replaced[text] = block.env.fresh("w")
+        by_partition.setdefault(partition, []).append(Output(replaced[text], to_expr(whole)))
+    for partition, functions in by_partition.items():
+        block.plan = Window(block.plan, partition, tuple(functions))
+
+    def change(part: exp.Expr) -> exp.Expr | None:
+        if isinstance(part, SUBQUERIES):
+            return part.copy()
+        if isinstance(part, exp.Window) and sql_of(part) in replaced:
+            return bound(replaced[sql_of(part)])
+        return None
+
+    return tail.map(lambda n: rewritten(n, change))
+
+
+def _complete(window: exp.Window, named: dict[str, exp.Window], block: Block) -> exp.Window:
+    """OVER w and OVER (w ORDER BY …) with what the WINDOW clause says of w."""
+    copy = window.copy()
+    name = copy.alias or ""
+    if not name:
+        return copy
+    definition = named.get(name.lower())
+    if definition is None:
+        raise InvalidDefinitionError(f'the window "{name}" is not defined', "Add it to the WINDOW clause.")
+    definition = _complete(definition, named, block) if definition.args.get("alias") else definition
+    for part in ("partition_by", "order", "spec"):
+        value = definition.args.get(part)
+        if value and not copy.args.get(part):
+            copy.set(
+                part,
+                [resolve(v, block.scope, block.env) for v in value]
+                if isinstance(value, list)
+                else resolve(value, block.scope, block.env),
+            )
+    copy.set("alias", None)
+    copy.set("over", "OVER")
+    return copy
+
+
+def _with_generators(tail: _Tail, block: Block) -> _Tail:
+    """SELECT explode(…): a row for every element."""
+    items: list[Item] = []
+    for item in tail.items:
+        if not is_generator(item.node):
+            if contains(item.node, is_generator):
+                raise UnsupportedError("a generator inside an expression", "Use LATERAL VIEW.")
+            items.append(item)
+            continue
+        generator = to_expr(item.node)
+        written = item.name.split("\0") if item.name else []
+        names, new = generated_names(block.plan, generator, False, block.env, written)
+        block.plan = Generate(block.plan, generator, new)
+        items += [Item(n, bound(c)) for n, c in zip(written or names, new, strict=True)]
+    return replace(tail, items=items)
+
+
+# --- the result --------------------------------------------------------------------------------------
+
+
+def _listed(select: exp.Select, tail: _Tail, block: Block) -> Bound:
+    from spark_trickle.sql.bind_subquery import subqueries_computed
+
+    tail = tail.map(lambda n: subqueries_computed(n, block))
+    env = block.env
+    listed = [Output(env.fresh(i.name), to_expr(i.node)) for i in tail.items]
+    extra = [(o, Output(env.fresh("o"), to_expr(n))) for o, n in tail.order]
+    names = [i.name for i in tail.items]
+    on = _distinct_on(select)
+    if on is not None:
+        return _first_of_each(select, on, tail, block)
+    distinct = select.args.get("distinct") is not None
+    carried = outputs(block.given)
+    keys: list[SortKey] = []
+    if distinct:
+        plan: Operator = distinct_rows(Project(block.plan, (*carried, *listed)), env)
+        new = plan.columns[len(carried) :]
+        position = {sql_of(i.node): c for i, c in zip(tail.items, new, strict=True)}
+        for ordered, node in tail.order:
+            if sql_of(node) not in position:
+                raise UnsupportedError("ORDER BY of what SELECT DISTINCT leaves out", "Add it to the list.")
+            keys.append(sort_key(ordered, bound(position[sql_of(node)])))
+        body = Bound(plan, tuple(zip(names, new, strict=True)), plan.columns[: len(carried)])
+        return limited(select, body, keys, env)
+    plan = Project(block.plan, (*carried, *listed, *(o for _, o in extra)))
+    body = Bound(plan, tuple(zip(names, (o.name for o in listed), strict=True)), block.given)
+    keys = [sort_key(ordered, bound(o.name)) for ordered, o in extra]
+    return limited(select, body, keys, env)
+
+
+def _first_of_each(select: exp.Select, on: exp.Expr, tail: _Tail, block: Block) -> Bound:
+    """DISTINCT ON (a) … ORDER BY a, b: of all rows with the same a, the first by b."""
+    parts = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
+    partition = [resolve(p, block.scope, block.env) for p in parts]
+    order = ", ".join(order_sql(sort_key(o, n)) for o, n in tail.order) or "1"
+    number = block.env.fresh("rn")
+    by = ", ".join(sql_of(p) for p in partition)
+    columns = frozenset(c for p in partition for c in to_expr(p).columns)
+    columns |= frozenset(c for _, n in tail.order for c in to_expr(n).columns)
+    call = Expr(f"row_number() OVER (PARTITION BY {by} ORDER BY {order})", columns)
+    plan: Operator = Window(block.plan, tuple(to_expr(p) for p in partition), (Output(number, call),))
+    plan = Filter(plan, Expr(f"`{number}` = 1", frozenset((number,))))
+    listed = tuple(Output(block.env.fresh(i.name), to_expr(i.node)) for i in tail.items)
+    body = Bound(
+        Project(plan, listed), tuple((i.name, o.name) for i, o in zip(tail.items, listed, strict=True))
+    )
+    if select.args.get("limit") or select.args.get("offset"):
+        raise UnsupportedError("LIMIT with DISTINCT ON", "Put DISTINCT ON into a subquery.")
+    return body
+
+
+__all__ = ["Block", "Item", "KeyPair", "Tail", "bind_select", "finish", "start", "where"]

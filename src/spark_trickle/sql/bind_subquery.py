@@ -1,0 +1,386 @@
+"""Subqueries in expressions -> joins.
+
+A subquery that uses columns of the query around it is either joined on the conditions that mention them,
+or, where that is not possible, computed for all different values of these columns at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Call,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    KeyPair,
+    Materialized,
+    Operator,
+    Output,
+    Project,
+    column,
+)
+from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.bind import Env, Given, bind_query, distinct_rows, outputs
+from spark_trickle.sql.bind_aggregate import is_aggregated
+from spark_trickle.sql.bind_from import is_generator, key_pair
+from spark_trickle.sql.bind_select import Block, start
+from spark_trickle.sql.dialect import sql_of
+from spark_trickle.sql.expressions import (
+    SUBQUERIES,
+    bound,
+    conjunction,
+    conjuncts,
+    contains,
+    rewritten,
+    to_expr,
+)
+from spark_trickle.sql.resolve import resolve
+from spark_trickle.sql.scope import Bound, Scope
+
+_T = TypeVar("_T")
+_SEVERAL_ROWS = "'a subquery in an expression has more than one row'"
+_COMPARISONS = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A subquery as the right side of a join: its rows, and what ties them to a row of the left."""
+
+    plan: Operator
+    outputs: tuple[Expr, ...]
+    keys: tuple[KeyPair, ...] = ()
+    residual: tuple[Expr, ...] = ()
+
+    def join(self, left: Operator, kind: JoinKind, mark: str | None = None) -> Join:
+        return Join(left, self.plan, kind, self.keys, conjunction(list(self.residual)), mark)
+
+    def also(self, keys: tuple[KeyPair, ...] = (), residual: tuple[Expr, ...] = ()) -> _Side:
+        return replace(self, keys=self.keys + keys, residual=self.residual + residual)
+
+    @property
+    def free_standing(self) -> bool:
+        return not self.keys and not self.residual
+
+
+# --- conditions --------------------------------------------------------------------------------------
+
+
+def filter_by_subquery(node: exp.Expr, block: Block) -> None:
+    """A condition with a subquery in it: EXISTS and IN keep or drop rows, all others are computed first."""
+    inner = node.unnest()
+    negated = isinstance(inner, exp.Not)
+    test = inner.this.unnest() if negated else inner
+    if isinstance(test, exp.Exists):
+        _keep_by_existence(_any_row(test.this), negated, block)
+    elif isinstance(test, exp.In) and test.args.get("query") and not contains(test.this, _is_subquery):
+        _keep_by_membership(test, negated, block)
+    else:
+        whole = subqueries_computed(resolve(node, block.scope, block.env), block)
+        block.plan = Filter(block.plan, to_expr(whole))
+
+
+def _is_subquery(node: exp.Expr) -> bool:
+    return isinstance(node, SUBQUERIES)
+
+
+def _query(node: exp.Expr) -> exp.Query:
+    while isinstance(node, exp.Subquery) and not any(node.args.get(k) for k in ("with_", "order", "limit")):
+        node = node.this
+    if not isinstance(node, exp.Query):
+        raise UnsupportedError(f"{type(node).__name__} as a subquery", "Write a SELECT.")
+    return node
+
+
+def _any_row(node: exp.Expr) -> exp.Query:
+    """The query of an EXISTS, for which neither order nor a limit matters, unless it is 0."""
+    query = _query(node).copy()
+    limit = query.args.get("limit")
+    if limit is not None and not query.args.get("offset") and sql_of(limit.expression) not in ("0", "ALL"):
+        query.set("limit", None)
+    query.set("order", None)
+    return query
+
+
+def _keep_by_existence(query: exp.Query, negated: bool, block: Block) -> None:
+    side = _side(query, block, values=False)
+    if side.free_standing:
+        found = _one_row(side.plan, block.env)
+        block.plan = Join(block.plan, found, JoinKind.INNER)
+        some = found.columns[0]
+        block.plan = Filter(block.plan, Expr(f"{'NOT ' if negated else ''}`{some}`", frozenset((some,))))
+        return
+    block.plan = side.join(block.plan, JoinKind.ANTI if negated else JoinKind.SEMI)
+
+
+def _one_row(plan: Operator, env: Env) -> Operator:
+    """Whether there are rows at all; who reads it is not bothered while that stays the same."""
+    count, some = env.fresh("n"), env.fresh("some")
+    grouped = Aggregate(plan, (), (), count)
+    return Materialized(Project(grouped, (Output(some, Expr(f"`{count}` > 0", frozenset((count,)))),)))
+
+
+def _keep_by_membership(node: exp.In, negated: bool, block: Block) -> None:
+    left = _members(node.this, block)
+    side = _side(_query(node.args["query"]), block, values=True)
+    _same_width(left, side)
+    pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
+    if not negated:
+        block.plan = side.also(keys=pairs).join(block.plan, JoinKind.SEMI)
+        return
+    if side.free_standing and len(left) == 1:
+        _keep_outsiders(left[0], side, pairs, block)
+        return
+    equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
+    columns = frozenset[str]().union(*(p.left.columns | p.right.columns for p in pairs))
+    maybe = Expr(f"coalesce({equal}, true)", columns)  # an unknown answer drops the row as well
+    block.plan = side.also(residual=(maybe,)).join(block.plan, JoinKind.ANTI)
+
+
+def _keep_outsiders(left: Expr, side: _Side, pairs: tuple[KeyPair, ...], block: Block) -> None:
+    """x NOT IN (…): no equal, no NULL among them, and x is not NULL unless there are none at all."""
+    env, value = block.env, side.outputs[0]
+    nulls, count = env.fresh("nulls"), env.fresh("n")
+    term = Expr(f"CASE WHEN ({value.sql}) IS NULL THEN 1 ELSE 0 END", value.columns)
+    call = Call(nulls, Expr(f"coalesce(sum({term.sql}), 0)", term.columns), term, "BIGINT")
+    grouped = Aggregate(side.plan, (), (call,), count)
+    whole, empty = env.fresh("whole"), env.fresh("empty")
+    facts = Project(
+        grouped,
+        (
+            Output(whole, Expr(f"`{nulls}` = 0", frozenset((nulls,)))),
+            Output(empty, Expr(f"`{count}` = 0", frozenset((count,)))),
+        ),
+    )
+    block.plan = side.also(keys=pairs).join(block.plan, JoinKind.ANTI)
+    block.plan = Join(block.plan, Materialized(facts), JoinKind.INNER)
+    test = f"`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)"
+    block.plan = Filter(block.plan, Expr(test, left.columns | {whole, empty}))
+
+
+def _members(node: exp.Expr, block: Block) -> tuple[Expr, ...]:
+    parts = node.expressions if isinstance(node, exp.Tuple) else [node]
+    return tuple(to_expr(resolve(p, block.scope, block.env)) for p in parts)
+
+
+def _same_width(left: tuple[Expr, ...], side: _Side) -> None:
+    if len(left) != len(side.outputs):
+        raise InvalidDefinitionError(
+            f"{len(left)} values are compared with {len(side.outputs)} columns", "Make them the same number."
+        )
+
+
+# --- values ------------------------------------------------------------------------------------------
+
+
+def subqueries_computed(node: exp.Expr, block: Block) -> exp.Expr:
+    """The expression with a column in place of each subquery; the tree of the block gets the joins."""
+
+    def change(part: exp.Expr) -> exp.Expr | None:
+        match part:
+            case exp.Exists():
+                return _exists_value(_any_row(part.this), block)
+            case exp.In() if part.args.get("query"):
+                left = tuple(
+                    to_expr(subqueries_computed(p, block))
+                    for p in (part.this.expressions if isinstance(part.this, exp.Tuple) else [part.this])
+                )
+                return _membership_value(left, _query(part.args["query"]), block)
+            case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if isinstance(
+                part.expression, exp.Any | exp.All
+            ) and isinstance(part.expression.this, exp.Query | exp.Subquery):
+                return _quantified_value(part, block)
+            case exp.Query():
+                return _scalar_value(_query(part), block)
+        return None
+
+    return rewritten(node, change) if contains(node, _is_subquery) else node
+
+
+def _exists_value(query: exp.Query, block: Block) -> exp.Expr:
+    side = _side(query, block, values=False)
+    if side.free_standing:
+        found = _one_row(side.plan, block.env)
+        block.plan = Join(block.plan, found, JoinKind.INNER)
+        return bound(found.columns[0])
+    return _marked(side, block)
+
+
+def _marked(side: _Side, block: Block) -> exp.Expr:
+    mark = block.env.fresh("mark")
+    block.plan = side.join(block.plan, JoinKind.MARK, mark)
+    return bound(mark)
+
+
+def _membership_value(left: tuple[Expr, ...], query: exp.Query, block: Block) -> exp.Expr:
+    """x IN (…) is true, false, or unknown because of a NULL."""
+    side = _side(query, block, values=True)
+    _same_width(left, side)
+    pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
+    equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
+    columns = frozenset[str]().union(*(p.left.columns | p.right.columns for p in pairs))
+    hit = _marked(side.also(keys=pairs), block)
+    unknown = _marked(side.also(residual=(Expr(f"({equal}) IS NULL", columns),)), block)
+    return _three_valued(hit, unknown, True)
+
+
+def _three_valued(hit: exp.Expr, unknown: exp.Expr, answer: bool) -> exp.Expr:
+    return exp.Paren(
+        this=exp.Case(
+            ifs=[
+                exp.If(this=hit, true=exp.Boolean(this=answer)),
+                exp.If(this=unknown, true=exp.Null()),
+            ],
+            default=exp.Boolean(this=not answer),
+        )
+    )
+
+
+def _quantified_value(node: exp.Binary, block: Block) -> exp.Expr:
+    """x > ANY (…) looks for a hit, x > ALL (…) for a miss."""
+    left = to_expr(subqueries_computed(node.this, block))
+    every = isinstance(node.expression, exp.All)
+    side = _side(_query(node.expression.this), block, values=True)
+    _same_width((left,), side)
+    right = side.outputs[0]
+    compared = f"(({left.sql}) {_COMPARISONS[type(node)]} ({right.sql}))"
+    columns = left.columns | right.columns
+    looked_for = Expr(f"NOT {compared}" if every else compared, columns)
+    hit = _marked(side.also(residual=(looked_for,)), block)
+    unknown = _marked(side.also(residual=(Expr(f"{compared} IS NULL", columns),)), block)
+    return _three_valued(hit, unknown, not every)
+
+
+def _scalar_value(query: exp.Query, block: Block) -> exp.Expr:
+    """The one value of a subquery, NULL if it has no row; more than one row is an error when it happens."""
+    env = block.env
+    body, keys = dependent(query, block.plan, block.scope, env)
+    if len(body.outputs) != 1:
+        raise InvalidDefinitionError("a subquery in an expression needs exactly one column", "Select one.")
+    if body.single:
+        pairs = tuple(KeyPair(k.left, column(g), True) for k, g in zip(keys, body.given, strict=True))
+        plan = body.plan if pairs else Materialized(body.plan)
+        block.plan = Join(block.plan, plan, JoinKind.LEFT if pairs else JoinKind.INNER, pairs)
+        return bound(body.columns[0])
+    value, count = env.fresh("value"), env.fresh("n")
+    call = Call(value, Expr(f"any_value(`{body.columns[0]}`)", frozenset(body.columns)))
+    given = tuple(Output(env.fresh("g"), column(g)) for g in body.given)
+    grouped = Aggregate(body.plan, given, (call,), count)
+    guarded = f"CASE WHEN `{count}` > 1 THEN raise_error({_SEVERAL_ROWS}) ELSE `{value}` END"
+    result = env.fresh("value")
+    single = Project(
+        grouped,
+        (*outputs(tuple(g.name for g in given)), Output(result, Expr(guarded, frozenset((count, value))))),
+    )
+    if not keys:
+        block.plan = Join(block.plan, Materialized(single), JoinKind.INNER)
+        return bound(result)
+    pairs = tuple(KeyPair(k.left, column(g.name), True) for k, g in zip(keys, given, strict=True))
+    block.plan = Join(block.plan, single, JoinKind.LEFT, pairs)
+    return bound(result)
+
+
+# --- binding -----------------------------------------------------------------------------------------
+
+
+class _NotSimpleError(Exception):
+    """The subquery uses columns of the outer query where a join condition cannot reach."""
+
+
+def _side(query: exp.Query, block: Block, values: bool) -> _Side:
+    """A subquery whose rows are looked at, not counted: for EXISTS, IN, ANY and ALL."""
+    try:
+        return _joined_on_conditions(query, block, values)
+    except _NotSimpleError:
+        body, keys = dependent(query, block.plan, block.scope, block.env)
+        return _Side(body.plan, tuple(column(c) for c in body.columns), keys)
+
+
+def _joined_on_conditions(query: exp.Query, block: Block, values: bool) -> _Side:
+    """FROM and WHERE alone: what mentions the outer query becomes the condition of the join."""
+    if not isinstance(query, exp.Select) or any(query.args.get(k) for k in _MORE_THAN_ROWS):
+        raise _NotSimpleError
+    if is_aggregated(query, list(query.expressions), query.args.get("having")):
+        raise _NotSimpleError
+    env = replace(block.env, outer=block.scope, given=None, free=set())
+    inner, used = _watched(env, lambda: start(query, env))
+    if used:
+        raise _NotSimpleError
+    clause = query.args.get("where")
+    keys, residual = [], []
+    for part in conjuncts(clause.this if clause is not None else None):
+        if contains(part, _is_subquery):
+            if _watched(env, lambda part=part: filter_by_subquery(part, inner))[1]:  # type: ignore[misc]
+                raise _NotSimpleError
+            continue
+        whole, used = _watched(env, lambda part=part: resolve(part, inner.scope, env))  # type: ignore[misc]
+        if not used:
+            inner.plan = Filter(inner.plan, to_expr(whole))
+        elif not used <= set(block.plan.columns):
+            raise _NotSimpleError
+        elif pair := key_pair(whole, frozenset(block.plan.columns), frozenset(inner.plan.columns)):
+            keys.append(pair)
+        else:
+            residual.append(to_expr(whole))
+    found = _listed(query, inner, env) if values else ()
+    return _Side(inner.plan, found, tuple(keys), tuple(residual))
+
+
+_MORE_THAN_ROWS = ("with_", "limit", "offset", "qualify", "laterals", "windows")
+
+
+def _listed(query: exp.Select, inner: Block, env: Env) -> tuple[Expr, ...]:
+    """The list of the subquery as expressions over its rows."""
+    for node in query.expressions:
+        if contains(node, lambda n: isinstance(n, (*SUBQUERIES, exp.Star, exp.Window)) or is_generator(n)):
+            raise _NotSimpleError
+    nodes, used = _watched(env, lambda: [resolve(e.unalias(), inner.scope, env) for e in query.expressions])
+    if used:
+        raise _NotSimpleError
+    return tuple(to_expr(n) for n in nodes)
+
+
+def _watched(env: Env, action: Callable[[], _T]) -> tuple[_T, set[str]]:
+    """What an action gives, and the columns of the outer query that it used."""
+    before = set(env.free)
+    env.free.clear()
+    result = action()
+    used = set(env.free)
+    env.free.update(before)
+    return result, used
+
+
+def _no_types(op: Operator) -> dict[str, str]:
+    """In a trial the tree lacks the outer columns, so Spark cannot be asked about it."""
+    return dict.fromkeys(op.columns, "int")
+
+
+def dependent(query: exp.Query, plan: Operator, scope: Scope, env: Env) -> tuple[Bound, tuple[KeyPair, ...]]:
+    """A subquery computed for all different values of the outer columns that it uses, and how to join it."""
+    trial = replace(env, outer=scope, given=None, free=set(), trial=True, types=_no_types)
+    body = bind_query(query, trial)
+    known = env.given.columns if env.given is not None else {}
+    used = {c: known.get(c, c) for c in sorted(trial.free)}
+    mine = {c: here for c, here in used.items() if here in plan.columns}
+    # Columns of a query still further out: note them, so that it asks for them too.
+    env.free.update(c for c in used if c not in mine)
+    if not mine:
+        return body, ()
+    distinct = distinct_rows(Project(plan, outputs(tuple(mine.values()))), env)
+    given = Given(distinct, dict(zip(mine, distinct.columns, strict=True)))
+    found = bind_query(query, replace(env, outer=scope, given=given, free=set()))
+    pairs = tuple(
+        KeyPair(column(m), column(g), True) for m, g in zip(mine.values(), found.given, strict=True)
+    )
+    return found, pairs
+
+
+__all__ = ["dependent", "filter_by_subquery", "subqueries_computed"]

@@ -1,0 +1,91 @@
+"""Query text <-> sqlglot's tree, in a dialect that changes nothing of what Spark would understand.
+
+sqlglot translates functions between dialects, and loses on the way what Spark means by them. So here every
+function stays the name and arguments that the user wrote; only syntax with words inside, such as CAST,
+is understood.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from spark_trickle.errors import SqlSyntaxError, UnsupportedError
+
+_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
+DEEPEST = 60  # nested brackets; sqlglot would run out of stack later
+
+
+class Verbatim(Spark):
+    class Tokenizer(Spark.Tokenizer):
+        # 1.5BD is a decimal of just its own digits, which CAST(1.5 AS DECIMAL) is not: see `_exact_decimals`.
+        NUMERIC_LITERALS = {**Spark.Tokenizer.NUMERIC_LITERALS, "BD": "BIGDECIMAL"}  # noqa: RUF012
+        KEYWORDS = {**Spark.Tokenizer.KEYWORDS, "BIGDECIMAL": TokenType.BIGDECIMAL}  # noqa: RUF012
+
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
+        FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
+        FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
+        NO_PAREN_FUNCTIONS: dict[Any, Any] = {}  # noqa: RUF012
+        ARRAY_CONSTRUCTORS: dict[str, Any] = {}  # noqa: RUF012
+
+
+def parse_query(text: str) -> exp.Query:
+    _refuse_depth(text)
+    try:
+        found = sqlglot.parse(text, dialect=Verbatim)
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        detail = str(first.get("description", "the query cannot be read")).rstrip(".").lower()
+        near = str(first.get("highlight") or "")
+        raise SqlSyntaxError(
+            f"{detail}{f' near {near}' if near else ''}", first.get("line") or 0, first.get("col") or 0
+        ) from None
+    except TokenError as error:
+        raise SqlSyntaxError(str(error).splitlines()[0]) from None
+    query = found[0] if len(found) == 1 else None
+    if not isinstance(query, exp.Query):
+        raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
+    return _exact_decimals(query)
+
+
+def _refuse_depth(text: str) -> None:
+    depth = 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth > DEEPEST:
+            raise UnsupportedError(
+                f"nesting brackets deeper than {DEEPEST}", "Give inner queries names with WITH."
+            )
+
+
+def _exact_decimals(query: exp.Query) -> exp.Query:
+    for cast in query.find_all(exp.Cast):
+        if cast.to.this is exp.DataType.Type.BIGDECIMAL:
+            whole, _, fraction = str(cast.this.this).partition(".")
+            digits = max(len(whole.lstrip("0")) + len(fraction), len(fraction), 1)
+            cast.set("to", exp.DataType.build(f"DECIMAL({digits}, {len(fraction)})", dialect=Verbatim))
+    return query
+
+
+def sql_of(node: exp.Expr) -> str:
+    return node.sql(dialect=Verbatim)
+
+
+def name_of(node: exp.Expr) -> str:
+    """The lower-case name of a function, or an empty text."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower()
+    return ""
+
+
+def place_of(node: exp.Expr) -> tuple[int, int]:
+    """Line and column of the first name in an expression; zeros if there is none."""
+    for identifier in node.find_all(exp.Identifier, bfs=False):
+        if "line" in identifier.meta:
+            return int(identifier.meta["line"]), int(identifier.meta["col"])
+    return 0, 0

@@ -1,0 +1,74 @@
+"""Expressions of a query -> expressions over columns of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operator import Expr
+from spark_trickle.sql.dialect import sql_of
+
+Replace = Callable[[exp.Expr], exp.Expr | None]
+SUBQUERIES = (exp.Query, exp.Exists)
+
+
+def bound(name: str) -> exp.Column:
+    """A column of the tree inside an expression of sqlglot."""
+    found = exp.Column(this=exp.to_identifier(name, quoted=True))
+    found.meta["bound"] = True
+    return found
+
+
+def is_bound(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and bool(node.meta.get("bound"))
+
+
+def rewritten(node: exp.Expr, change: Replace) -> exp.Expr:
+    """A copy in which `change` replaced what it wanted to; it does not look into replacements."""
+    new = change(node)
+    if new is not None:
+        return new
+    copy = node.__class__(**{k: _value(v, change) for k, v in node.args.items()})
+    copy.meta.update(node.meta)
+    return copy
+
+
+def _value(value: object, change: Replace) -> object:
+    if isinstance(value, exp.Expr):
+        return rewritten(value, change)
+    if isinstance(value, list):
+        return [_value(v, change) for v in value]
+    return value
+
+
+def to_expr(node: exp.Expr) -> Expr:
+    columns = frozenset(c.name for c in node.find_all(exp.Column) if is_bound(c))
+    return Expr(sql_of(node), columns)
+
+
+def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    if node is None:
+        return []
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        return [*conjuncts(node.left), *conjuncts(node.right)]
+    return [node]
+
+
+def conjunction(parts: list[Expr]) -> Expr | None:
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    columns = frozenset[str]().union(*(p.columns for p in parts))
+    return Expr(" AND ".join(f"({p.sql})" for p in parts), columns)
+
+
+def contains(node: exp.Expr, test: Callable[[exp.Expr], bool]) -> bool:
+    """Whether a part of the expression passes the test, subqueries left out."""
+    if test(node):
+        return True
+    if isinstance(node, SUBQUERIES):
+        return False
+    return any(contains(child, test) for child in node.iter_expressions())

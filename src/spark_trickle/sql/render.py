@@ -1,0 +1,239 @@
+"""A tree -> one SQL text, in which `{t3_new}` stands for the rows of a source at a moment."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Constant,
+    Filter,
+    Fold,
+    Generate,
+    Join,
+    JoinKind,
+    Keys,
+    Materialized,
+    Net,
+    Operator,
+    Partial,
+    Project,
+    Scan,
+    SetOperation,
+    Settled,
+    Signed,
+    SortKey,
+    TopK,
+    Touched,
+    UnionAll,
+    Window,
+)
+
+W = "_w"
+_SQL_KIND = {
+    JoinKind.INNER: "JOIN",
+    JoinKind.LEFT: "LEFT JOIN",
+    JoinKind.FULL: "FULL JOIN",
+    JoinKind.SEMI: "LEFT SEMI JOIN",
+    JoinKind.ANTI: "LEFT ANTI JOIN",
+}
+
+
+def frame_name(scan: Scan) -> str:
+    return f"{scan.source}_{scan.moment}"
+
+
+@singledispatch
+def render(op: Operator) -> str:
+    raise NotImplementedError(type(op).__name__)
+
+
+def _names(columns: tuple[str, ...], weighted: bool = False) -> str:
+    return ", ".join([*(f"`{c}`" for c in columns), *([W] if weighted else [])]) or "1 AS nothing"
+
+
+def _columns(op: Operator) -> str:
+    return _names(op.columns, op.weighted)
+
+
+@render.register
+def _(op: Scan) -> str:
+    listed = ", ".join([*(f"`{c}` AS `{n}`" for n, c in op.names), *([W] if op.weighted else [])])
+    return f"SELECT {listed or '1 AS nothing'} FROM {{{frame_name(op)}}}"
+
+
+@render.register
+def _(op: Constant) -> str:
+    rows = ", ".join(f"({', '.join(v.sql for v in row)})" for row in op.rows)
+    return f"SELECT * FROM VALUES {rows} AS v({', '.join(f'`{n}`' for n in op.names)})"
+
+
+@render.register
+def _(op: Project) -> str:
+    listed = ", ".join([*(f"{o.expr.sql} AS `{o.name}`" for o in op.outputs), *([W] if op.weighted else [])])
+    return f"SELECT {listed or '1 AS nothing'} FROM ({render(op.input)})"
+
+
+@render.register
+def _(op: Filter) -> str:
+    return f"SELECT * FROM ({render(op.input)}) WHERE {op.predicate.sql}"
+
+
+def _condition(op: Join) -> str:
+    tests = [f"{k.left.sql} {'<=>' if k.null_safe else '='} {k.right.sql}" for k in op.keys]
+    if op.residual is not None:
+        tests.append(f"({op.residual.sql})")
+    return " AND ".join(tests)
+
+
+@render.register
+def _(op: Join) -> str:
+    left, right, condition = render(op.left), render(op.right), _condition(op)
+    on = f" ON {condition}" if condition else (" ON true" if op.kind is not JoinKind.INNER else "")
+    if op.kind is JoinKind.MARK:
+        own = _names(op.left.columns)
+        weight = f", {W}" if op.weighted else ""
+        return (
+            f"SELECT {own}, true AS `{op.mark}`{weight} FROM ({left}) LEFT SEMI JOIN ({right}){on} UNION ALL "
+            f"SELECT {own}, false AS `{op.mark}`{weight} FROM ({left}) LEFT ANTI JOIN ({right}){on}"
+        )
+    kind = _SQL_KIND[op.kind] if condition or op.kind is not JoinKind.INNER else "CROSS JOIN"
+    return f"SELECT {_columns(op)} FROM ({left}) {kind} ({right}){on}"
+
+
+@render.register
+def _(op: Aggregate) -> str:
+    """Keys are computed first: a constant key would be taken for a position in GROUP BY."""
+    listed = [*(f"`{k.name}`" for k in op.keys), *(f"{c.expr.sql} AS `{c.name}`" for c in op.calls)]
+    keys = "".join(f", {k.expr.sql} AS `{k.name}`" for k in op.keys)
+    group = f" GROUP BY {', '.join(f'`{k.name}`' for k in op.keys)}" if op.keys else ""
+    inner = f"SELECT *{keys} FROM ({render(op.input)})"
+    return f"SELECT {', '.join([*listed, f'count(*) AS `{op.count}`'])} FROM ({inner}){group}"
+
+
+@render.register
+def _(op: UnionAll) -> str:
+    weighted = op.weighted
+    first = op.parts[0].columns
+    parts = []
+    for n, part in enumerate(op.parts):
+        listed = ", ".join(
+            f"`{c}`" if n == 0 or c == name else f"`{c}` AS `{name}`"
+            for c, name in zip(part.columns, first, strict=True)
+        )
+        parts.append(f"SELECT {listed or '1 AS nothing'}{f', {W}' if weighted else ''} FROM ({render(part)})")
+    return " UNION ALL ".join(parts)
+
+
+@render.register
+def _(op: SetOperation) -> str:
+    left, right = (f"(SELECT {_names(s.columns)} FROM ({render(s)}))" for s in (op.left, op.right))
+    return f"SELECT * FROM ({left} {op.kind.value} {right})"
+
+
+@render.register
+def _(op: Window) -> str:
+    listed = ", ".join(f"{o.expr.sql} AS `{o.name}`" for o in op.outputs)
+    return f"SELECT {_names(op.input.columns)}, {listed} FROM ({render(op.input)})"
+
+
+def _order(key: SortKey) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"{key.expr.sql} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+@render.register
+def _(op: TopK) -> str:
+    order = f" ORDER BY {', '.join(_order(k) for k in op.order)}" if op.order else ""
+    limit = f" LIMIT {op.limit}" if op.limit is not None else ""
+    offset = f" OFFSET {op.offset}" if op.offset else ""
+    return f"SELECT {_names(op.columns)} FROM ({render(op.input)}){order}{limit}{offset}"
+
+
+@render.register
+def _(op: Generate) -> str:
+    names = f" AS {', '.join(f'`{n}`' for n in op.names)}" if op.names else ""
+    outer = "OUTER " if op.outer else ""
+    weight = f", {W}" if op.weighted else ""
+    made = ", ".join(f"`{n}`" for n in op.names)
+    listed = f"{_names(op.input.columns)}, {made}{weight}" if op.names else "*"
+    return f"SELECT {listed} FROM ({render(op.input)}) LATERAL VIEW {outer}{op.generator.sql} g{names}"
+
+
+@render.register(Materialized)
+@render.register(Settled)
+def _(op: Materialized | Settled) -> str:
+    return render(op.input)
+
+
+# --- deltas ------------------------------------------------------------------------------------------
+
+
+@render.register
+def _(op: Signed) -> str:
+    return f"SELECT {_names(op.columns)}, {op.sign} AS {W} FROM ({render(op.input)})"
+
+
+@render.register
+def _(op: Keys) -> str:
+    listed = ", ".join(f"{e.sql} AS k{n}" for n, e in enumerate(op.exprs))
+    return f"SELECT DISTINCT {listed or '1 AS nothing'} FROM ({render(op.input)})"
+
+
+@render.register
+def _(op: Touched) -> str:
+    same = " AND ".join(f"{e.sql} <=> k{n}" for n, e in enumerate(op.exprs))
+    return f"SELECT {_columns(op)} FROM ({render(op.input)}) LEFT SEMI JOIN ({render(op.keys)}) ON {same}"
+
+
+@render.register
+def _(op: Partial) -> str:
+    sums = [
+        f"coalesce(sum(CASE WHEN {W} > 0 THEN {c.term.sql} ELSE -({c.term.sql}) END), 0) AS `{c.name}`"
+        for c in op.calls
+        if c.term is not None
+    ]
+    listed = [*(f"`{k.name}`" for k in op.keys), *sums, f"coalesce(sum({W}), 0) AS `{op.count}`"]
+    keys = "".join(f", {k.expr.sql} AS `{k.name}`" for k in op.keys)
+    group = f" GROUP BY {', '.join(f'`{k.name}`' for k in op.keys)}" if op.keys else ""
+    return f"SELECT {', '.join(listed)} FROM (SELECT *{keys} FROM ({render(op.input)})){group}"
+
+
+@render.register
+def _(op: Fold) -> str:
+    """One join with the own rows; each pair gives the row that goes and the row that comes."""
+    there = f"own.`{op.count}` IS NOT NULL"
+    total = f"coalesce(own.`{op.count}`, 0) + part.`{op.count}`"
+    keys = [f"CASE WHEN {there} THEN own.`{k}` ELSE part.`{k}` END AS `{k}`" for k in op.keys]
+    sums = [
+        f"CAST(CASE WHEN sign < 0 THEN own.`{c.name}` ELSE coalesce(own.`{c.name}`, 0) + part.`{c.name}` END "
+        f"AS {c.type}) AS `{c.name}`"
+        for c in op.sums
+    ]
+    count = f"CASE WHEN sign < 0 THEN own.`{op.count}` ELSE CAST({total} AS BIGINT) END AS `{op.count}`"
+    same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys)
+    join = (
+        f"LEFT JOIN ({render(op.own)}) AS own ON {same}"
+        if op.keys
+        else f"CROSS JOIN ({render(op.own)}) AS own"
+    )
+    moved = " OR ".join(f"part.`{n}` <> 0" for n in (op.count, *(c.name for c in op.sums)))
+    comes = f"{total} > 0" if op.keys else "true"
+    return (
+        f"SELECT {', '.join([*keys, *sums, count])}, sign AS {W} FROM ({render(op.partial)}) AS part {join} "
+        f"CROSS JOIN (SELECT -1 AS sign UNION ALL SELECT 1 AS sign) AS both "
+        f"WHERE ({moved}) AND ((sign < 0 AND {there}) OR (sign > 0 AND {comes}))"
+    )
+
+
+@render.register
+def _(op: Net) -> str:
+    names = _names(op.columns)
+    summed = (
+        f"SELECT {names}, CAST(sum({W}) AS BIGINT) AS total FROM ({render(op.input)}) "
+        f"GROUP BY {names} HAVING sum({W}) <> 0"
+    )
+    return (
+        f"SELECT {names}, CASE WHEN total > 0 THEN 1 ELSE -1 END AS {W} FROM ({summed}) "
+        f"LATERAL VIEW explode(sequence(1L, abs(total))) copies AS copy"
+    )

@@ -1,0 +1,79 @@
+"""Names in an expression -> columns of the tree; subqueries are left for later."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
+from spark_trickle.sql.bind import Env
+from spark_trickle.sql.dialect import name_of
+from spark_trickle.sql.expressions import SUBQUERIES, bound, is_bound, rewritten
+from spark_trickle.sql.functions import RANDOM
+from spark_trickle.sql.scope import Scope
+
+
+def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
+    def change(part: exp.Expr) -> exp.Expr | None:
+        if isinstance(part, SUBQUERIES):
+            return part.copy()
+        if isinstance(part, exp.Column) and not is_bound(part):
+            return _column(part, scope, env)
+        if name_of(part) in RANDOM:
+            raise UnsupportedError(
+                f"{name_of(part)}() in a stream table", "Its value would change with every refresh."
+            )
+        return None
+
+    return rewritten(node, change)
+
+
+def _column(node: exp.Column, scope: Scope, env: Env) -> exp.Expr:
+    parts = tuple(p.name for p in node.parts)
+    for taken in range(len(parts), 0, -1):
+        found = find(parts[:taken], scope, env)
+        if found is None:
+            continue
+        result: exp.Expr = bound(found)
+        for name in parts[taken:]:  # fields of a struct
+            result = exp.Dot(this=result, expression=exp.to_identifier(name, quoted=True))
+        return result
+    if len(parts) == 1 and node.name.upper() in _WORDS and not node.this.args.get("quoted"):
+        return exp.Var(this=node.name)
+    raise ColumnNotFoundError(".".join(parts), scope.names())
+
+
+def find(parts: tuple[str, ...], scope: Scope, env: Env) -> str | None:
+    """The column of a name here, or in the query around, noted as used."""
+    if (here := scope.find(parts)) is not None:
+        return here
+    if scope.outer is None:
+        return None
+    around = _find_outside(parts, scope.outer)
+    if around is None:
+        return None
+    if env.given is not None and around in env.given.columns:
+        return env.given.columns[around]
+    env.free.add(around)
+    return around
+
+
+def _find_outside(parts: tuple[str, ...], scope: Scope) -> str | None:
+    here = scope.find(parts)
+    if here is None:
+        return _find_outside(parts, scope.outer) if scope.outer is not None else None
+    if scope.renamed is None:
+        return here
+    if here not in scope.renamed:
+        raise UnsupportedError(
+            f'"{".".join(parts)}" in a subquery after GROUP BY', "Group by it, or aggregate it."
+        )
+    return scope.renamed[here]
+
+
+# Functions without brackets, and units of time where Spark takes a bare word.
+_WORDS = frozenset(
+    """
+    CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER SESSION_USER USER LOCALTIMESTAMP YEAR QUARTER
+    MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND
+    """.split()  # noqa: SIM905
+)

@@ -1,0 +1,173 @@
+"""Stream tables on DuckDB: the same trees and the same deltas, thousands a minute, and an oracle beside them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import duckdb
+import sqlglot
+
+from spark_trickle.algebra.operator import At, Operator, Scan, Signed, UnionAll
+from spark_trickle.delta.stateful import differentiate_node
+from spark_trickle.refresh.split import Node, split
+from spark_trickle.sql.bind import bind
+from spark_trickle.sql.render import render
+from spark_trickle.sql.scope import Bound, SourceTable
+
+Row = tuple[Any, ...]
+_TYPES = {"int": "INTEGER", "bigint": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
+
+
+@lru_cache(maxsize=10_000)
+def duck_sql(text: str, read: str = "spark") -> str:
+    marked = re.sub(r"\{(\w+)\}", r"frame_\1", text)
+    return sqlglot.transpile(marked, read=read, write="duckdb")[0]
+
+
+@dataclass
+class Table:
+    columns: tuple[tuple[str, str], ...]  # (name, type as Spark calls it)
+    rows: Counter[Row] = field(default_factory=Counter)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(n for n, _ in self.columns)
+
+
+class World:
+    """Some tables and one stream table over them."""
+
+    def __init__(self, tables: dict[str, Table], query: str) -> None:
+        self.con = duckdb.connect()
+        self.tables = tables
+        self.query = query
+        self.ids = {name: f"t{n}" for n, name in enumerate(tables, start=1)}
+        for name, table in tables.items():
+            for at in ("old", "new", "delta"):
+                self._frame(f"{self.ids[name]}_{at}", table, [], weighted=at == "delta")
+            self._frame(name, table, [])
+        self.bound: Bound = bind(query, self._find, self._types, "main")
+        self.nodes: tuple[Node, ...] = split(self.bound.plan)
+        self.content: dict[str, Counter[Row]] = {}
+        self._start()
+
+    # --- what the binder asks ----------------------------------------------------------------------
+
+    def _find(self, parts: tuple[str, ...], home: str) -> SourceTable | None:
+        name = parts[-1].lower()
+        return SourceTable(self.ids[name], self.tables[name].names) if name in self.tables else None
+
+    def _types(self, op: Operator) -> dict[str, str]:
+        described = self.con.execute(f"DESCRIBE {duck_sql(render(op))}").fetchall()
+        return {row[0]: _spark_type(row[1]) for row in described}
+
+    # --- running -----------------------------------------------------------------------------------
+
+    def run(self, op: Operator) -> list[Row]:
+        return self.con.execute(duck_sql(render(op))).fetchall()
+
+    def oracle(self) -> Counter[Row]:
+        for name, table in self.tables.items():
+            self._frame(name, table, list(table.rows.elements()))
+        return Counter(self.con.execute(duck_sql(self.query)).fetchall())
+
+    @property
+    def result(self) -> Counter[Row]:
+        """The stream table, its columns in the order of the query."""
+        root = self.nodes[-1]
+        positions = [root.plan.columns.index(c) for c in self.bound.columns]
+        found: Counter[Row] = Counter()
+        for row, count in self.content[root.name].items():
+            found[tuple(row[p] for p in positions)] += count
+        return found
+
+    def _start(self) -> None:
+        for name, table in self.tables.items():
+            self._frame(f"{self.ids[name]}_new", table, list(table.rows.elements()))
+        for node in self.nodes:
+            rows = Counter(self.run(node.plan.at(At.NEW)))
+            self.content[node.name] = rows
+            self._settle(node, rows)
+
+    def _settle(self, node: Node, rows: Counter[Row]) -> None:
+        """Types of node tables follow from their plan; make all three frames from it."""
+        described = self.con.execute(f"DESCRIBE {duck_sql(render(node.plan.at(At.NEW)))}").fetchall()
+        columns = tuple((r[0], r[1]) for r in described)
+        table = Table(columns)
+        for at in ("old", "new", "delta"):
+            self._frame(
+                f"{node.name}_{at}", table, list(rows.elements()) if at != "delta" else [], at == "delta"
+            )
+        self.tables_of_nodes = {**getattr(self, "tables_of_nodes", {}), node.name: table}
+
+    def refresh(self, changes: dict[str, Counter[Row]]) -> dict[str, list[Row]]:
+        """Apply changes of tables, then the delta program of every node; returns the net deltas."""
+        changed: set[str] = set()
+        for name, change in changes.items():
+            table, source = self.tables[name], self.ids[name]
+            self._frame(f"{source}_old", table, list(table.rows.elements()))
+            new = Counter(table.rows)
+            for row, weight in change.items():
+                new[row] += weight
+            assert all(n >= 0 for n in new.values())
+            table.rows = +new
+            self._frame(f"{source}_new", table, list(table.rows.elements()))
+            delta = [(*row, 1 if w > 0 else -1) for row, w in change.items() for _ in range(abs(w))]
+            self._frame(f"{source}_delta", table, delta, weighted=True)
+            if delta:
+                changed.add(source)
+        for name in self.tables.keys() - changes.keys():
+            table = self.tables[name]
+            self._frame(f"{self.ids[name]}_old", table, list(table.rows.elements()))
+        deltas: dict[str, list[Row]] = {}
+        for node in self.nodes:
+            deltas[node.name] = self._refresh_node(node, frozenset(changed))
+            if deltas[node.name]:
+                changed.add(node.name)
+        for node in self.nodes:
+            table = self.tables_of_nodes[node.name]
+            self._frame(f"{node.name}_old", table, list(self.content[node.name].elements()))
+        return deltas
+
+    def delta_plan(self, node: Node, changed: frozenset[str]) -> Operator | None:
+        return differentiate_node(node.plan, node.own, changed)
+
+    def _refresh_node(self, node: Node, changed: frozenset[str]) -> list[Row]:
+        plan = self.delta_plan(node, changed)
+        if plan is None:
+            return []
+        net: Counter[Row] = Counter()
+        for *row, weight in self.run(plan):
+            assert weight in (1, -1)
+            net[tuple(row)] += weight
+        new = Counter(self.content[node.name])
+        for row, weight in net.items():
+            new[row] += weight
+        assert all(n >= 0 for n in new.values()), f"{node.name}: a row is gone more often than it was there"
+        self.content[node.name] = +new
+        table = self.tables_of_nodes[node.name]
+        delta = [(*row, 1 if w > 0 else -1) for row, w in net.items() for _ in range(abs(w))]
+        self._frame(f"{node.name}_new", table, list((+new).elements()))
+        self._frame(f"{node.name}_delta", table, delta, weighted=True)
+        return delta
+
+    def _frame(self, name: str, table: Table, rows: list[Row], weighted: bool = False) -> None:
+        kinds = [f'"{n}" {_TYPES.get(k, k)}' for n, k in table.columns] + (["_w INTEGER"] if weighted else [])
+        target = name if name in self.tables else f"frame_{name}"
+        self.con.execute(f'CREATE OR REPLACE TABLE "{target}" ({", ".join(kinds)})')
+        if rows:
+            marks = f"({', '.join('?' * len(kinds))})"
+            values = ", ".join([marks] * len(rows))
+            self.con.execute(f'INSERT INTO "{target}" VALUES {values}', [v for row in rows for v in row])
+
+
+def _spark_type(name: str) -> str:
+    known = {"INTEGER": "int", "BIGINT": "bigint", "VARCHAR": "string", "HUGEINT": "decimal(38,0)"}
+    return known.get(name, name.lower())
+
+
+__all__ = ["Scan", "Signed", "Table", "UnionAll", "World"]
