@@ -143,6 +143,38 @@ DEFINITIONS = (
     ),
 )
 
+STREAMS = (
+    Shape(
+        s.CreateStream,
+        "CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] s [(column, …)]\n"
+        "  [SCHEDULE '1m' | SCHEDULE 'calculated' | CRON '*/5 * * * *']\n"
+        "  [REFRESH MODE AUTO | DIFFERENTIAL | FULL] [WITH (option = value, …)]\n"
+        "  AS query",
+        "CREATE STREAM TABLE s SCHEDULE '1m' AS SELECT a, count(*) AS n FROM t GROUP BY a",
+        "A table that is kept equal to a query by computing only what changed."
+        " CREATE MATERIALIZED VIEW means the same.",
+    ),
+    Shape(
+        s.RefreshStream,
+        "REFRESH STREAM TABLE s",
+        "REFRESH STREAM TABLE s",
+        "Bring it to the newest snapshot. AUTO decides between computing what changed and everything.",
+    ),
+    Shape(
+        s.AlterStream,
+        "ALTER STREAM TABLE s SET SCHEDULE '…'\nALTER STREAM TABLE s SET REFRESH MODE mode\n"
+        "ALTER STREAM TABLE s SET (option = value, …)\nALTER STREAM TABLE s AS query",
+        "ALTER STREAM TABLE s AS SELECT a FROM t",
+        "Change how it is refreshed, or its query: the new rows take the place of the old in one commit.",
+    ),
+    Shape(
+        s.DropStream,
+        "DROP STREAM TABLE [IF EXISTS] s [CASCADE]",
+        "DROP STREAM TABLE IF EXISTS s CASCADE",
+        "Remove it; with CASCADE also the stream tables that read it.",
+    ),
+)
+
 CHANGES = (
     Shape(
         s.Insert,
@@ -246,6 +278,7 @@ LOOKING = (
 SECTIONS = {
     "Queries": QUERIES,
     "Definitions": DEFINITIONS,
+    "Stream tables": STREAMS,
     "Changes of rows": CHANGES,
     "Transactions": TRANSACTIONS,
     "Maintenance": MAINTENANCE,
