@@ -14,6 +14,7 @@ import sqlglot
 from spark_trickle.algebra.operator import At, Operator, Scan, Signed, UnionAll
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.split import Node, split
+from spark_trickle.refresh.steps import with_steps
 from spark_trickle.sql.bind import bind
 from spark_trickle.sql.render import render
 from spark_trickle.sql.scope import Bound, SourceTable
@@ -140,6 +141,10 @@ class World:
         plan = self.delta_plan(node, changed)
         if plan is None:
             return []
+        steps, plan = with_steps(plan)
+        for step in steps:
+            text = duck_sql(render(step.plan))
+            self.con.execute(f'CREATE OR REPLACE TABLE "frame_{step.name}_new" AS {text}')
         net: Counter[Row] = Counter()
         for *row, weight in self.run(plan):
             assert weight in (1, -1)

@@ -31,6 +31,7 @@ class Inputs:
     tables: dict[str, Table]  # of the nodes, by name
     frontier: int
     deltas: dict[str, Frame] = field(default_factory=dict)
+    found: dict[str, Frame] = field(default_factory=dict)  # touched keys of the node at hand
     _frames: dict[tuple[str, At], Frame] = field(default_factory=dict)
 
     def frames(self, plan: Operator) -> dict[str, Frame]:
@@ -42,6 +43,8 @@ class Inputs:
         }
 
     def frame(self, source: str, at: At) -> Frame:
+        if source in self.found:
+            return self.found[source]
         if at is At.DELTA and source in self.deltas:
             return self.deltas[source]
         if source in self.tables:

@@ -26,9 +26,11 @@ from spark_trickle.refresh.compile import content_of, delta_of, nodes_of
 from spark_trickle.refresh.decide import Decision, Facts, decide
 from spark_trickle.refresh.inputs import Inputs, changed_files, single_weights, source_table
 from spark_trickle.refresh.split import Node
-from spark_trickle.spark.frames import Frame, local_frame
+from spark_trickle.refresh.steps import Step, with_steps
+from spark_trickle.spark.frames import Frame, as_frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect_at_most, run_sql
+from spark_trickle.spark.write import write_staged
 from spark_trickle.sql.render import render
 
 
@@ -160,6 +162,10 @@ def _whole(stream: Stream, number: int, node: Node, work: Work, table: Table) ->
 
 def _run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
     work, table = inputs.work, inputs.tables[node.name]
+    steps, plan = with_steps(plan)
+    for step in steps:
+        with clock.phase("spark"):
+            inputs.found[step.name] = _found_keys(inputs, table, step)
     with clock.phase("plan"):
         frame = run_sql(work.place.spark, render(plan), available=(), **inputs.frames(plan))
     rows = None
@@ -177,6 +183,18 @@ def _run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Cl
         added = tuple(replace(f, whole=unique) for f in files)
         work.change(TableChange(table, added=added))
     return Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
+
+
+def _found_keys(inputs: Inputs, table: Table, step: Step) -> Frame:
+    """Touched keys, computed once: at the driver, or written down if they are many."""
+    work = inputs.work
+    frame = run_sql(work.place.spark, render(step.plan), available=(), **inputs.frames(step.plan))
+    rows = collect_at_most(frame, work.place.settings.max_driver_rows)
+    if rows is not None:
+        return as_frame(frame, rows)
+    folder = f"{work.place.storage.new_name()}-keys"
+    work.wrote(table, folder)
+    return write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
 
 
 def _is_small(inputs: Inputs) -> bool:

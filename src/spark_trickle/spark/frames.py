@@ -27,6 +27,12 @@ def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequen
     return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)))
 
 
+def as_frame(like: DataFrame, rows: pa.Table) -> DataFrame:
+    """Rows that were collected from a frame, as a frame of the same types again."""
+    copied = rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks()
+    return like.sparkSession.createDataFrame(copied, like.schema)
+
+
 def local_frame(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:
     """Rows of a table that are at the driver, as a DataFrame.
 

@@ -133,8 +133,7 @@ class _Aggregation:
         }
         if block.given:
             before, given = block.given, block.env.given
-            assert given is not None
-            if not self._groups.keys and not select.args.get("group"):
+            if given is not None and not self._groups.keys and not select.args.get("group"):
                 pairs = tuple(
                     KeyPair(column(b), column(n), True) for b, n in zip(before, self._given, strict=True)
                 )

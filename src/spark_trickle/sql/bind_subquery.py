@@ -28,9 +28,9 @@ from spark_trickle.algebra.operator import (
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind import Env, Given, bind_query, distinct_rows, outputs
-from spark_trickle.sql.bind_aggregate import is_aggregated
+from spark_trickle.sql.bind_aggregate import aggregated, has_aggregate, is_aggregated
 from spark_trickle.sql.bind_from import is_generator, key_pair
-from spark_trickle.sql.bind_select import Block, start
+from spark_trickle.sql.bind_select import Block, Item, Tail, start
 from spark_trickle.sql.dialect import sql_of
 from spark_trickle.sql.expressions import (
     SUBQUERIES,
@@ -262,6 +262,10 @@ def _quantified_value(node: exp.Binary, block: Block) -> exp.Expr:
 def _scalar_value(query: exp.Query, block: Block) -> exp.Expr:
     """The one value of a subquery, NULL if it has no row; more than one row is an error when it happens."""
     env = block.env
+    try:
+        return _grouped_value(query, block)
+    except _NotSimpleError:
+        pass  # computed for all values of the outer columns instead
     body, keys = dependent(query, block.plan, block.scope, env)
     if len(body.outputs) != 1:
         raise InvalidDefinitionError("a subquery in an expression needs exactly one column", "Select one.")
@@ -288,6 +292,34 @@ def _scalar_value(query: exp.Query, block: Block) -> exp.Expr:
     return bound(result)
 
 
+def _grouped_value(query: exp.Query, block: Block) -> exp.Expr:
+    """SELECT agg(x) FROM … WHERE inner = outer: grouped by the inner side, and joined to the outer.
+
+    The value is computed above the join: a count without rows is 0, not NULL.
+    """
+    single = isinstance(query, exp.Select) and len(query.expressions) == 1
+    if not single or any(query.args.get(k) for k in (*_MORE_THAN_ROWS, "group", "having", "distinct")):
+        raise _NotSimpleError
+    assert isinstance(query, exp.Select)
+    node = query.expressions[0].unalias()
+    if not has_aggregate(node) or contains(node, _is_subquery):
+        raise _NotSimpleError
+    inner, keys, residual = _rows_and_conditions(query, block)
+    if residual or not keys:
+        raise _NotSimpleError
+    env = inner.env
+    value, used = _watched(env, lambda: resolve(node, inner.scope, env))
+    if used:
+        raise _NotSimpleError
+    columns = tuple(Output(env.fresh("key"), k.right) for k in keys)
+    inner.plan = Project(inner.plan, (*outputs(inner.plan.columns), *columns))
+    inner.given = tuple(c.name for c in columns)
+    tail = aggregated(query, Tail([Item("value", value)], None, None, []), inner)
+    pairs = tuple(KeyPair(k.left, column(c), k.null_safe) for k, c in zip(keys, inner.given, strict=True))
+    block.plan = Join(block.plan, inner.plan, JoinKind.LEFT, pairs)
+    return exp.Paren(this=tail.items[0].node)
+
+
 # --- binding -----------------------------------------------------------------------------------------
 
 
@@ -310,6 +342,15 @@ def _joined_on_conditions(query: exp.Query, block: Block, values: bool) -> _Side
         raise _NotSimpleError
     if is_aggregated(query, list(query.expressions), query.args.get("having")):
         raise _NotSimpleError
+    inner, keys, residual = _rows_and_conditions(query, block)
+    found = _listed(query, inner, inner.env) if values else ()
+    return _Side(inner.plan, found, keys, residual)
+
+
+def _rows_and_conditions(
+    query: exp.Select, block: Block
+) -> tuple[Block, tuple[KeyPair, ...], tuple[Expr, ...]]:
+    """The rows of FROM and WHERE, without the conditions that mention the outer query; and these."""
     env = replace(block.env, outer=block.scope, given=None, free=set())
     inner, used = _watched(env, lambda: start(query, env))
     if used:
@@ -330,8 +371,7 @@ def _joined_on_conditions(query: exp.Query, block: Block, values: bool) -> _Side
             keys.append(pair)
         else:
             residual.append(to_expr(whole))
-    found = _listed(query, inner, env) if values else ()
-    return _Side(inner.plan, found, tuple(keys), tuple(residual))
+    return inner, tuple(keys), tuple(residual)
 
 
 _MORE_THAN_ROWS = ("with_", "limit", "offset", "qualify", "laterals", "windows")

@@ -1,0 +1,34 @@
+"""A delta tree -> steps: touched keys that take work to find are found once, not wherever they are used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_trickle.algebra.operator import At, Keys, Operator, Scan
+
+
+@dataclass(frozen=True)
+class Step:
+    """Keys to be computed first; later steps and the plan read them under a name."""
+
+    name: str
+    plan: Operator
+
+
+def with_steps(plan: Operator) -> tuple[tuple[Step, ...], Operator]:
+    """Keys that follow from changes alone are cheap enough to be computed in place."""
+    steps: dict[Operator, Step] = {}
+
+    def visit(op: Operator) -> Operator:
+        inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
+        if not isinstance(inner, Keys) or not _takes_work(inner):
+            return inner
+        step = steps.setdefault(inner, Step(f"k{len(steps) + 1}", inner))
+        return Scan(step.name, tuple((c, c) for c in inner.columns), At.NEW)
+
+    rest = visit(plan)
+    return tuple(steps.values()), rest
+
+
+def _takes_work(keys: Keys) -> bool:
+    return any(isinstance(op, Scan) and op.moment is not At.DELTA for op in keys.walk())
