@@ -35,9 +35,17 @@ from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.report import Result
 from spark_trickle.model.stream import RefreshReport
 from spark_trickle.model.table import DEFAULT_SCHEMA, Table
-from spark_trickle.refresh.define import alter_stream, create_stream, drop_stream, stream_table
-from spark_trickle.refresh.run import refresh
+from spark_trickle.refresh.define import (
+    alter_stream,
+    create_stream,
+    drop_stream,
+    refresh_stream,
+    stream_table,
+)
+from spark_trickle.refresh.explain import explain_query, explain_stream
+from spark_trickle.refresh.functions import FUNCTIONS
 from spark_trickle.settings import Settings
+from spark_trickle.spark.frames import frame_of
 from spark_trickle.spark.session import open_session
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.cursor import Cursor
@@ -59,7 +67,7 @@ def connect(
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
     tails = Tails(warehouse.storage, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
-    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails))
+    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, FUNCTIONS))
 
 
 class Trickle:
@@ -94,6 +102,12 @@ class Trickle:
                 return run_query(self._reading(), text)
             case s.CreateTempView():
                 return self._temp_view(parsed)
+            case s.ExplainStream(name):
+                work = self._reading()
+                return _as_text(work, explain_stream(work, stream_table(work, name)))
+            case s.ExplainQuery(query):
+                work = self._reading()
+                return _as_text(work, explain_query(work, query))
             case (
                 s.ShowTables()
                 | s.ShowSchemas()
@@ -161,7 +175,7 @@ class Trickle:
         raise AssertionError
 
     def _refresh_once(self, work: Work, table: Table) -> RefreshReport:
-        report = refresh(work, table)
+        report = refresh_stream(work, table)
         start = time.perf_counter()
         if not work.refreshed:
             return report
@@ -232,7 +246,7 @@ class Trickle:
                 return self._optimize(name)
             case s.Vacuum(name, hours):
                 return self._vacuum(name, hours)
-            case s.Query() | s.CreateTempView():
+            case s.Query() | s.CreateTempView() | s.ExplainStream() | s.ExplainQuery():
                 raise AssertionError
             case (
                 s.ShowTables()
@@ -418,6 +432,11 @@ def _run(work: Work, statement: s.Definition | s.RowChange | s.StreamChange) -> 
             return alter_stream(work, statement)
         case _:
             assert_never(statement)
+
+
+def _as_text(work: Work, lines: list[tuple[str, str]]) -> DataFrame:
+    text = "\n".join(f"{name}: {value}" for name, value in lines)
+    return frame_of(work.place.spark, {"plan": "string"}, [(text,)])
 
 
 def _first_words(text: str) -> str:

@@ -40,6 +40,9 @@ class Settings:
     differential_free_rows: int = _setting(
         10_000, "AUTO does not ask for that share while fewer rows than this changed.", low=0
     )
+    deep_join_scan_threshold: int = _setting(
+        8, "EXPLAIN warns of a join of more tables than this: each that changes is a term of its own.", low=1
+    )
     block_source_ddl: bool = _setting(
         True, "Refuse to drop or alter what stream tables read; otherwise they are filled anew."
     )

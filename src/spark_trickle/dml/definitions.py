@@ -14,6 +14,7 @@ from spark_trickle.dml.query import run_query
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     AlreadyExistsError,
+    InUseError,
     InvalidDefinitionError,
     NotNullViolationError,
     QueryError,
@@ -99,12 +100,42 @@ def make_room(work: Work, name: s.Name, noun: str, swap: bool, quiet: bool) -> b
         return False
     if not swap or isinstance(existing, View) != (noun == "view"):
         raise AlreadyExistsError("view" if isinstance(existing, View) else "table", existing.full_name)
-    _drop(work, existing)
+    if isinstance(existing, Table):
+        existing = work.target(name)
+        refuse_readers(work, existing, "replaced")
+    drop_relation(work, existing)
     return True
 
 
-def _drop(work: Work, relation: Relation) -> None:
-    work.define(commit.DropView(relation) if isinstance(relation, View) else commit.DropTable(relation))
+def drop_relation(work: Work, relation: Relation) -> None:
+    """A view, a table, or a stream table with the tables of its nodes."""
+    if isinstance(relation, View):
+        work.define(commit.DropView(relation))
+        return
+    for node in relation.stream.nodes if relation.stream else ():
+        if (inner := work.catalog.table_by_id(node)) is not None:
+            work.define(commit.DropTable(inner))
+    work.define(commit.DropTable(relation))
+
+
+def refuse_readers(
+    work: Work,
+    table: Table,
+    change: str,
+    columns: frozenset[int] | None = None,
+    leaving: frozenset[int] = frozenset(),
+) -> None:
+    """Stream tables read this table, or these columns of it; unless they leave in the same statement."""
+    if not work.place.settings.block_source_ddl:
+        return
+    readers = []
+    for reader in work.catalog.readers(table):
+        assert reader.stream is not None
+        used = {c for s_ in reader.stream.sources if s_.table_id == table.id for _, c, _ in s_.columns}
+        if reader.id not in leaving and (columns is None or used & columns):
+            readers.append(reader.full_name)
+    if readers:
+        raise InUseError(table.full_name, change, tuple(readers))
 
 
 def _check_name(name: str) -> None:
@@ -237,7 +268,9 @@ def _drop_table(work: Work, statement: s.DropTable) -> None:
     found = work.catalog.find(statement.name, work.place.schema)
     if found is None and statement.if_exists:
         return
-    work.define(commit.DropTable(work.target(statement.name)))
+    table = work.target(statement.name)
+    refuse_readers(work, table, "dropped")
+    work.define(commit.DropTable(table))
 
 
 def _rename_table(work: Work, statement: s.RenameTable) -> None:
@@ -303,6 +336,7 @@ def _drop_columns(work: Work, statement: s.DropColumns) -> None:
     if not kept:
         raise InvalidDefinitionError("a table needs at least one column", "Use DROP TABLE to remove it all.")
     if gone:
+        refuse_readers(work, table, "altered", frozenset(gone))
         work.define(commit.AlterTable(table, replace(table, columns=kept)))
 
 
@@ -319,6 +353,7 @@ def _alter_column(work: Work, statement: s.AlterColumn) -> None:
     column = table.column(statement.column)
     new = column
     if statement.type is not None:
+        refuse_readers(work, table, "altered", frozenset((column.id,)))
         new = replace(new, type=_widened(work, column, statement.type))
         new = replace(new, initial=_carried_over(work, column, new))
     if statement.nullable is not None:
@@ -394,8 +429,12 @@ def _drop_schema(work: Work, statement: s.DropSchema) -> None:
             f'schema "{schema.name}" is not empty: {", ".join(display_names(members))}',
             "Drop these first, or use DROP SCHEMA … CASCADE.",
         )
+    leaving = frozenset(m.id for m in members)
     for member in members:
-        _drop(work, member)
+        if isinstance(member, Table):
+            refuse_readers(work, member, "dropped", leaving=leaving)
+    for member in members:
+        drop_relation(work, member)
     work.define(commit.DropSchema(schema))
 
 

@@ -19,8 +19,9 @@ Argument = str | int
 
 
 def table_function(work: Work, name: str, arguments: tuple[str, ...]) -> Frame:
-    if (function := _FUNCTIONS.get(name.lower())) is None:
-        known = ", ".join(f"trickle.{n}" for n in sorted(_FUNCTIONS))
+    functions = {**_FUNCTIONS, **work.place.functions}
+    if (function := functions.get(name.lower())) is None:
+        known = ", ".join(f"trickle.{n}" for n in sorted(functions))
         raise UnsupportedError(f"the table function trickle.{name}", f"There are {known}.")
     return function(work, tuple(_constant(a) for a in arguments))
 
@@ -47,7 +48,7 @@ def _table(work: Work, function: str, argument: Argument) -> Table:
     return work.catalog.table(Cursor(argument).name(), work.place.schema)
 
 
-def _require(function: str, arguments: tuple[Argument, ...], least: int, most: int) -> None:
+def require(function: str, arguments: tuple[Argument, ...], least: int, most: int) -> None:
     if not least <= len(arguments) <= most:
         raise InvalidDefinitionError(
             f"trickle.{function} takes {least} to {most} arguments, not {len(arguments)}",
@@ -56,7 +57,7 @@ def _require(function: str, arguments: tuple[Argument, ...], least: int, most: i
 
 
 def _changes(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    _require("changes", arguments, 2, 3)
+    require("changes", arguments, 2, 3)
     bounds = [a for a in arguments[1:] if isinstance(a, int)]
     if len(bounds) != len(arguments) - 1:
         raise InvalidDefinitionError(
@@ -79,7 +80,7 @@ def changes(work: Work, table: Table, after: int, upto: int) -> Frame:
 
 
 def _snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    _require("snapshots", arguments, 0, 0)
+    require("snapshots", arguments, 0, 0)
     with reading(work.place.warehouse.engine) as connection:
         entries = read.history(connection)
     columns = {
@@ -94,7 +95,7 @@ def _snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 
 
 def _tables(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    _require("tables", arguments, 0, 0)
+    require("tables", arguments, 0, 0)
     sizes = work.sizes()
     columns = {
         "schema_name": "string",
@@ -114,7 +115,7 @@ def _tables(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 
 
 def _files(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    _require("files", arguments, 1, 1)
+    require("files", arguments, 1, 1)
     table = _table(work, "files", arguments[0])
     columns = {
         "file": "string",

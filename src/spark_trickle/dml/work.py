@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -53,6 +53,7 @@ class Place:
     schema: str
     lease: SessionLease
     tails: Tails
+    functions: Mapping[str, Callable[..., Frame]] = field(default_factory=dict)  # table functions of ours
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
 
     @property

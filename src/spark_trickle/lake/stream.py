@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
@@ -89,6 +90,14 @@ def record_failure(engine: Engine, table_id: int, started: datetime, error: str)
 def forget(connection: Connection, table_id: int) -> None:
     for table in (s.trickle_stream, s.trickle_refresh):
         connection.execute(delete(table).where(table.c.table_id == table_id))
+
+
+def history(connection: Connection, table_id: int) -> list[tuple[Any, ...]]:
+    """Every refresh of a stream table, newest first."""
+    c = s.trickle_refresh.c
+    listed = (c.started, c.action, c.reason, c.rows_inserted, c.rows_deleted, c.delta_rows, c.snapshot_id)
+    query = select(*listed, c.phases, c.error).where(c.table_id == table_id).order_by(c.started.desc())
+    return [tuple(row) for row in connection.execute(query)]
 
 
 def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | None:

@@ -53,6 +53,14 @@ class Catalog:
     def tables(self) -> list[Table]:
         return [r for r in self.relations.values() if isinstance(r, Table)]
 
+    def readers(self, table: Table) -> list[Table]:
+        """The stream tables that read a table."""
+        return [
+            t
+            for t in self.tables()
+            if t.stream is not None and any(source.table_id == table.id for source in t.stream.sources)
+        ]
+
     def schema(self, name: str) -> Schema:
         if (found := self.schemas.get(name.lower())) is None or name.lower() == HIDDEN_SCHEMA:
             raise SchemaNotFoundError(name, tuple(s for s in self.schemas if s != HIDDEN_SCHEMA))

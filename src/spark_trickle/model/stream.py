@@ -38,7 +38,7 @@ class Source:
     """A table that a stream table reads, with the columns it knew when the query was bound."""
 
     table_id: int
-    columns: tuple[tuple[str, int], ...]  # (name in the plan, id of the column) of those it uses
+    columns: tuple[tuple[str, int, str], ...]  # name in the plan, id, type of those columns it uses
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ class Stream:
             mode=Mode(value["mode"]),
             schedule=value["schedule"],
             options=value["options"],
-            sources=tuple(Source(i, tuple((n, c) for n, c in columns)) for i, columns in value["sources"]),
+            sources=tuple(
+                Source(i, tuple((n, c, t) for n, c, t in columns)) for i, columns in value["sources"]
+            ),
             nodes=tuple(value["nodes"]),
             plan=value["plan"],
         )

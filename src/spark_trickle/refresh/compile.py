@@ -15,6 +15,7 @@ from spark_trickle.dml.work import Work
 from spark_trickle.errors import InternalError, InvalidDefinitionError, TrickleError
 from spark_trickle.model.stream import Source
 from spark_trickle.model.table import Table, View
+from spark_trickle.model.types import sql_name
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import empty
@@ -118,14 +119,19 @@ def _types(work: Work, op: Operator) -> Mapping[str, str]:
 
 
 def _sources(work: Work, plan: Operator) -> tuple[Source, ...]:
-    used: dict[int, dict[str, int]] = {}
+    used: dict[int, dict[str, tuple[int, str]]] = {}
     for scan in plan.walk():
         if isinstance(scan, Scan):
             table = work.catalog.table_by_id(int(scan.source[1:]))
             assert table is not None
             columns = used.setdefault(table.id, {})
-            columns.update((name, table.column(name).id) for _, name in scan.names)
-    return tuple(Source(i, tuple(sorted(columns.items()))) for i, columns in sorted(used.items()))
+            for _, name in scan.names:
+                known = table.column(name)
+                columns[name] = (known.id, sql_name(known.type))
+    return tuple(
+        Source(i, tuple((n, c, t) for n, (c, t) in sorted(columns.items())))
+        for i, columns in sorted(used.items())
+    )
 
 
 # --- programs ----------------------------------------------------------------------------------------

@@ -6,9 +6,17 @@ from dataclasses import replace
 from itertools import count
 
 from spark_trickle.algebra.operator import Operator, Scan
-from spark_trickle.dml.definitions import check_column_names, free_name, make_room, query_columns
+from spark_trickle.dml.definitions import (
+    check_column_names,
+    drop_relation,
+    free_name,
+    make_room,
+    query_columns,
+)
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import InUseError, InvalidDefinitionError, TableNotFoundError, UnsupportedError
+from spark_trickle.lake import stream as states
+from spark_trickle.lake.engine import reading
 from spark_trickle.lake.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
@@ -16,7 +24,7 @@ from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, S
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table, display_names
 from spark_trickle.refresh.compile import Compiled, compile_query
 from spark_trickle.refresh.decide import Facts
-from spark_trickle.refresh.run import Clock, Filled, run_nodes
+from spark_trickle.refresh.run import Clock, refresh, run_nodes
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import empty
@@ -40,8 +48,7 @@ def create_stream(work: Work, statement: s.CreateStream) -> Result:
     moments = _moments(statement.query, Mode(statement.mode))
     table = _define(work, schema, name, statement, compiled, moments)
     if _flag(statement, "initialize", True):
-        done = fill(work, table, "created")
-        return Result(rows_inserted=done.come)
+        return Result(rows_inserted=fill(work, table, "created").rows_inserted)
     return Result()
 
 
@@ -49,7 +56,7 @@ def _room(work: Work, statement: s.CreateStream) -> bool:
     existing = work.catalog.find(statement.name, work.place.schema)
     if isinstance(existing, Table) and existing.stream is not None and statement.replace:
         _refuse_users(work, existing, "replaced")
-        drop_all(work, existing)
+        drop_relation(work, existing)
         return True
     return make_room(work, statement.name, "table", False, statement.if_not_exists)
 
@@ -86,30 +93,37 @@ def _define(
     moments: tuple[str, ...],
 ) -> Table:
     """The tables of all nodes, types as Spark has them; the stream table comes last and owns the others."""
-    tables: dict[str, Table] = {}
-    inner: list[int] = []
     owner = work.new_id() + 2 * (len(compiled.nodes) - 1)
-    for node in compiled.nodes[:-1]:
-        frame = _typed(work, node, tables)
-        table = replace(_new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{owner}", frame), owner=owner)
-        work.define(commit.CreateTable(table))
-        tables[node.name] = table
-        inner.append(table.id)
+    tables = _define_nodes(work, name, compiled, owner)
     frame = _typed(work, compiled.nodes[-1], tables)
     stream = Stream(
         query=statement.query,
         home=work.place.schema,
         mode=Mode(statement.mode),
         schedule=statement.schedule,
-        options={**dict(statement.options), **({"moments": " ".join(moments)} if moments else {})},
+        options=_all_options(dict(statement.options), moments),
         sources=compiled.sources,
-        nodes=tuple(inner),
+        nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
     )
     table = replace(_new_table(work, schema, name, frame), stream=stream)
     check_column_names(list(table.column_names))
     work.define(commit.CreateTable(table))
     return table
+
+
+def _all_options(written: dict[str, str], moments: tuple[str, ...]) -> dict[str, str]:
+    return {**written, **({"moments": " ".join(moments)} if moments else {})}
+
+
+def _define_nodes(work: Work, name: str, compiled: Compiled, owner: int) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    for node in compiled.nodes[:-1]:
+        frame = _typed(work, node, tables)
+        inner = _new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)
+        tables[node.name] = replace(inner, owner=owner)
+        work.define(commit.CreateTable(tables[node.name]))
+    return tables
 
 
 def _typed(work: Work, node: Node, tables: dict[str, Table]) -> Frame:
@@ -140,24 +154,64 @@ def _new_table(work: Work, schema: str, name: str, frame: Frame) -> Table:
     )
 
 
-def fill(work: Work, table: Table, why: str) -> Filled:
-    """Compute everything at the snapshot that is read."""
+def fill(work: Work, table: Table, why: str, action: Action = Action.FULL) -> RefreshReport:
+    """Compute everything at the snapshot that is read; of what is there only the difference is stored."""
     started, clock = now(), Clock()
     stream = table.stream
     assert stream is not None
+    with reading(work.place.warehouse.engine) as connection:
+        expected = states.state(connection, table.id).frontier
     facts = Facts(stream.mode, None, work.base.id, (), 0, 0)
     done = run_nodes(work, table, None, Action.FULL, facts, clock)
     report = RefreshReport(
         name=table.full_name,
-        action=Action.FULL,
+        action=action,
         reason=why,
         rows_inserted=done.come,
         rows_deleted=done.gone,
         duration_ms=sum(clock.phases.values()),
         phases=clock.phases,
     )
-    work.refreshed.append(Refreshed(table.id, None, work.base.id, report, started))
-    return done
+    work.refreshed.append(Refreshed(table.id, expected, work.base.id, report, started))
+    return report
+
+
+def refresh_stream(work: Work, table: Table) -> RefreshReport:
+    """A refresh; where types of its sources changed, the plan is made anew first."""
+    report = refresh(work, table)
+    if report.action is not Action.REINITIALIZE:
+        return report
+    assert table.stream is not None
+    return rebuild(work, table, table.stream, report.reason)
+
+
+def rebuild(work: Work, table: Table, stream: Stream, why: str) -> RefreshReport:
+    """A new plan for a stream table: with the same columns its rows are changed to the new ones."""
+    names = table.column_names if stream.query == (table.stream.query if table.stream else "") else ()
+    compiled = compile_query(work, stream.query, stream.home, names)
+    for node in table.stream.nodes if table.stream else ():
+        if (inner := work.catalog.table_by_id(node)) is not None:
+            work.define(commit.DropTable(inner))
+    tables = _define_nodes(work, table.name, compiled, table.id)
+    shape = _new_table(work, table.schema, table.name, _typed(work, compiled.nodes[-1], tables))
+    new = replace(
+        stream,
+        options=_all_options(
+            {k: v for k, v in stream.options.items() if k != "moments"}, _moments(stream.query, stream.mode)
+        ),
+        sources=compiled.sources,
+        nodes=tuple(t.id for t in tables.values()),
+        plan=compiled.text,
+    )
+    if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
+        again = replace(table, stream=new)
+        work.define(commit.AlterTable(table, again))
+        return fill(work, again, why, Action.REINITIALIZE)
+    _refuse_users(work, table, "altered")
+    work.define(commit.DropTable(table))
+    again = replace(shape, id=work.new_id(), view_id=work.new_id() + 1, stream=new)
+    work.define(commit.CreateTable(again))
+    return fill(work, again, why, Action.REINITIALIZE)
 
 
 def stream_table(work: Work, name: s.Name) -> Table:
@@ -174,40 +228,23 @@ def drop_stream(work: Work, statement: s.DropStream) -> Result:
     table = stream_table(work, statement.name)
     if statement.cascade:
         for user in reversed(_all_users(work, table)):
-            drop_all(work, user)
+            drop_relation(work, user)
     else:
         _refuse_users(work, table, "dropped")
-    drop_all(work, table)
+    drop_relation(work, table)
     return Result()
-
-
-def users_of(work: Work, table: Table) -> list[Table]:
-    """The stream tables that read a table."""
-    return [
-        t
-        for t in work.catalog.tables()
-        if t.stream is not None and any(source.table_id == table.id for source in t.stream.sources)
-    ]
 
 
 def _all_users(work: Work, table: Table) -> list[Table]:
     found: list[Table] = []
-    for user in users_of(work, table):
+    for user in work.catalog.readers(table):
         found += [t for t in (user, *_all_users(work, user)) if t not in found]
     return found
 
 
 def _refuse_users(work: Work, table: Table, change: str) -> None:
-    if users := users_of(work, table):
+    if users := work.catalog.readers(table):
         raise InUseError(table.full_name, change, tuple(t.full_name for t in users))
-
-
-def drop_all(work: Work, table: Table) -> None:
-    assert table.stream is not None
-    for node in table.stream.nodes:
-        if (inner := work.catalog.table_by_id(node)) is not None:
-            work.define(commit.DropTable(inner))
-    work.define(commit.DropTable(table))
 
 
 def alter_stream(work: Work, statement: s.AlterStream) -> Result:
@@ -224,13 +261,5 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
         )
         work.define(commit.AlterTable(table, replace(table, stream=new)))
         return Result()
-    _refuse_users(work, table, "altered")
-    drop_all(work, table)
-    again = s.CreateStream(
-        (table.schema, table.name),
-        statement.query,
-        schedule=stream.schedule,
-        mode=stream.mode.value,
-        options=tuple((k, v) for k, v in stream.options.items() if k in OPTIONS),
-    )
-    return create_stream(work, again)
+    report = rebuild(work, table, replace(stream, query=statement.query, home=work.place.schema), "altered")
+    return Result(report.rows_inserted, 0, report.rows_deleted)

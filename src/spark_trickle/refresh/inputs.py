@@ -16,6 +16,7 @@ from spark_trickle.model.arrow import can_hold, from_storage, summed
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.stream import Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.model.types import sql_name
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.sql.render import frame_name
@@ -70,12 +71,10 @@ class Inputs:
     def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
         """Columns under the names that the plan knows, whatever they are called by now."""
         by_id = {c.id: c.name for c in table.columns}
-        if any(column not in by_id for _, column in source.columns):
-            raise SourceLostError(table.full_name, "has lost a column that the stream table reads")
-        if all(by_id[column] == name for name, column in source.columns):
+        if all(by_id[column] == name for name, column, _ in source.columns):
             return frame
         weight = [WEIGHT] if WEIGHT in frame.columns else []
-        listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column in source.columns]
+        listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column, _ in source.columns]
         return frame.selectExpr(*listed, *weight)
 
     def _change(self, table: Table) -> Frame:
@@ -93,7 +92,20 @@ def source_table(work: Work, source: Source) -> Table:
     table = work.catalog.table_by_id(source.table_id)
     if table is None:
         raise SourceLostError(f"table {source.table_id}", "was dropped")
+    known = {c.id for c in table.columns}
+    if lost := [name for name, column, _ in source.columns if column not in known]:
+        raise SourceLostError(table.full_name, f'has lost the column "{lost[0]}"')
     return table
+
+
+def retyped(work: Work, stream: Stream) -> list[str]:
+    """Columns of sources that have another type than when the query was bound."""
+    found = []
+    for source in stream.sources:
+        table = source_table(work, source)
+        types = {c.id: sql_name(c.type) for c in table.columns}
+        found += [f"{table.full_name}.{n}" for n, c, kind in source.columns if types[c] != kind]
+    return found
 
 
 def changed_files(work: Work, table_id: int, frontier: int) -> tuple[DataFile, ...]:

@@ -24,7 +24,7 @@ from spark_trickle.model.stream import Action, Refreshed, RefreshReport, Stream
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.compile import content_of, delta_of, nodes_of
 from spark_trickle.refresh.decide import Decision, Facts, decide
-from spark_trickle.refresh.inputs import Inputs, changed_files, single_weights, source_table
+from spark_trickle.refresh.inputs import Inputs, changed_files, retyped, single_weights, source_table
 from spark_trickle.refresh.split import Node
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.spark.frames import Frame, as_frame, local_frame
@@ -59,7 +59,7 @@ def refresh(work: Work, table: Table) -> RefreshReport:
                 state = states.state(connection, table.id)
             facts = known_facts(work, stream, state.frontier)
             decision = decide(facts, work.place.settings)
-        if decision.action is Action.NO_DATA:
+        if decision.action in (Action.NO_DATA, Action.REINITIALIZE):
             return _report(table, decision, facts, work, clock)
         filled = run_nodes(work, table, state.frontier, decision.action, facts, clock)
     except TrickleError as error:
@@ -94,12 +94,13 @@ def known_facts(work: Work, stream: Stream, frontier: int | None) -> Facts:
     """One query tells whether anything changed; sizes are looked up only if it did."""
     moments = tuple(stream.options.get("moments", "").split())
     ids = [s.table_id for s in stream.sources]
+    other = tuple(retyped(work, stream))
     if frontier is None:
-        return Facts(stream.mode, None, work.base.id, (), 0, 0, moments)
+        return Facts(stream.mode, None, work.base.id, (), 0, 0, (), moments)
     with reading(work.place.warehouse.engine) as connection:
         changed = states.changed_tables(connection, ids, frontier, work.base.id)
     if not changed:
-        return Facts(stream.mode, frontier, work.base.id, (), 0, 0, moments)
+        return Facts(stream.mode, frontier, work.base.id, (), 0, 0, other, moments)
     tables = [source_table(work, s) for s in stream.sources]
     rows = sum(sum(f.rows for f in changed_files(work, i, frontier)) for i in changed)
     return Facts(
@@ -109,6 +110,7 @@ def known_facts(work: Work, stream: Stream, frontier: int | None) -> Facts:
         changed=tuple(t.full_name for t in tables if t.id in changed),
         changed_rows=rows,
         source_rows=sum(work.row_count(t) for t in tables),
+        retyped=other,
         moments=moments,
     )
 

@@ -205,6 +205,7 @@ _PARSERS: dict[str, Callable[[Cursor], Statement | None]] = {
     "VACUUM": _vacuum,
     "ANALYZE": _analyze,
     "REFRESH": parse_streams.refresh,
+    "EXPLAIN": parse_streams.explain,
     "USE": _use,
     "SHOW": _show,
     "DESCRIBE": _describe,

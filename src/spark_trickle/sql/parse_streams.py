@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from spark_trickle.sql.cursor import Cursor
-from spark_trickle.sql.statements import AlterStream, CreateStream, DropStream, RefreshStream, Statement
+from spark_trickle.sql.statements import (
+    AlterStream,
+    CreateStream,
+    DropStream,
+    ExplainQuery,
+    ExplainStream,
+    RefreshStream,
+    Statement,
+)
 from spark_trickle.sql.words import WordKind
 
 MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
@@ -79,6 +87,18 @@ def drop(c: Cursor) -> DropStream:
     cascade = c.accept("CASCADE")
     c.accept("RESTRICT")
     return DropStream(name, quiet, cascade)
+
+
+def explain(c: Cursor) -> Statement | None:
+    """EXPLAIN of a stream table; of anything else it is Spark's."""
+    c.expect("EXPLAIN")
+    if accept_noun(c):
+        return ExplainStream(c.name())
+    if c.accept("CREATE"):
+        swap = c.accept("OR", "REPLACE")
+        if accept_noun(c):
+            return ExplainQuery(create(c, swap).query)
+    return None
 
 
 def refresh(c: Cursor) -> Statement | None:

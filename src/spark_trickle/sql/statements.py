@@ -307,7 +307,20 @@ class RefreshStream:
     name: Name
 
 
+@dataclass(frozen=True)
+class ExplainStream:
+    name: Name
+
+
+@dataclass(frozen=True)
+class ExplainQuery:
+    """What a stream table with this query would be."""
+
+    query: str
+
+
 StreamChange = CreateStream | AlterStream | DropStream
+ExplainStreams = ExplainStream | ExplainQuery
 Look = ShowTables | ShowSchemas | ShowColumns | ShowCreateTable | Describe | ShowSettings
 Statement = (
     Query
@@ -316,6 +329,7 @@ Statement = (
     | RowChange
     | StreamChange
     | RefreshStream
+    | ExplainStreams
     | Look
     | Begin
     | CommitWork

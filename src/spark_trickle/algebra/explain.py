@@ -1,0 +1,166 @@
+"""Operators -> words: what each does, and what its change costs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import singledispatch
+
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Materialized,
+    Operator,
+    Project,
+    Recursive,
+    Scan,
+    SetOperation,
+    Settled,
+    TopK,
+    UnionAll,
+    Window,
+)
+
+
+class Cost(StrEnum):
+    """What a refresh costs, by how the work grows."""
+
+    CHANGE = "O(Δ)"
+    GROUPS = "O(Δ + touched groups)"
+    ROWS = "O(Δ + rows of touched keys)"
+    ALL = "O(n)"
+
+    @property
+    def rank(self) -> int:
+        return list(Cost).index(self)
+
+
+@singledispatch
+def strategy(op: Operator) -> tuple[Cost, str]:
+    """How the change of an operator is computed."""
+    return Cost.CHANGE, "linear: applied to the changed rows"
+
+
+@strategy.register
+def _(op: Join) -> tuple[Cost, str]:
+    if op.kind is JoinKind.INNER:
+        return Cost.CHANGE, "one term for each changed side: ΔL ⋈ R_new + L_old ⋈ ΔR"
+    if op.keys:
+        return Cost.ROWS, "touched keys are joined again; linear while only the left side changes"
+    return Cost.ALL, "without an equality the join is computed again when the right side changes"
+
+
+@strategy.register
+def _(op: SetOperation) -> tuple[Cost, str]:
+    return Cost.ROWS, "touched rows are counted on both sides again"
+
+
+@strategy.register
+def _(op: Aggregate) -> tuple[Cost, str]:
+    if op.algebraic:
+        return Cost.GROUPS, "algebraic: sums of the change are added to the stored sums"
+    kind = Cost.ROWS if op.keys else Cost.ALL
+    names = ", ".join(sorted({c.expr.sql.split("(")[0].lower() for c in op.calls if c.term is None}))
+    return kind, f"touched groups are computed again because of {names}"
+
+
+@strategy.register
+def _(op: Window) -> tuple[Cost, str]:
+    if op.partition:
+        return Cost.ROWS, "touched partitions are computed again"
+    return Cost.ALL, "a window without PARTITION BY is computed again"
+
+
+@strategy.register
+def _(op: TopK) -> tuple[Cost, str]:
+    return Cost.ALL, "the first rows are chosen again from the whole input"
+
+
+@strategy.register
+def _(op: Recursive) -> tuple[Cost, str]:
+    return Cost.ALL, "the fixpoint is computed again"
+
+
+def cost(op: Operator) -> Cost:
+    """The dearest operator decides."""
+    return max((strategy(part)[0] for part in op.walk()), key=lambda c: c.rank)
+
+
+@singledispatch
+def title(op: Operator) -> str:
+    return type(op).__name__
+
+
+@title.register
+def _(op: Scan) -> str:
+    return f"Scan {op.source} ({', '.join(c for _, c in op.names)})"
+
+
+@title.register
+def _(op: Constant) -> str:
+    return f"Constant ({len(op.rows)} rows)"
+
+
+@title.register
+def _(op: Project) -> str:
+    return f"Project {', '.join(f'{o.expr.sql} AS {o.name}' for o in op.outputs)}"
+
+
+@title.register
+def _(op: Filter) -> str:
+    return f"Filter {op.predicate.sql}"
+
+
+@title.register
+def _(op: Join) -> str:
+    keys = [f"{k.left.sql} {'<=>' if k.null_safe else '='} {k.right.sql}" for k in op.keys]
+    rest = [op.residual.sql] if op.residual is not None else []
+    return f"{op.kind.capitalize()} join {' AND '.join(keys + rest) or 'of everything'}"
+
+
+@title.register
+def _(op: Aggregate) -> str:
+    keys = ", ".join(k.expr.sql for k in op.keys) or "nothing"
+    return f"Aggregate by {keys}: {', '.join([c.expr.sql for c in op.calls] + ['count(*)'])}"
+
+
+@title.register
+def _(op: SetOperation) -> str:
+    return op.kind.value.capitalize()
+
+
+@title.register
+def _(op: UnionAll) -> str:
+    return f"Union of {len(op.parts)}"
+
+
+@title.register
+def _(op: Window) -> str:
+    return f"Window {', '.join(o.expr.sql for o in op.outputs)}"
+
+
+@title.register
+def _(op: TopK) -> str:
+    return f"First {'rows' if op.limit is None else op.limit} from {op.offset}"
+
+
+@title.register
+def _(op: Generate) -> str:
+    return f"Generate {op.generator.sql}"
+
+
+@title.register(Materialized)
+@title.register(Settled)
+def _(op: Materialized | Settled) -> str:
+    return "Net changes only"
+
+
+def tree(op: Operator, depth: int = 0) -> list[str]:
+    """One line for each operator, inputs below and further right."""
+    lines = [f"{'  ' * depth}{title(op)}"]
+    for child in op.inputs:
+        lines += tree(child, depth + 1)
+    return lines

@@ -1,0 +1,123 @@
+"""Stream tables -> what they do and why, from the same values that the engine works with."""
+
+from __future__ import annotations
+
+from spark_trickle.algebra.explain import cost, strategy, tree
+from spark_trickle.algebra.operator import Aggregate, Join, Operator, Scan, SetOperation, TopK, Window
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import TrickleError
+from spark_trickle.lake import stream as states
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.table import Table
+from spark_trickle.refresh.compile import compile_query, delta_of, nodes_of
+from spark_trickle.refresh.decide import decide
+from spark_trickle.refresh.run import known_facts, node_tables
+from spark_trickle.refresh.split import Node
+from spark_trickle.sql.moments import moments_in
+from spark_trickle.sql.render import render
+
+Line = tuple[str, str]
+
+
+def explain_query(work: Work, query: str) -> list[Line]:
+    """A query as it would be kept: its nodes, their operators and what they cost."""
+    compiled = compile_query(work, query, work.place.schema)
+    return [line for node in compiled.nodes for line in _node_lines(work, node, node is compiled.nodes[-1])]
+
+
+def explain_stream(work: Work, table: Table) -> list[Line]:
+    stream = table.stream
+    assert stream is not None
+    lines: list[Line] = [("name", table.full_name), ("query", stream.query), ("refresh mode", stream.mode)]
+    lines += explain_mode(work, table)[1:]
+    nodes = nodes_of(stream.plan)
+    tables = node_tables(work, table)
+    for number, node in enumerate(nodes):
+        lines.append((f"{node.name} table", tables[node.name].full_name))
+        lines += _node_lines(work, node, node is nodes[-1])
+        for source in sorted(node.sources):
+            delta = delta_of(stream.plan, number, frozenset((source,)))
+            if delta is not None:
+                lines.append((f"{node.name} delta when {_named(work, source)} changes", render(delta)))
+    return lines
+
+
+def explain_mode(work: Work, table: Table) -> list[Line]:
+    """The mode that was asked for, and what a refresh would do now."""
+    stream = table.stream
+    assert stream is not None
+    with reading(work.place.warehouse.engine) as connection:
+        state = states.state(connection, table.id)
+    decision = decide(known_facts(work, stream, state.frontier), work.place.settings)
+    last = states.last_report(work.place.warehouse.engine, table.id, table.full_name)
+    lines: list[Line] = [
+        ("configured mode", stream.mode),
+        ("status", state.status),
+        ("exact as of snapshot", "never" if state.frontier is None else str(state.frontier)),
+        ("next refresh", decision.action),
+        ("reason", decision.reason),
+    ]
+    if state.error:
+        lines.append(("last error", state.error))
+    if last is not None:
+        lines += [("last refresh", last.action), ("last reason", last.reason)]
+    return lines
+
+
+def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
+    name = node.name
+    lines: list[Line] = [(f"{name} role", "the stream table" if last else "inner table")]
+    lines.append((f"{name} cost", cost(node.plan)))
+    for text in tree(node.plan):
+        lines.append((f"{name} plan", _with_names(work, text)))
+    kinds = (Aggregate, Join, SetOperation, TopK, Window)
+    for op in node.plan.walk():
+        if isinstance(op, kinds):
+            lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))
+    scans = _scans(node.plan)
+    limit = work.place.settings.deep_join_scan_threshold
+    if scans > limit:
+        lines.append(
+            (
+                f"{name} warning",
+                f"{scans} tables in one join, deep_join_scan_threshold is {limit}: when all of them change"
+                " there are as many terms; a stream table for a part of the join makes each refresh smaller",
+            )
+        )
+    return lines
+
+
+def _scans(plan: Operator) -> int:
+    return sum(isinstance(op, Scan) for op in plan.walk())
+
+
+def _named(work: Work, source: str) -> str:
+    if not source.startswith("t"):
+        return source
+    table = work.catalog.table_by_id(int(source[1:]))
+    return table.full_name if table is not None else source
+
+
+def _with_names(work: Work, text: str) -> str:
+    if not text.lstrip().startswith("Scan t"):
+        return text
+    start, _, rest = text.partition("Scan ")
+    source, _, columns = rest.partition(" ")
+    return f"{start}Scan {_named(work, source)} {columns}"
+
+
+def validate(work: Work, query: str) -> list[tuple[str, str, str]]:
+    """Whether a query can be a stream table: check, result, detail."""
+    found: list[tuple[str, str, str]] = []
+    moments = moments_in(query)
+    if moments:
+        names = ", ".join(f"{m}()" for m in moments)
+        found.append(("deterministic", "warning", f"{names}: refreshed in full every time"))
+    try:
+        compiled = compile_query(work, query, work.place.schema)
+    except TrickleError as error:
+        return [*found, ("supported", "error", f"{error.message}. {error.hint}")]
+    found.append(("supported", "ok", f"{len(compiled.nodes)} tables, {len(compiled.sources)} sources"))
+    dearest = max((cost(n.plan) for n in compiled.nodes), key=lambda c: c.rank)
+    mode = "FULL" if moments else "DIFFERENTIAL"
+    return [*found, ("refresh mode", "ok", mode), ("cost of a refresh", "ok", dearest)]

@@ -1,0 +1,116 @@
+"""Table functions that tell of stream tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spark_trickle.dml.functions import Argument, require
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.lake import stream as states
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.table import Table
+from spark_trickle.refresh import explain
+from spark_trickle.refresh.audit import audit
+from spark_trickle.refresh.define import stream_table
+from spark_trickle.spark.frames import Frame, frame_of
+from spark_trickle.sql.cursor import Cursor
+
+_TEXTS = {"property": "string", "value": "string"}
+
+
+def _text(function: str, arguments: tuple[Argument, ...]) -> str:
+    require(function, arguments, 1, 1)
+    if not isinstance(arguments[0], str):
+        raise InvalidDefinitionError(f"trickle.{function} needs a text", f"Write trickle.{function}('…').")
+    return arguments[0]
+
+
+def _stream(work: Work, function: str, arguments: tuple[Argument, ...]) -> Table:
+    return stream_table(work, Cursor(_text(function, arguments)).name())
+
+
+def _validate(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    rows = explain.validate(work, _text("validate_query", arguments))
+    return frame_of(work.place.spark, {"check_name": "string", "result": "string", "detail": "string"}, rows)
+
+
+def _rewrite(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    return frame_of(
+        work.place.spark, _TEXTS, explain.explain_query(work, _text("explain_query_rewrite", arguments))
+    )
+
+
+def _mode(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    table = _stream(work, "explain_refresh_mode", arguments)
+    return frame_of(work.place.spark, _TEXTS, explain.explain_mode(work, table))
+
+
+def _explain(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    table = _stream(work, "explain_stream_table", arguments)
+    return frame_of(work.place.spark, _TEXTS, explain.explain_stream(work, table))
+
+
+def _audit(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    return audit(work, _stream(work, "audit", arguments))
+
+
+def _streams(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    require("stream_tables", arguments, 0, 0)
+    columns = {
+        "schema_name": "string",
+        "table_name": "string",
+        "refresh_mode": "string",
+        "schedule": "string",
+        "status": "string",
+        "frontier": "long",
+        "error": "string",
+        "query": "string",
+    }
+    rows = []
+    with reading(work.place.warehouse.engine) as connection:
+        for table in sorted(work.catalog.tables(), key=lambda t: t.full_name):
+            if table.stream is not None:
+                state = states.state(connection, table.id)
+                rows.append(
+                    (
+                        table.schema,
+                        table.name,
+                        table.stream.mode.value,
+                        table.stream.schedule,
+                        state.status.value,
+                        state.frontier,
+                        state.error,
+                        table.stream.query,
+                    )
+                )
+    return frame_of(work.place.spark, columns, rows)
+
+
+def _history(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    table = _stream(work, "refresh_history", arguments)
+    columns = {
+        "started": "timestamp",
+        "action": "string",
+        "reason": "string",
+        "rows_inserted": "long",
+        "rows_deleted": "long",
+        "delta_rows": "long",
+        "snapshot_id": "long",
+        "phases": "string",
+        "error": "string",
+    }
+    with reading(work.place.warehouse.engine) as connection:
+        rows = states.history(connection, table.id)
+    return frame_of(work.place.spark, columns, rows)
+
+
+FUNCTIONS: dict[str, Callable[[Work, tuple[Argument, ...]], Frame]] = {
+    "audit": _audit,
+    "explain_query_rewrite": _rewrite,
+    "explain_refresh_mode": _mode,
+    "explain_stream_table": _explain,
+    "refresh_history": _history,
+    "stream_tables": _streams,
+    "validate_query": _validate,
+}
