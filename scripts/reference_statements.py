@@ -168,6 +168,18 @@ STREAMS = (
         "Change how it is refreshed, or its query: the new rows take the place of the old in one commit.",
     ),
     Shape(
+        s.ExplainStream,
+        "EXPLAIN STREAM TABLE s",
+        "EXPLAIN STREAM TABLE s",
+        "Its nodes, operators and costs, what a refresh would do now and why, and the SQL of every delta.",
+    ),
+    Shape(
+        s.ExplainQuery,
+        "EXPLAIN CREATE STREAM TABLE …",
+        "EXPLAIN CREATE STREAM TABLE s AS SELECT a FROM t",
+        "The same for a stream table that does not exist yet.",
+    ),
+    Shape(
         s.DropStream,
         "DROP STREAM TABLE [IF EXISTS] s [CASCADE]",
         "DROP STREAM TABLE IF EXISTS s CASCADE",

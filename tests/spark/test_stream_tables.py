@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from spark_trickle import connect
 from spark_trickle import errors as e
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
-from tests.conftest import rows
+from tests.conftest import DuckQuery, Location, rows
 
 
 @pytest.fixture
@@ -106,7 +105,20 @@ def test_nobody_else_changes_it(tr: Trickle) -> None:
     assert rows(tr.table("s")) == [(1, 2), (2, 1)]
 
 
-def test_columns_and_history_of_snapshots(tr: Trickle, duck: Callable[[Trickle], object]) -> None:
+def test_duckdb_reads_it(location: Location, duck: DuckQuery) -> None:
+    with location.connect() as tr:
+        tr.sql("CREATE TABLE t (k INT, v INT)")
+        tr.sql("INSERT INTO t VALUES (1, 10), (1, 20), (2, 30)")
+        tr.sql("CREATE STREAM TABLE s AS SELECT k, sum(v) AS total, count(*) AS n FROM t GROUP BY k")
+        first = tr.snapshot
+        tr.sql("DELETE FROM t WHERE v = 10")
+        tr.refresh("s")
+        assert sorted(duck("SELECT * FROM lake.s")) == [(1, 20, 1), (2, 30, 1)]
+        assert sorted(duck("SELECT * FROM lake.s", snapshot=first)) == [(1, 30, 2), (2, 30, 1)]
+        assert rows(tr.sql("SELECT * FROM trickle.audit('s')")) == []
+
+
+def test_columns_and_history_of_snapshots(tr: Trickle) -> None:
     tr.sql("CREATE STREAM TABLE s AS SELECT k, avg(v) AS a FROM t GROUP BY k")
     first = tr.snapshot
     tr.sql("UPDATE t SET v = 40 WHERE id = 3")
