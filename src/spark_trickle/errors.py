@@ -214,6 +214,22 @@ class SourceLostError(TrickleError):
 
 
 @dataclass(eq=False)
+class RecursionTooDeepError(TrickleError):
+    table: str
+    limit: int
+    code: ClassVar[str] = "RECURSION_TOO_DEEP"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'the recursion of "{self.table}" does not end within {self.limit} steps'
+
+    @property
+    def hint(self) -> str:
+        return "Use UNION instead of UNION ALL where rows form a cycle, or SET trickle.max_recursion_depth."
+
+
+@dataclass(eq=False)
 class InUseError(TrickleError):
     """A change of a table that stream tables depend on."""
 

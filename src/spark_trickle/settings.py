@@ -43,6 +43,9 @@ class Settings:
     deep_join_scan_threshold: int = _setting(
         8, "EXPLAIN warns of a join of more tables than this: each that changes is a term of its own.", low=1
     )
+    max_recursion_depth: int = _setting(
+        100, "Steps of WITH RECURSIVE before it is taken to be endless.", low=1, high=100_000
+    )
     block_source_ddl: bool = _setting(
         True, "Refuse to drop or alter what stream tables read; otherwise they are filled anew."
     )

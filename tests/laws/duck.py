@@ -11,10 +11,10 @@ from typing import Any
 import duckdb
 import sqlglot
 
-from spark_trickle.algebra.operator import At, Operator, Scan, Signed, UnionAll
+from spark_trickle.algebra.operator import At, Operator, Recursive, Scan, Signed, UnionAll
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.split import Node, split
-from spark_trickle.refresh.steps import with_steps
+from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.sql.bind import bind
 from spark_trickle.sql.render import render
 from spark_trickle.sql.scope import Bound, SourceTable
@@ -90,7 +90,10 @@ class World:
         for name, table in self.tables.items():
             self._frame(f"{self.ids[name]}_new", table, list(table.rows.elements()))
         for node in self.nodes:
-            rows = Counter(self.run(node.plan.at(At.NEW)))
+            steps, plan = with_steps(node.plan.at(At.NEW))
+            for step in steps:
+                self._compute(step)
+            rows = Counter(self.run(plan))
             self.content[node.name] = rows
             self._settle(node, rows)
 
@@ -143,8 +146,7 @@ class World:
             return []
         steps, plan = with_steps(plan)
         for step in steps:
-            text = duck_sql(render(step.plan))
-            self.con.execute(f'CREATE OR REPLACE TABLE "frame_{step.name}_new" AS {text}')
+            self._compute(step)
         net: Counter[Row] = Counter()
         for *row, weight in self.run(plan):
             assert weight in (1, -1)
@@ -159,6 +161,27 @@ class World:
         self._frame(f"{node.name}_new", table, list((+new).elements()))
         self._frame(f"{node.name}_delta", table, delta, weighted=True)
         return delta
+
+    def _compute(self, step: Step) -> None:
+        """Keys at once, a fixpoint step by step."""
+        target, plan = f'"frame_{step.name}_new"', step.plan
+        if not isinstance(plan, Recursive):
+            self.con.execute(f"CREATE OR REPLACE TABLE {target} AS {duck_sql(render(plan))}")
+            return
+        last, keep = f'"frame_{plan.source}_new"', "DISTINCT" if plan.distinct else ""
+        self.con.execute(
+            f"CREATE OR REPLACE TABLE {last} AS SELECT {keep} * FROM ({duck_sql(render(plan.base))})"
+        )
+        self.con.execute(f"CREATE OR REPLACE TABLE {target} AS SELECT * FROM {last}")
+        for _ in range(100):
+            new = f"SELECT {keep} * FROM ({duck_sql(render(plan.step))})"
+            new += f" EXCEPT SELECT * FROM {target}" if plan.distinct else ""
+            self.con.execute(f"CREATE OR REPLACE TABLE next_rows AS {new}")
+            self.con.execute(f"CREATE OR REPLACE TABLE {last} AS SELECT * FROM next_rows")
+            self.con.execute(f"INSERT INTO {target} SELECT * FROM {last}")
+            if not self.con.execute(f"SELECT count(*) FROM {last}").fetchall()[0][0]:
+                return
+        raise AssertionError("no end of the recursion")
 
     def _frame(self, name: str, table: Table, rows: list[Row], weighted: bool = False) -> None:
         kinds = [f'"{n}" {_TYPES.get(k, k)}' for n, k in table.columns] + (["_w INTEGER"] if weighted else [])

@@ -85,7 +85,11 @@ SELECT k, sum(c) x FROM (SELECT k, s, count(*) c FROM t GROUP BY k, s) GROUP BY 
 SELECT id, lag(v) OVER (PARTITION BY k ORDER BY id, v, s) l, first_value(v) OVER (PARTITION BY k ORDER BY id, v, s) f FROM t;
 SELECT id, k FROM t WHERE id IN (SELECT u.id FROM u GROUP BY u.id HAVING count(*) > 1);
 SELECT k, bool_and(v > 1) a, bool_or(v > 1) b, sum(CASE WHEN v > 1 THEN 1 ELSE 0 END) c FROM t GROUP BY k;
-SELECT s, k, count(*) OVER w a, sum(v) OVER (w ORDER BY id, k, v ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) b FROM (SELECT DISTINCT * FROM t) WINDOW w AS (PARTITION BY s)
+SELECT s, k, count(*) OVER w a, sum(v) OVER (w ORDER BY id, k, v ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) b FROM (SELECT DISTINCT * FROM t) WINDOW w AS (PARTITION BY s);
+WITH RECURSIVE r AS (SELECT id, k FROM t UNION SELECT r.id, t.k FROM r JOIN t ON r.k = t.id) SELECT id, k FROM r;
+WITH RECURSIVE r(a, b) AS (SELECT id, k FROM t WHERE k > 1 UNION SELECT r.a, u.k FROM r JOIN u ON r.b = u.id WHERE u.w > 1) SELECT a, count(*) n FROM r GROUP BY a;
+WITH RECURSIVE r AS (SELECT id, k, 0 AS depth FROM t UNION ALL SELECT r.id, u.k, r.depth + 1 FROM r JOIN u ON r.k = u.id WHERE r.depth < 3) SELECT id, k, depth FROM r;
+WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5), x AS (SELECT k, count(*) c FROM t GROUP BY k) SELECT n, c FROM r LEFT JOIN x ON r.n = x.k
 """.strip().split(";\n")
 
 # DuckDB gives a row for the empty grouping set of an empty table, Spark gives none.
@@ -93,5 +97,14 @@ ONLY_ON_SPARK = """
 SELECT k, s, count(*) c, grouping(k) g, grouping_id() h FROM t GROUP BY ROLLUP (k, s);
 SELECT k, s, count(*) c FROM t GROUP BY CUBE (k, s);
 SELECT k, s, sum(v) c FROM t GROUP BY GROUPING SETS ((k), (s), (), (k));
-SELECT k, count_if(v > 1) c FROM t GROUP BY k
+SELECT k, count_if(v > 1) c FROM t GROUP BY k;
+SELECT id, x FROM t LATERAL VIEW explode(array(k, v)) e AS x;
+SELECT id, x FROM t LATERAL VIEW OUTER explode(CASE WHEN k > 1 THEN array(k, v) END) e AS x;
+SELECT id, p, x FROM t LATERAL VIEW posexplode(array(k, v)) e AS p, x WHERE x IS NOT NULL;
+SELECT id, explode(array(k, k)) AS x FROM t;
+SELECT k, x, count(*) AS n FROM t LATERAL VIEW explode(sequence(1, 2)) e AS x GROUP BY k, x;
+SELECT id, m, n FROM t LATERAL VIEW explode(map('a', k, 'b', v)) e AS m, n;
+SELECT k, transform(sort_array(collect_list(v)), x -> x + 1) AS l FROM t GROUP BY k;
+SELECT named_struct('a', k, 'b', s) AS z, count(*) AS n FROM t GROUP BY k, s;
+SELECT t.id, x.n FROM t JOIN LATERAL (SELECT count(*) AS n FROM u WHERE u.w > t.v) x
 """.strip().split(";\n")

@@ -64,6 +64,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 def plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return repr(value)
     return float(value) if isinstance(value, Decimal | float) else value
 
 

@@ -28,6 +28,7 @@ EXAMPLES: list[TrickleError] = [
     errors.ColumnNotFoundError("Nmae", ("name", "price")),
     errors.AlreadyExistsError("table", "t"),
     errors.ReadOnlyTableError("main.s"),
+    errors.RecursionTooDeepError("main.s", 100),
     errors.SourceLostError("main.t", "was dropped"),
     errors.InUseError("main.t", "dropped", ("main.s", "main.r")),
     errors.InvalidDefinitionError("a column is named twice", "Name each column once."),

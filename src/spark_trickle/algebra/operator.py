@@ -88,6 +88,7 @@ class Operator:
 
     @property
     def sources(self) -> frozenset[str]:
+        """The tables and nodes that are read; within a recursion also the rows found last."""
         return frozenset(op.source for op in self.walk() if isinstance(op, Scan))
 
     def at(self, when: At) -> Operator:

@@ -15,6 +15,7 @@ from spark_trickle.algebra.operator import (
     Fold,
     Operator,
     Partial,
+    Recursive,
     Scan,
     TopK,
     Window,
@@ -62,6 +63,14 @@ def differentiate_window(op: Window, own: Scan, changed: Changed) -> Operator | 
     keys = touched_keys((delta, op.partition))
     new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))
     return subtract(new, restricted(own.at(At.OLD), op.partition, keys))
+
+
+@differentiate_node.register
+def differentiate_recursive(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
+    """The whole fixpoint, again."""
+    if not op.sources & changed:
+        return None
+    return subtract(op.at(At.NEW), own.at(At.OLD))
 
 
 @differentiate_node.register

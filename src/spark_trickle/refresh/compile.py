@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -109,25 +109,30 @@ def _finder(work: Work) -> Find:
 def _types(work: Work, op: Operator) -> Mapping[str, str]:
     """Spark's analyzer on the tree over empty tables; no job runs."""
     frames = {}
-    for scan in op.walk():
-        if isinstance(scan, Scan):
-            table = work.catalog.table_by_id(int(scan.source[1:]))
-            assert table is not None
-            frames[frame_name(scan)] = empty(work.place.spark, table)
+    for scan in scans_of_tables(op):
+        table = work.catalog.table_by_id(int(scan.source[1:]))
+        assert table is not None
+        frames[frame_name(scan)] = empty(work.place.spark, table)
     schema = run_sql(work.place.spark, render(op), available=(), **frames).schema
     return {f.name: f.dataType.simpleString() for f in schema.fields}
 
 
+def scans_of_tables(plan: Operator) -> Iterator[Scan]:
+    """Scans of tables, not of the rows that a recursion found last."""
+    for op in plan.walk():
+        if isinstance(op, Scan) and op.source.startswith("t"):
+            yield op
+
+
 def _sources(work: Work, plan: Operator) -> tuple[Source, ...]:
     used: dict[int, dict[str, tuple[int, str]]] = {}
-    for scan in plan.walk():
-        if isinstance(scan, Scan):
-            table = work.catalog.table_by_id(int(scan.source[1:]))
-            assert table is not None
-            columns = used.setdefault(table.id, {})
-            for _, name in scan.names:
-                known = table.column(name)
-                columns[name] = (known.id, sql_name(known.type))
+    for scan in scans_of_tables(plan):
+        table = work.catalog.table_by_id(int(scan.source[1:]))
+        assert table is not None
+        columns = used.setdefault(table.id, {})
+        for _, name in scan.names:
+            known = table.column(name)
+            columns[name] = (known.id, sql_name(known.type))
     return tuple(
         Source(i, tuple((n, c, t) for n, (c, t) in sorted(columns.items())))
         for i, columns in sorted(used.items())

@@ -131,7 +131,7 @@ def _typed(work: Work, node: Node, tables: dict[str, Table]) -> Frame:
     plan: Operator = node.plan
     frames = {}
     for scan in plan.walk():
-        if isinstance(scan, Scan):
+        if isinstance(scan, Scan) and not scan.source.startswith("r"):
             known = tables.get(scan.source) or work.catalog.table_by_id(int(scan.source[1:]))
             assert known is not None
             frames[frame_name(scan)] = empty(work.place.spark, known)

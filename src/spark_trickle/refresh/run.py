@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.operator import Aggregate, Operator, Signed, UnionAll
+from spark_trickle.algebra.operator import Aggregate, Operator, Recursive, Signed, UnionAll
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Work, now
-from spark_trickle.errors import TrickleError
+from spark_trickle.errors import RecursionTooDeepError, TrickleError
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.arrow import summed, to_storage
@@ -167,9 +167,9 @@ def _run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Cl
     steps, plan = with_steps(plan)
     for step in steps:
         with clock.phase("spark"):
-            inputs.found[step.name] = _found_keys(inputs, table, step)
+            inputs.found[step.name] = _found(inputs, table, step)
     with clock.phase("plan"):
-        frame = run_sql(work.place.spark, render(plan), available=(), **inputs.frames(plan))
+        frame = _framed(inputs, plan)
     rows = None
     if (small or _is_small(inputs)) and fits_arrow(table):
         with clock.phase("spark"):
@@ -187,14 +187,44 @@ def _run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Cl
     return Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
 
 
-def _found_keys(inputs: Inputs, table: Table, step: Step) -> Frame:
-    """Touched keys, computed once: at the driver, or written down if they are many."""
+def _found(inputs: Inputs, table: Table, step: Step) -> Frame:
+    if isinstance(step.plan, Recursive):
+        return _fixpoint(inputs, table, step.plan)
+    return _computed(inputs, table, _framed(inputs, step.plan))
+
+
+def _framed(inputs: Inputs, plan: Operator) -> Frame:
+    return run_sql(inputs.work.place.spark, render(plan), available=(), **inputs.frames(plan))
+
+
+def _fixpoint(inputs: Inputs, table: Table, op: Recursive) -> Frame:
+    """The rows of the start, then those that the last ones lead to, until nothing new comes."""
+    names = ", ".join(f"`{c}`" for c in op.columns)
+    spark, limit = inputs.work.place.spark, inputs.work.place.settings.max_recursion_depth
+    last = _framed(inputs, op.base)
+    if op.distinct:
+        last = last.distinct()
+    everything = last = _computed(inputs, table, last)
+    for _ in range(limit):
+        inputs.found[op.source] = last
+        new = _framed(inputs, op.step)
+        if op.distinct:
+            text = f"SELECT {names} FROM {{new}} EXCEPT SELECT {names} FROM {{everything}}"
+            new = run_sql(spark, text, new=new, everything=everything)
+        last = _computed(inputs, table, new)
+        if last.isEmpty():
+            return everything
+        everything = everything.unionByName(last)
+    raise RecursionTooDeepError(table.full_name, limit)
+
+
+def _computed(inputs: Inputs, table: Table, frame: Frame) -> Frame:
+    """A frame computed once: at the driver, or written down if it is large."""
     work = inputs.work
-    frame = run_sql(work.place.spark, render(step.plan), available=(), **inputs.frames(step.plan))
     rows = collect_at_most(frame, work.place.settings.max_driver_rows)
     if rows is not None:
         return as_frame(frame, rows)
-    folder = f"{work.place.storage.new_name()}-keys"
+    folder = f"{work.place.storage.new_name()}-found"
     work.wrote(table, folder)
     return write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
 

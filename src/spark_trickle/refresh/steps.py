@@ -1,15 +1,15 @@
-"""A delta tree -> steps: touched keys that take work to find are found once, not wherever they are used."""
+"""A tree -> steps: touched keys that take work, and fixpoints, are found once, before the rest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.operator import At, Keys, Operator, Scan
+from spark_trickle.algebra.operator import At, Keys, Operator, Recursive, Scan
 
 
 @dataclass(frozen=True)
 class Step:
-    """Keys to be computed first; later steps and the plan read them under a name."""
+    """Rows to be computed first; later steps and the plan read them under a name."""
 
     name: str
     plan: Operator
@@ -21,7 +21,7 @@ def with_steps(plan: Operator) -> tuple[tuple[Step, ...], Operator]:
 
     def visit(op: Operator) -> Operator:
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
-        if not isinstance(inner, Keys) or not _takes_work(inner):
+        if not isinstance(inner, Recursive) and not (isinstance(inner, Keys) and _takes_work(inner)):
             return inner
         step = steps.setdefault(inner, Step(f"k{len(steps) + 1}", inner))
         return Scan(step.name, tuple((c, c) for c in inner.columns), At.NEW)

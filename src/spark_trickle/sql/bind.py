@@ -97,10 +97,13 @@ def _ctes(clause: exp.With, env: Env) -> dict[str, Bound]:
     for cte in clause.expressions:
         name = cte.alias_or_name
         inside = replace(env.inner(), ctes={**env.ctes, **found})
+        names = [i.name for i in cte.args["alias"].args.get("columns") or ()]
         if clause.args.get("recursive") and _reads(cte.this, name):
-            raise UnsupportedError("WITH RECURSIVE", "It comes with a later version.")
-        body = bind_query(cte.this, inside)
-        found[name.lower()] = with_names(body, [i.name for i in cte.args["alias"].args.get("columns") or ()])
+            from spark_trickle.sql.bind_recursive import bind_recursive
+
+            found[name.lower()] = bind_recursive(name, cte.this, names, inside)
+        else:
+            found[name.lower()] = with_names(bind_query(cte.this, inside), names)
     return found
 
 

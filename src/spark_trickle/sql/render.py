@@ -18,6 +18,7 @@ from spark_trickle.algebra.operator import (
     Operator,
     Partial,
     Project,
+    Recursive,
     Scan,
     SetOperation,
     Settled,
@@ -164,6 +165,12 @@ def _(op: Generate) -> str:
 @render.register(Settled)
 def _(op: Materialized | Settled) -> str:
     return render(op.input)
+
+
+@render.register
+def _(op: Recursive) -> str:
+    """Only for its types: the rows are found step by step."""
+    return render(op.base)
 
 
 # --- deltas ------------------------------------------------------------------------------------------
