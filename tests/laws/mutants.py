@@ -1,0 +1,90 @@
+"""Delta rules broken on purpose: each must make a law fail, or the laws do not guard that rule."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What is broken, where, and how."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+JOIN, STATE, TOUCHED = "delta/differentiate.py", "delta/stateful.py", "delta/touched.py"
+RENDER, AGGREGATE, SUBQUERY = "sql/render.py", "sql/bind_aggregate.py", "sql/bind_subquery.py"
+
+MUTANTS = (
+    Mutant("inner join pairs ΔL with the old right side", JOIN, "left=left, right=op.right.at(At.NEW)))", "left=left, right=op.right.at(At.OLD)))"),
+    Mutant("inner join pairs ΔR with the new left side", JOIN, "left=op.left.at(At.OLD), right=right", "left=op.left.at(At.NEW), right=right"),
+    Mutant("inner join forgets changes of the left side", JOIN, "    if left is not None:\n        terms.append", "    if left is not None and right is None:\n        terms.append"),
+    Mutant("inner join forgets changes of the right side", JOIN, "    if right is not None:\n        terms.append", "    if right is not None and left is None:\n        terms.append"),
+    Mutant("outer joins ignore keys touched on the right", JOIN, "keys = touched_keys((left, lefts), (right, rights))\n\n    def joined", "keys = touched_keys((left if left is not None else right, lefts if left is not None else rights))\n\n    def joined"),
+    Mutant("full join is linear while only the left changes", JOIN, "if right is None and op.kind is not JoinKind.FULL:", "if right is None:"),
+    Mutant("one-sided join reads the left side instead of its change", JOIN, "return replace(op, left=left, right=op.right.at(At.NEW))", "return replace(op, left=left, right=op.right.at(At.OLD)) if op.kind is JoinKind.LEFT and False else __import__('spark_trickle.algebra.operator', fromlist=['Signed']).Signed(replace(op, left=op.left.at(At.NEW), right=op.right.at(At.NEW)), 1)"),
+    Mutant("set operations ignore the right side", JOIN, "keys = touched_keys((left, lefts), (right, rights))\n\n    def combined", "keys = touched_keys((left, lefts) if left is not None else (right, rights))\n\n    def combined"),
+    Mutant("union forgets a part", JOIN, "found = tuple(d for d in deltas if d is not None)", "found = tuple(d for d in deltas if d is not None)[:1]"),
+    Mutant("the old rows are not taken away", TOUCHED, "Signed(old, -1)", "Signed(old, 1)"),
+    Mutant("the new rows are taken away", TOUCHED, "Signed(new, 1)", "Signed(new, -1)"),
+    Mutant("before and after are the same moment", TOUCHED, "subtract(build(At.NEW), build(At.OLD))", "subtract(build(At.NEW), build(At.NEW))"),
+    Mutant("nothing is restricted to touched keys on one side only", TOUCHED, "return Touched(op, exprs, keys) if exprs else op", "return Touched(op, exprs[:1], keys) if exprs else op"),
+    Mutant("groups are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), exprs, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), exprs, keys))"),
+    Mutant("partitions are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), op.partition, keys))"),
+    Mutant("the first rows are chosen from the old input", STATE, "replace(op, input=op.input.at(At.NEW)), own.at(At.OLD)", "replace(op, input=op.input.at(At.OLD)), own.at(At.OLD)"),
+    Mutant("a recursion is not computed again", STATE, "return subtract(op.at(At.NEW), own.at(At.OLD))", "return subtract(op.at(At.OLD), own.at(At.OLD))"),
+    Mutant("a group without rows stays", RENDER, 'comes = f"{total} > 0" if op.keys else "true"', 'comes = "true"'),
+    Mutant("a null key is no key", RENDER, 'f"part.`{k}` <=> own.`{k}`"', 'f"part.`{k}` = own.`{k}`"'),
+    Mutant("touched null keys are lost", RENDER, 'f"{e.sql} <=> k{n}"', 'f"{e.sql} = k{n}"'),
+    Mutant("deleted rows are added to sums", RENDER, "ELSE -({c.term.sql}) END", "ELSE ({c.term.sql}) END"),
+    Mutant("counts ignore the weight", RENDER, "coalesce(sum({W}), 0) AS `{op.count}`", "count(*) AS `{op.count}`"),
+    Mutant("a change of sums without a change of count is lost", RENDER, "for n in (op.count, *(c.name for c in op.sums))", "for n in (op.count,)"),
+    Mutant("the stored sums are forgotten", RENDER, "ELSE coalesce(own.`{c.name}`, 0) + part", "ELSE part"),
+    Mutant("weights are dropped in unions", RENDER, "{f', {W}' if weighted else ''} FROM ({render(part)})", "{f', 1 AS {W}' if weighted else ''} FROM ({render(part)})"),
+    Mutant("semi join counts its matches", RENDER, 'JoinKind.SEMI: "LEFT SEMI JOIN"', 'JoinKind.SEMI: "JOIN"'),
+    Mutant("null-safe keys are compared with =", RENDER, "{'<=>' if k.null_safe else '='}", "{'=' if k.null_safe else '='}"),
+    Mutant("a sum without values is 0", AGGREGATE, "return _sql(f\"CASE WHEN `{present}` > 0 THEN CAST(`{total}` AS {kind}) END\", total, present)", "return _sql(f\"CAST(`{total}` AS {kind})\", total, present)"),
+    Mutant("count(x) counts nulls", AGGREGATE, 'f"{allowed} AND {present}"', 'f"{allowed}"'),
+    Mutant("NOT IN forgets nulls in the list", SUBQUERY, "`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)", "`{empty}` OR (({left.sql}) IS NOT NULL)"),
+    Mutant("NOT IN forgets a null on the left", SUBQUERY, "`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)", "`{empty}` OR `{whole}`"),
+    Mutant("IN is never unknown", SUBQUERY, 'exp.If(this=unknown, true=exp.Null())', 'exp.If(this=unknown, true=exp.Boolean(this=not answer))'),
+)  # fmt: skip
+
+
+def broken(mutant: Mutant, folder: Path) -> Path:
+    """A copy of the source with one rule broken."""
+    copy = folder / "src"
+    shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    target = copy / "spark_trickle" / mutant.file
+    text = target.read_text()
+    if text.count(mutant.old) != 1:
+        raise AssertionError(f"{mutant.name}: its text is {text.count(mutant.old)} times in {mutant.file}")
+    target.write_text(text.replace(mutant.old, mutant.new))
+    return copy
+
+
+def is_caught(mutant: Mutant, folder: Path) -> bool:
+    """Whether the laws fail on the broken copy."""
+    env = {**os.environ, "PYTHONPATH": f"{broken(mutant, folder)}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/laws/test_deltas.py",
+    ]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    return done.returncode == 1
