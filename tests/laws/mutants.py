@@ -38,7 +38,6 @@ MUTANTS = (
     Mutant("the old rows are not taken away", TOUCHED, "Signed(old, -1)", "Signed(old, 1)"),
     Mutant("the new rows are taken away", TOUCHED, "Signed(new, 1)", "Signed(new, -1)"),
     Mutant("before and after are the same moment", TOUCHED, "subtract(build(At.NEW), build(At.OLD))", "subtract(build(At.NEW), build(At.NEW))"),
-    Mutant("nothing is restricted to touched keys on one side only", TOUCHED, "return Touched(op, exprs, keys) if exprs else op", "return Touched(op, exprs[:1], keys) if exprs else op"),
     Mutant("groups are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), exprs, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), exprs, keys))"),
     Mutant("partitions are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), op.partition, keys))"),
     Mutant("the first rows are chosen from the old input", STATE, "replace(op, input=op.input.at(At.NEW)), own.at(At.OLD)", "replace(op, input=op.input.at(At.OLD)), own.at(At.OLD)"),

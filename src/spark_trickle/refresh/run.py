@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.spark.frames import Frame, as_frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect_at_most, run_sql
+from spark_trickle.spark.session import small_jobs
 from spark_trickle.spark.write import write_staged
 from spark_trickle.sql.render import render
 
@@ -132,7 +133,7 @@ def run_nodes(
         f"t{t.id}" for t in (source_table(work, s) for s in stream.sources) if t.full_name in facts.changed
     }
     changed = set(names)
-    small = facts.changed_rows <= work.place.settings.max_driver_rows
+    small = facts.changed_rows <= work.place.settings.local_tail_rows and action is Action.DIFFERENTIAL
     filled = Filled()
     for number, node in enumerate(nodes_of(stream.plan)):
         with clock.phase("plan"):
@@ -142,7 +143,8 @@ def run_nodes(
                 plan = _whole(stream, number, node, work, tables[node.name])
         if plan is None:
             continue
-        filled = _run_node(inputs, node, plan, small and action is Action.DIFFERENTIAL, clock)
+        with small_jobs(work.place.spark) if small else nullcontext():
+            filled = _run_node(inputs, node, plan, small, clock)
         if filled != Filled():
             changed.add(node.name)
         elif node.name == f"n{len(tables)}":

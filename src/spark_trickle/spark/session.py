@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -32,6 +34,20 @@ def open_session(given: SparkSession | None) -> SparkSession:
     if _BROKEN_RULE not in excluded:
         session.conf.set(_EXCLUDED, ",".join(filter(None, (excluded, _BROKEN_RULE))))
     return session
+
+
+@contextmanager
+def small_jobs(session: SparkSession) -> Iterator[None]:
+    """Plan the block for few rows: one partition after a shuffle, and no stops to look at statistics."""
+    wanted = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    before = {name: session.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            session.conf.set(name, old or "")
 
 
 def require_ansi(session: SparkSession) -> None:

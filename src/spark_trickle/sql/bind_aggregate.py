@@ -396,12 +396,16 @@ def _key_node(node: exp.Expr, tail: Tail, block: Block) -> exp.Expr:
     """A position or the name of a listed expression stands for it; columns come first."""
     from spark_trickle.sql.bind_subquery import subqueries_computed
 
+    at: int | None = None
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
-        return tail.items[int(node.this) - 1].node.copy()
-    if isinstance(node, exp.Column) and not node.table and block.scope.find((node.name,)) is None:
-        for item in tail.items:
-            if item.name.lower() == node.name.lower():
-                return item.node.copy()
+        at = int(node.this) - 1
+    elif isinstance(node, exp.Column) and not node.table and block.scope.find((node.name,)) is None:
+        names = [item.name.lower() for item in tail.items]
+        at = names.index(node.name.lower()) if node.name.lower() in names else None
+    if at is not None:
+        # A subquery in it belongs to the rows before grouping, so the list takes its value from there too.
+        tail.items[at] = replace(tail.items[at], node=subqueries_computed(tail.items[at].node, block))
+        return tail.items[at].node.copy()
     return subqueries_computed(resolve(node, block.scope, block.env), block)
 
 

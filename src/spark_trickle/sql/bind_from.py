@@ -23,6 +23,7 @@ from spark_trickle.sql.bind import Env, bind_query, bind_values, outputs, rename
 from spark_trickle.sql.dialect import name_of, parse_query
 from spark_trickle.sql.expressions import conjunction, conjuncts, rewritten, to_expr
 from spark_trickle.sql.functions import GENERATORS
+from spark_trickle.sql.key_types import aligned
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, Relation, Scope, SourceView
 
@@ -207,7 +208,7 @@ def join_condition(
             keys.append(pair)
         else:
             rest.append(to_expr(whole))
-    return tuple(keys), conjunction(rest)
+    return aligned(tuple(keys), left[0], right[0], env), conjunction(rest)
 
 
 def key_pair(node: exp.Expr, left: frozenset[str], right: frozenset[str]) -> KeyPair | None:
@@ -232,7 +233,7 @@ def _join_using(found: From, other: From, kind: JoinKind, side: str, names: list
             raise InvalidDefinitionError(f'column "{name}" of USING is not in both tables', "Use ON.")
         keys.append(KeyPair(column(mine), column(theirs)))
         merged[name.lower()] = (mine, theirs)
-    plan = _paired(found[0], other[0], kind, side, tuple(keys), None)
+    plan = _paired(found[0], other[0], kind, side, aligned(tuple(keys), found[0], other[0], env), None)
     if kind in (JoinKind.SEMI, JoinKind.ANTI):
         return plan, found[1]
     both = {}

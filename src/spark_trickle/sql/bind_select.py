@@ -110,7 +110,8 @@ def finish(select: exp.Select, block: Block) -> Bound:
     )
     single = False
     if is_aggregated(select, [i.node for i in items], tail.having):
-        single = not (select.args.get("group") or tail.having or tail.qualify)
+        more = any(select.args.get(k) for k in ("group", "limit", "offset", "having", "qualify"))
+        single = not more and not any(contains(n, is_generator) for n in tail.nodes)
         tail = aggregated(select, tail, block)
     if tail.having is not None:
         _filter(tail.having, block)

@@ -41,6 +41,7 @@ from spark_trickle.sql.expressions import (
     rewritten,
     to_expr,
 )
+from spark_trickle.sql.key_types import aligned
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, Scope
 
@@ -132,7 +133,7 @@ def _keep_by_membership(node: exp.In, negated: bool, block: Block) -> None:
     left = _members(node.this, block)
     side = _side(_query(node.args["query"]), block, values=True)
     _same_width(left, side)
-    pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
+    pairs = _member_keys(left, side, block)
     if not negated:
         block.plan = side.also(keys=pairs).join(block.plan, JoinKind.SEMI)
         return
@@ -169,6 +170,11 @@ def _keep_outsiders(left: Expr, side: _Side, pairs: tuple[KeyPair, ...], block: 
 def _members(node: exp.Expr, block: Block) -> tuple[Expr, ...]:
     parts = node.expressions if isinstance(node, exp.Tuple) else [node]
     return tuple(to_expr(resolve(p, block.scope, block.env)) for p in parts)
+
+
+def _member_keys(left: tuple[Expr, ...], side: _Side, block: Block) -> tuple[KeyPair, ...]:
+    pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
+    return aligned(pairs, block.plan, side.plan, block.env)
 
 
 def _same_width(left: tuple[Expr, ...], side: _Side) -> None:
@@ -224,7 +230,7 @@ def _membership_value(left: tuple[Expr, ...], query: exp.Query, block: Block) ->
     """x IN (…) is true, false, or unknown because of a NULL."""
     side = _side(query, block, values=True)
     _same_width(left, side)
-    pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
+    pairs = _member_keys(left, side, block)
     equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
     columns = frozenset[str]().union(*(p.left.columns | p.right.columns for p in pairs))
     hit = _marked(side.also(keys=pairs), block)
@@ -371,7 +377,7 @@ def _rows_and_conditions(
             keys.append(pair)
         else:
             residual.append(to_expr(whole))
-    return inner, tuple(keys), tuple(residual)
+    return inner, aligned(tuple(keys), block.plan, inner.plan, env), tuple(residual)
 
 
 _MORE_THAN_ROWS = ("with_", "limit", "offset", "qualify", "laterals", "windows")
@@ -406,14 +412,14 @@ def _no_types(op: Operator) -> dict[str, str]:
 def dependent(query: exp.Query, plan: Operator, scope: Scope, env: Env) -> tuple[Bound, tuple[KeyPair, ...]]:
     """A subquery computed for all different values of the outer columns that it uses, and how to join it."""
     trial = replace(env, outer=scope, given=None, free=set(), trial=True, types=_no_types)
-    body = bind_query(query, trial)
+    bind_query(query, trial)
     known = env.given.columns if env.given is not None else {}
     used = {c: known.get(c, c) for c in sorted(trial.free)}
     mine = {c: here for c, here in used.items() if here in plan.columns}
     # Columns of a query still further out: note them, so that it asks for them too.
     env.free.update(c for c in used if c not in mine)
     if not mine:
-        return body, ()
+        return bind_query(query, replace(env, outer=scope, given=None, free=set())), ()
     distinct = distinct_rows(Project(plan, outputs(tuple(mine.values()))), env)
     given = Given(distinct, dict(zip(mine, distinct.columns, strict=True)))
     found = bind_query(query, replace(env, outer=scope, given=given, free=set()))

@@ -1,0 +1,52 @@
+"""Join keys -> join keys of one type on both sides, where = would convert one of them.
+
+Touched keys and groups are compared among themselves. '1' and '01' are different texts, yet both equal the
+number 1; so they are compared as numbers everywhere, or not as keys at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_trickle.algebra.operator import Expr, KeyPair, Operator, Output, Project
+from spark_trickle.sql.bind import Env
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_FLOATS = ("float", "double")
+
+
+def aligned(keys: tuple[KeyPair, ...], left: Operator, right: Operator, env: Env) -> tuple[KeyPair, ...]:
+    if not keys or env.trial:
+        return keys
+    ones = _types([k.left for k in keys], left, env)
+    twos = _types([k.right for k in keys], right, env)
+    found = []
+    for key, one, two in zip(keys, ones, twos, strict=True):
+        common = _common(one, two)
+        if common is not None:
+            key = replace(key, left=_cast(key.left, common), right=_cast(key.right, common))
+        found.append(key)
+    return tuple(found)
+
+
+def _types(exprs: list[Expr], plan: Operator, env: Env) -> list[str]:
+    outputs = tuple(Output(env.fresh("probe"), e) for e in exprs)
+    return list(env.types(Project(plan, outputs)).values())
+
+
+def _cast(expr: Expr, kind: str) -> Expr:
+    return Expr(f"CAST({expr.sql} AS {kind})", expr.columns)
+
+
+def _common(one: str, two: str) -> str | None:
+    """The type that = compares in, if a value of one type may equal several of the other."""
+    if one == two:
+        return None
+    for text, other in ((one, two), (two, one)):
+        if text == "string" and other != "string":
+            if other in _WHOLE:
+                return "bigint"
+            return "double" if other in _FLOATS or other.startswith("decimal") else other
+        if text in _FLOATS and other not in _FLOATS:
+            return "double"
+    return None
