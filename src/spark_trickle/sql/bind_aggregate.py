@@ -74,9 +74,23 @@ def aggregated(select: exp.Select, tail: Tail, block: Block) -> Tail:
     groups = _groups(select, tail, block)
     named = [Output(block.env.fresh(_hint(k)), to_expr(k)) for k in groups.keys]
     gid = None
+    named = _computed_before(groups, named, block)
     if not groups.plain:
         named, gid = _expanded_sets(groups, named, block)
     return _Aggregation(block, groups, named, gid).run(select, tail)
+
+
+def _computed_before(groups: _Groups, named: list[Output], block: Block) -> list[Output]:
+    """Keys that are no columns become some: a key may make several rows, like a sliding window."""
+    made, found = [], []
+    for key, output in zip(groups.keys, named, strict=True):
+        if not is_bound(key):
+            made.append(Output(block.env.fresh("key"), output.expr))
+            output = Output(output.name, column(made[-1].name))
+        found.append(output)
+    if made:
+        block.plan = Project(block.plan, (*outputs(block.plan.columns), *made))
+    return found
 
 
 def _hint(key: exp.Expr) -> str:

@@ -7,13 +7,13 @@ is understood.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_trickle.errors import SqlSyntaxError, UnsupportedError
 
@@ -25,6 +25,7 @@ class Verbatim(Spark):
     class Tokenizer(Spark.Tokenizer):
         # 1.5BD is a decimal of just its own digits, which CAST(1.5 AS DECIMAL) is not: see `_exact_decimals`.
         NUMERIC_LITERALS = {**Spark.Tokenizer.NUMERIC_LITERALS, "BD": "BIGDECIMAL"}  # noqa: RUF012
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 since Spark 4 a quote is also doubled
         KEYWORDS = {**Spark.Tokenizer.KEYWORDS, "BIGDECIMAL": TokenType.BIGDECIMAL}  # noqa: RUF012
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
@@ -37,7 +38,7 @@ class Verbatim(Spark):
 def parse_query(text: str) -> exp.Query:
     _refuse_depth(text)
     try:
-        found = sqlglot.parse(text, dialect=Verbatim)
+        found = Verbatim().parser().parse(_tokens(text), text)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         detail = str(first.get("description", "the query cannot be read")).rstrip(".").lower()
@@ -51,6 +52,15 @@ def parse_query(text: str) -> exp.Query:
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
     return _exact_decimals(query)
+
+
+def _tokens(text: str) -> list[Token]:
+    """window(…) is a function, not the clause that names windows."""
+    tokens = Verbatim().tokenize(text)
+    for token, after in pairwise(tokens):
+        if token.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN:
+            token.token_type = TokenType.VAR
+    return tokens
 
 
 def _refuse_depth(text: str) -> None:

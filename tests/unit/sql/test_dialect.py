@@ -1,0 +1,83 @@
+"""Reading and writing an expression gives what the user wrote, or the same in other words."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_trickle.errors import SqlSyntaxError, UnsupportedError
+from spark_trickle.sql.dialect import DEEPEST, parse_query, sql_of
+
+SAME = """
+percentile_cont(0.5) WITHIN GROUP (ORDER BY x DESC)
+count(DISTINCT a, b)
+count(*) FILTER(WHERE a > 1)
+first(a) IGNORE NULLS
+a || b
+a DIV b
+a % b
+a <=> b
+a[0]
+m['k']
+s.f
+ARRAY(1, 2)[1]
+TRANSFORM(arr, (x, i) -> x + i)
+CAST(a AS DECIMAL(10, 2))
+TRY_CAST(a AS ARRAY<STRUCT<x: INT, y: STRING>>)
+CASE a WHEN 1 THEN 2 END
+a BETWEEN 1 AND 2
+date_add(d, 1)
+dateadd(day, 1, d)
+timestampdiff(MONTH, a, b)
+to_timestamp(a, 'yyyy')
+nvl(a, b)
+any(a)
+listagg(a, ',') WITHIN GROUP (ORDER BY b)
+a IN (1, 2)
+sum(a) OVER (PARTITION BY b ORDER BY c ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)
+lag(a, 1, 0) IGNORE NULLS OVER (ORDER BY b)
+window(ts, '10 seconds')
+approx_percentile(x, 0.5)
+unix_timestamp(d, 'x')
+max_by(a, b)
+string_agg(a, '-')
+decode(a, 1, 2)
+""".strip().splitlines()
+
+OTHER = {
+    "1.50BD": "CAST('1.50' AS DECIMAL(3, 2))",
+    ".5BD": "CAST('0.5' AS DECIMAL(1, 1))",
+    "1L": "CAST(1 AS BIGINT)",
+    "date '2020-01-01'": "CAST('2020-01-01' AS DATE)",
+    "'it''s'": "'it\\'s'",
+    "r'a\\d'": "'a\\\\d'",
+    "a IS NOT NULL": "NOT a IS NULL",
+    "a::int": "CAST(a AS INT)",
+}
+
+
+def written(expression: str) -> str:
+    return (
+        sql_of(parse_query(f"SELECT {expression} AS z FROM t"))
+        .removeprefix("SELECT ")
+        .removesuffix(" AS z FROM t")
+    )
+
+
+@pytest.mark.parametrize("expression", SAME)
+def test_what_stays(expression: str) -> None:
+    assert written(expression).lower() == expression.replace("<=>", "IS NOT DISTINCT FROM").lower()
+
+
+@pytest.mark.parametrize("expression", OTHER)
+def test_what_is_said_in_other_words(expression: str) -> None:
+    assert written(expression) == OTHER[expression]
+
+
+def test_what_is_no_query() -> None:
+    with pytest.raises(SqlSyntaxError) as caught:
+        parse_query("SELECT a FROM t WHERE")
+    assert (caught.value.line, caught.value.column) == (1, 21)
+    with pytest.raises(SqlSyntaxError):
+        parse_query("DELETE FROM t")
+    with pytest.raises(UnsupportedError, match="WITH"):
+        parse_query(f"SELECT {'(' * (DEEPEST + 1)}1{')' * (DEEPEST + 1)}")
