@@ -48,16 +48,8 @@ def run_on_duckdb(case: Case) -> None:
         assert difference(before, content) == bag_of_changes(step.delta), f"line {step.line}: another delta"
 
 
-class DuckWorld(World):
-    """DuckDB has another name for the function that fails."""
-
-    def _start(self) -> None:
-        self.con.execute("CREATE MACRO raise_error(message) AS error(message)")
-        super()._start()
-
-
 def new_world(case: Case) -> World:
-    world = DuckWorld({t.name: Table(t.columns, Counter(t.rows)) for t in case.tables}, case.view)
+    world = World({t.name: Table(t.columns, Counter(t.rows)) for t in case.tables}, case.view)
     world.query = case.oracle
     return world
 

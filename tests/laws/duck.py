@@ -44,6 +44,7 @@ class World:
 
     def __init__(self, tables: dict[str, Table], query: str) -> None:
         self.con = duckdb.connect()
+        self.con.execute("CREATE MACRO raise_error(message) AS error(message)")
         self.tables = tables
         self.query = query
         self.ids = {name: f"t{n}" for n, name in enumerate(tables, start=1)}

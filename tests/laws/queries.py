@@ -89,7 +89,14 @@ SELECT s, k, count(*) OVER w a, sum(v) OVER (w ORDER BY id, k, v ROWS BETWEEN 1 
 WITH RECURSIVE r AS (SELECT id, k FROM t UNION SELECT r.id, t.k FROM r JOIN t ON r.k = t.id) SELECT id, k FROM r;
 WITH RECURSIVE r(a, b) AS (SELECT id, k FROM t WHERE k > 1 UNION SELECT r.a, u.k FROM r JOIN u ON r.b = u.id WHERE u.w > 1) SELECT a, count(*) n FROM r GROUP BY a;
 WITH RECURSIVE r AS (SELECT id, k, 0 AS depth FROM t UNION ALL SELECT r.id, u.k, r.depth + 1 FROM r JOIN u ON r.k = u.id WHERE r.depth < 3) SELECT id, k, depth FROM r;
-WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5), x AS (SELECT k, count(*) c FROM t GROUP BY k) SELECT n, c FROM r LEFT JOIN x ON r.n = x.k
+WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5), x AS (SELECT k, count(*) c FROM t GROUP BY k) SELECT n, c FROM r LEFT JOIN x ON r.n = x.k;
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.w IN (SELECT v FROM t b WHERE b.k = t.k));
+SELECT id, (SELECT max(w) FROM u WHERE u.k = t.k AND u.w IN (SELECT v FROM t b WHERE b.k = t.k)) m FROM t;
+SELECT id FROM t WHERE EXISTS ((SELECT 1 FROM u WHERE u.k = t.k));
+SELECT id FROM t WHERE k > ALL ((SELECT k FROM u) UNION ALL (SELECT id FROM u));
+SELECT id, last_value(v) IGNORE NULLS OVER (PARTITION BY k ORDER BY id, v, s) l FROM t;
+SELECT id FROM t WHERE id > (SELECT sum(CAST(w AS DOUBLE) / 2) FROM u);
+SELECT id FROM t WHERE k IN (SELECT k FROM u) OR v IN (SELECT w FROM u) OR id IN (SELECT id FROM u)
 """.strip().split(";\n")
 
 # DuckDB gives a row for the empty grouping set of an empty table, Spark gives none.

@@ -37,9 +37,12 @@ _MOST_SETS = 64
 _EXACT = re.compile(r"(tinyint|smallint|int|bigint|decimal\((\d+),\s*(\d+)\))", re.I)
 
 
+_WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+
+
 def call_name(node: exp.Expr) -> str:
     """The aggregate function that an expression calls, through FILTER, IGNORE NULLS and WITHIN GROUP."""
-    while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+    while isinstance(node, _WRAPPERS):
         node = node.this
     if isinstance(node, exp.Any) and not isinstance(node.this, exp.Query | exp.Subquery):
         return "any"
@@ -52,8 +55,11 @@ def has_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, SUBQUERIES):
         return False
     if isinstance(node, exp.Window):
-        inner = [*node.this.iter_expressions(), *(c for c in node.iter_expressions() if c is not node.this)]
-        return any(has_aggregate(c) for c in inner)
+        function = node.this
+        while isinstance(function, _WRAPPERS):
+            function = function.this
+        beside = [c for c in node.iter_expressions() if c is not node.this]
+        return any(has_aggregate(c) for c in (*function.iter_expressions(), *beside))
     return bool(call_name(node)) or any(has_aggregate(c) for c in node.iter_expressions())
 
 
@@ -140,11 +146,8 @@ class _Aggregation:
     def _after(self, select: exp.Select) -> None:
         """From here on names mean keys; without GROUP BY there is a row for every given value."""
         block = self._block
-        renamed = {
-            next(iter(o.expr.columns)): o.name
-            for k, o in zip(self._groups.keys, self._keys, strict=False)
-            if is_bound(k)
-        }
+        keys = zip(self._groups.keys, self._keys, strict=False)
+        renamed = {k.name: o.name for k, o in keys if is_bound(k)}
         if block.given:
             before, given = block.given, block.env.given
             if given is not None and not self._groups.keys and not select.args.get("group"):
@@ -185,13 +188,15 @@ class _Aggregation:
 
     def _window(self, node: exp.Window) -> exp.Expr:
         """The function of a window is no aggregate of the group; what is inside it may be."""
-        copy = node.copy()
-        function = copy.this
-        function_args = {k: self._deep(v) for k, v in function.args.items()}
-        new = function.__class__(**function_args)
-        new.meta.update(function.meta)
-        rest = {k: self._deep(v) for k, v in copy.args.items() if k != "this"}
-        return exp.Window(this=new, **rest)
+        rest = {k: self._deep(v) for k, v in node.args.items() if k != "this"}
+        return exp.Window(this=self._function(node.this), **rest)
+
+    def _function(self, node: exp.Expr) -> exp.Expr:
+        own = isinstance(node, _WRAPPERS)
+        parts = {k: self._function(v) if own and k == "this" else self._deep(v) for k, v in node.args.items()}
+        new = node.__class__(**parts)
+        new.meta.update(node.meta)
+        return new
 
     def _deep(self, value: object) -> object:
         if isinstance(value, exp.Expr):

@@ -365,8 +365,11 @@ def _rows_and_conditions(
     keys, residual = [], []
     for part in conjuncts(clause.this if clause is not None else None):
         if contains(part, _is_subquery):
-            if _watched(env, lambda part=part: filter_by_subquery(part, inner))[1]:  # type: ignore[misc]
+            trial = replace(env, trial=True, types=_no_types, free=set())
+            filter_by_subquery(part, replace(inner, env=trial))
+            if trial.free:
                 raise _NotSimpleError
+            filter_by_subquery(part, inner)
             continue
         whole, used = _watched(env, lambda part=part: resolve(part, inner.scope, env))  # type: ignore[misc]
         if not used:
@@ -412,13 +415,15 @@ def _no_types(op: Operator) -> dict[str, str]:
 def dependent(query: exp.Query, plan: Operator, scope: Scope, env: Env) -> tuple[Bound, tuple[KeyPair, ...]]:
     """A subquery computed for all different values of the outer columns that it uses, and how to join it."""
     trial = replace(env, outer=scope, given=None, free=set(), trial=True, types=_no_types)
-    bind_query(query, trial)
+    body = bind_query(query, trial)
     known = env.given.columns if env.given is not None else {}
     used = {c: known.get(c, c) for c in sorted(trial.free)}
     mine = {c: here for c, here in used.items() if here in plan.columns}
     # Columns of a query still further out: note them, so that it asks for them too.
     env.free.update(c for c in used if c not in mine)
-    if not mine:
+    if used and not mine:
+        return body, ()  # the query further out will come back with what it was asked for
+    if not used:
         return bind_query(query, replace(env, outer=scope, given=None, free=set())), ()
     distinct = distinct_rows(Project(plan, outputs(tuple(mine.values()))), env)
     given = Given(distinct, dict(zip(mine, distinct.columns, strict=True)))

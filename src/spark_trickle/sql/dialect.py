@@ -51,7 +51,7 @@ def parse_query(text: str) -> exp.Query:
     query = found[0] if len(found) == 1 else None
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
-    return _exact_decimals(query)
+    return _plain_subqueries(_exact_decimals(query))
 
 
 def _tokens(text: str) -> list[Token]:
@@ -71,6 +71,19 @@ def _refuse_depth(text: str) -> None:
             raise UnsupportedError(
                 f"nesting brackets deeper than {DEEPEST}", "Give inner queries names with WITH."
             )
+
+
+_QUANTIFIERS = {"exists": exp.Exists, "any": exp.Any, "some": exp.Any, "all": exp.All}
+
+
+def _plain_subqueries(query: exp.Query) -> exp.Query:
+    """EXISTS ((SELECT …)) and > ALL ((SELECT …)): the second brackets make them look like calls."""
+    for node in list(query.find_all(exp.Anonymous)):
+        kind = _QUANTIFIERS.get(name_of(node))
+        inner = node.expressions[0].unnest() if len(node.expressions) == 1 else None
+        if kind is not None and isinstance(inner, exp.Query):
+            node.replace(kind(this=inner if kind is exp.Exists else exp.Subquery(this=inner)))
+    return query
 
 
 def _exact_decimals(query: exp.Query) -> exp.Query:

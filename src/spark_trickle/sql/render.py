@@ -92,12 +92,9 @@ def _(op: Join) -> str:
     left, right, condition = render(op.left), render(op.right), _condition(op)
     on = f" ON {condition}" if condition else (" ON true" if op.kind is not JoinKind.INNER else "")
     if op.kind is JoinKind.MARK:
-        own = _names(op.left.columns)
+        found = f"EXISTS (SELECT 1 FROM ({right}) WHERE {condition or 'true'})"
         weight = f", {W}" if op.weighted else ""
-        return (
-            f"SELECT {own}, true AS `{op.mark}`{weight} FROM ({left}) LEFT SEMI JOIN ({right}){on} UNION ALL "
-            f"SELECT {own}, false AS `{op.mark}`{weight} FROM ({left}) LEFT ANTI JOIN ({right}){on}"
-        )
+        return f"SELECT {_names(op.left.columns)}, {found} AS `{op.mark}`{weight} FROM ({left})"
     kind = _SQL_KIND[op.kind] if condition or op.kind is not JoinKind.INNER else "CROSS JOIN"
     return f"SELECT {_columns(op)} FROM ({left}) {kind} ({right}){on}"
 
