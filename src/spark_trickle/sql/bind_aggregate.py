@@ -29,7 +29,16 @@ from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind import outputs
 from spark_trickle.sql.bind_select import Block, Tail
 from spark_trickle.sql.dialect import name_of, sql_of
-from spark_trickle.sql.expressions import SUBQUERIES, Replace, bound, contains, is_bound, rewritten, to_expr
+from spark_trickle.sql.expressions import (
+    SUBQUERIES,
+    Replace,
+    bound,
+    contains,
+    is_bound,
+    parsed,
+    rewritten,
+    to_expr,
+)
 from spark_trickle.sql.functions import AGGREGATES
 from spark_trickle.sql.resolve import resolve
 
@@ -323,16 +332,7 @@ class _Aggregation:
 
 
 def _sql(text: str, *columns: str) -> exp.Expr:
-    """Our own text as an expression; parsed, so that it can be looked at like any other."""
-    from sqlglot import parse_one
-
-    from spark_trickle.sql.dialect import Verbatim
-
-    found: exp.Expr = parse_one(text, dialect=Verbatim)
-    for c in found.find_all(exp.Column):
-        if c.name in columns:
-            c.meta["bound"] = True
-    return exp.Paren(this=found)
+    return parsed(text, frozenset(columns))
 
 
 # --- GROUP BY ----------------------------------------------------------------------------------------

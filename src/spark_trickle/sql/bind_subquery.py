@@ -38,6 +38,7 @@ from spark_trickle.sql.expressions import (
     conjunction,
     conjuncts,
     contains,
+    parsed,
     rewritten,
     to_expr,
 )
@@ -148,6 +149,14 @@ def _keep_by_membership(node: exp.In, negated: bool, block: Block) -> None:
 
 def _keep_outsiders(left: Expr, side: _Side, pairs: tuple[KeyPair, ...], block: Block) -> None:
     """x NOT IN (…): no equal, no NULL among them, and x is not NULL unless there are none at all."""
+    block.plan = side.also(keys=pairs).join(block.plan, JoinKind.ANTI)
+    whole, empty = _facts(side, block)
+    test = f"`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)"
+    block.plan = Filter(block.plan, Expr(test, left.columns | {whole, empty}))
+
+
+def _facts(side: _Side, block: Block) -> tuple[str, str]:
+    """Whether a list is without NULL, and whether it is empty: columns beside every row of the block."""
     env, value = block.env, side.outputs[0]
     nulls, count = env.fresh("nulls"), env.fresh("n")
     term = Expr(f"CASE WHEN ({value.sql}) IS NULL THEN 1 ELSE 0 END", value.columns)
@@ -161,10 +170,8 @@ def _keep_outsiders(left: Expr, side: _Side, pairs: tuple[KeyPair, ...], block: 
             Output(empty, Expr(f"`{count}` = 0", frozenset((count,)))),
         ),
     )
-    block.plan = side.also(keys=pairs).join(block.plan, JoinKind.ANTI)
     block.plan = Join(block.plan, Materialized(facts), JoinKind.INNER)
-    test = f"`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)"
-    block.plan = Filter(block.plan, Expr(test, left.columns | {whole, empty}))
+    return whole, empty
 
 
 def _members(node: exp.Expr, block: Block) -> tuple[Expr, ...]:
@@ -234,6 +241,10 @@ def _membership_value(left: tuple[Expr, ...], query: exp.Query, block: Block) ->
     equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
     columns = frozenset[str]().union(*(p.left.columns | p.right.columns for p in pairs))
     hit = _marked(side.also(keys=pairs), block)
+    if side.free_standing and len(left) == 1:
+        whole, empty = _facts(side, block)
+        test = f"NOT `{empty}` AND (NOT `{whole}` OR ({left[0].sql}) IS NULL)"
+        return _three_valued(hit, parsed(test, left[0].columns | {whole, empty}), True)
     unknown = _marked(side.also(residual=(Expr(f"({equal}) IS NULL", columns),)), block)
     return _three_valued(hit, unknown, True)
 

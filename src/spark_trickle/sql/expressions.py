@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from spark_trickle.algebra.operator import Expr
-from spark_trickle.sql.dialect import sql_of
+from spark_trickle.sql.dialect import Verbatim, sql_of
 
 Replace = Callable[[exp.Expr], exp.Expr | None]
 SUBQUERIES = (exp.Query, exp.Exists)
@@ -22,6 +22,15 @@ def bound(name: str) -> exp.Column:
 
 def is_bound(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and bool(node.meta.get("bound"))
+
+
+def parsed(text: str, columns: frozenset[str]) -> exp.Expr:
+    """A text of ours as an expression, so that it can be looked at like any other."""
+    found: exp.Expr = parse_one(text, dialect=Verbatim)
+    for c in found.find_all(exp.Column):
+        if c.name in columns:
+            c.meta["bound"] = True
+    return exp.Paren(this=found)
 
 
 def rewritten(node: exp.Expr, change: Replace) -> exp.Expr:

@@ -87,14 +87,35 @@ def _condition(op: Join) -> str:
     return " AND ".join(tests)
 
 
+def _marked(op: Join, left: str, right: str) -> str:
+    """Every left row has at most one partner among the different keys of the right side."""
+    keys = [f"{k.right.sql} AS `{op.mark}_{n}`" for n, k in enumerate(op.keys)]
+    same = [f"{k.left.sql} {'<=>' if k.null_safe else '='} `{op.mark}_{n}`" for n, k in enumerate(op.keys)]
+    weight = f", {W}" if op.weighted else ""
+    return (
+        f"SELECT {_names(op.left.columns)}, `{op.mark}_hit` IS NOT NULL AS `{op.mark}`{weight} FROM ({left}) "
+        f"LEFT JOIN (SELECT DISTINCT {', '.join(keys)}, true AS `{op.mark}_hit` FROM ({right})) "
+        f"ON {' AND '.join(same)}"
+    )
+
+
+def _split_by_match(op: Join, left: str, right: str) -> str:
+    """Any condition: the rows with a match, and those without."""
+    own, weight, on = _names(op.left.columns), f", {W}" if op.weighted else "", _condition(op) or "true"
+    return (
+        f"SELECT {own}, true AS `{op.mark}`{weight} FROM ({left}) LEFT SEMI JOIN ({right}) ON {on} UNION ALL "
+        f"SELECT {own}, false AS `{op.mark}`{weight} FROM ({left}) LEFT ANTI JOIN ({right}) ON {on}"
+    )
+
+
 @render.register
 def _(op: Join) -> str:
     left, right, condition = render(op.left), render(op.right), _condition(op)
     on = f" ON {condition}" if condition else (" ON true" if op.kind is not JoinKind.INNER else "")
     if op.kind is JoinKind.MARK:
-        found = f"EXISTS (SELECT 1 FROM ({right}) WHERE {condition or 'true'})"
-        weight = f", {W}" if op.weighted else ""
-        return f"SELECT {_names(op.left.columns)}, {found} AS `{op.mark}`{weight} FROM ({left})"
+        return (
+            _marked(op, left, right) if op.residual is None and op.keys else _split_by_match(op, left, right)
+        )
     kind = _SQL_KIND[op.kind] if condition or op.kind is not JoinKind.INNER else "CROSS JOIN"
     return f"SELECT {_columns(op)} FROM ({left}) {kind} ({right}){on}"
 
