@@ -12,7 +12,7 @@ from tests.laws.duck import Table, World
 from tests.laws.queries import QUERIES
 
 Row = tuple[Any, ...]
-SEEDS, STEPS = 3, 4
+SEEDS, STEPS = 2, 4
 
 
 def tables() -> dict[str, Table]:

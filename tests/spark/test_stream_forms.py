@@ -118,7 +118,7 @@ def check(tr: Trickle, queries: list[str]) -> None:
 
 def test_some_forms(tmp_path: Path) -> None:
     with connect(tmp_path / "w") as tr:
-        check(tr, QUERIES[2::12])
+        check(tr, QUERIES[2::21])
 
 
 @pytest.mark.slow
