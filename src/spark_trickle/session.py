@@ -242,6 +242,9 @@ class Trickle:
                 return Result(snapshot=self._reading().base.id)
             case s.RefreshStream(name):
                 return self._refreshed(name)
+            case s.CreateStream() | s.AlterStream() if self._open is not None:
+                # It must be exact as of a snapshot, and what this transaction changed is in none yet.
+                raise UnsupportedError("a stream table in a transaction", "COMMIT or ROLLBACK first.")
             case s.Optimize(name):
                 return self._optimize(name)
             case s.Vacuum(name, hours):

@@ -240,6 +240,20 @@ def test_another_query_with_the_same_columns_publishes_the_difference(tr: Trickl
         tr.sql("ALTER STREAM TABLE s AS SELECT id FROM t")
 
 
+def test_not_in_a_transaction(tr: Trickle) -> None:
+    tr.sql("CREATE STREAM TABLE s AS SELECT id FROM t")
+    with tr.transaction():
+        tr.sql("DELETE FROM t WHERE id = 1")
+        for statement in (
+            "CREATE STREAM TABLE x AS SELECT id FROM t",
+            "ALTER STREAM TABLE s AS SELECT k AS id FROM t",
+            "REFRESH STREAM TABLE s",
+        ):
+            with pytest.raises(e.UnsupportedError, match="transaction"):
+                tr.sql(statement)
+    assert tr.refresh("s").rows_deleted == 1
+
+
 def test_two_sessions_refresh_at_once(tr: Trickle, tmp_path: Path) -> None:
     tr.sql("CREATE STREAM TABLE s AS SELECT id, v FROM t")
     with connect(tmp_path / "warehouse") as other:

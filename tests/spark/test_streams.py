@@ -105,6 +105,21 @@ def test_a_refresh_equals_every_query(pair: Pair, part: int) -> None:
     check(pair, QUERIES[part::9], by_duck=True)
 
 
+LARGE = [
+    "SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k",
+    "SELECT k, count(*) c, sum(v) s, max(v) m FROM t GROUP BY k",
+    "SELECT DISTINCT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
+    "WITH RECURSIVE r AS (SELECT id, k FROM t UNION SELECT r.id, t.k FROM r JOIN t ON r.k = t.id) SELECT id, k FROM r",
+]
+
+
+@pytest.mark.parametrize("queries", [LARGE[:1], pytest.param(LARGE[1:], marks=pytest.mark.slow)])
+def test_nothing_passes_the_driver(queries: list[str], tmp_path: Path) -> None:
+    """Larger than the driver may hold: executors compute, write, and keep what is found on the way."""
+    with connect(tmp_path / "w", settings={"max_driver_rows": 3, "local_tail_rows": 0}) as tr:
+        check(Pair(tr), queries, by_duck=True)
+
+
 def test_what_only_spark_can_judge(pair: Pair) -> None:
     check(pair, ONLY_ON_SPARK, by_duck=False)
 

@@ -33,15 +33,20 @@ from spark_trickle.sql import statements as s
 from spark_trickle.sql.moments import moments_in
 from spark_trickle.sql.render import frame_name, render
 
-OPTIONS = ("initialize", "append_only")
+# Sums of doubles are always exact, so `exact_floats` asks for what is there.
+OPTIONS = ("initialize", "append_only", "exact_floats")
+_NO_IMMEDIATE = "Use AUTO or DIFFERENTIAL, and REFRESH STREAM TABLE."
 
 
 def create_stream(work: Work, statement: s.CreateStream) -> Result:
     schema, name = free_name(work, statement.name)
-    if statement.mode == Mode.IMMEDIATE:
-        raise UnsupportedError(
-            "REFRESH MODE IMMEDIATE", "Use AUTO or DIFFERENTIAL, and REFRESH STREAM TABLE."
+    if statement.mode not in list(Mode):
+        raise InvalidDefinitionError(
+            f'there is no refresh mode "{statement.mode}"', f"There are {', '.join(Mode)}."
         )
+    if statement.mode == Mode.IMMEDIATE:
+        raise UnsupportedError("REFRESH MODE IMMEDIATE", _NO_IMMEDIATE)
+    _checked(statement.options)
     if not _room(work, statement):
         return Result()
     compiled = compile_query(work, statement.query, work.place.schema, statement.columns)
@@ -72,16 +77,18 @@ def _moments(query: str, mode: Mode) -> tuple[str, ...]:
 
 
 def _flag(statement: s.CreateStream, name: str, default: bool) -> bool:
-    for key, value in statement.options:
+    return _checked(statement.options).get(name, default)
+
+
+def _checked(options: tuple[tuple[str, str], ...]) -> dict[str, bool]:
+    found = {}
+    for key, value in options:
         if key not in OPTIONS:
             raise InvalidDefinitionError(f'there is no option "{key}"', f"There are {', '.join(OPTIONS)}.")
-        if key == name:
-            if value.lower() not in ("true", "false"):
-                raise InvalidDefinitionError(
-                    f'option "{key}" is neither true nor false', "Write true or false."
-                )
-            return value.lower() == "true"
-    return default
+        if value.lower() not in ("true", "false"):
+            raise InvalidDefinitionError(f'option "{key}" is neither true nor false', "Write true or false.")
+        found[key] = value.lower() == "true"
+    return found
 
 
 def _define(
@@ -252,7 +259,10 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
     table = stream_table(work, statement.name)
     stream = table.stream
     assert stream is not None
+    if statement.mode == Mode.IMMEDIATE:
+        raise UnsupportedError("REFRESH MODE IMMEDIATE", _NO_IMMEDIATE)
     if statement.query is None:
+        _checked(statement.options)
         new = replace(
             stream,
             schedule=statement.schedule or stream.schedule,

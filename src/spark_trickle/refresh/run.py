@@ -147,8 +147,6 @@ def run_nodes(
             filled = _run_node(inputs, node, plan, small, clock)
         if filled != Filled():
             changed.add(node.name)
-        elif node.name == f"n{len(tables)}":
-            filled = Filled()
     return filled if nodes_of(stream.plan)[-1].name in changed else Filled()
 
 

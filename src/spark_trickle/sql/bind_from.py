@@ -21,7 +21,7 @@ from spark_trickle.algebra.operator import (
 from spark_trickle.errors import InvalidDefinitionError, TableNotFoundError, UnsupportedError
 from spark_trickle.sql.bind import Env, bind_query, bind_values, outputs, renamed, with_names
 from spark_trickle.sql.dialect import name_of, parse_query
-from spark_trickle.sql.expressions import conjunction, conjuncts, rewritten, to_expr
+from spark_trickle.sql.expressions import conjunction, conjuncts, to_expr
 from spark_trickle.sql.functions import GENERATORS
 from spark_trickle.sql.key_types import aligned
 from spark_trickle.sql.resolve import resolve
@@ -313,6 +313,3 @@ def generated_names(
 
 def is_generator(node: exp.Expr) -> bool:
     return name_of(node) in GENERATORS
-
-
-__all__ = ["bind_from", "generated_names", "is_generator", "join_condition", "key_pair", "rewritten"]

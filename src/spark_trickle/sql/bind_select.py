@@ -14,7 +14,6 @@ from spark_trickle.algebra.operator import (
     Generate,
     Join,
     JoinKind,
-    KeyPair,
     Operator,
     Output,
     Project,
@@ -394,6 +393,3 @@ def _first_of_each(select: exp.Select, on: exp.Expr, tail: _Tail, block: Block) 
     if select.args.get("limit") or select.args.get("offset"):
         raise UnsupportedError("LIMIT with DISTINCT ON", "Put DISTINCT ON into a subquery.")
     return body
-
-
-__all__ = ["Block", "Item", "KeyPair", "Tail", "bind_select", "finish", "start", "where"]

@@ -443,6 +443,3 @@ def dependent(query: exp.Query, plan: Operator, scope: Scope, env: Env) -> tuple
         KeyPair(column(m), column(g), True) for m, g in zip(mine.values(), found.given, strict=True)
     )
     return found, pairs
-
-
-__all__ = ["dependent", "filter_by_subquery", "subqueries_computed"]

@@ -59,14 +59,7 @@ def _mode(c: Cursor) -> str:
 
 
 def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
-    found = []
-    for text in c.bracketed():
-        inner = Cursor(text)
-        key = inner.identifier().lower()
-        inner.expect("=")
-        word = inner.next()
-        found.append((key, word.text))
-    return tuple(found)
+    return tuple(pair for text in c.bracketed() for pair in _pairs(Cursor(text)))
 
 
 def alter(c: Cursor) -> AlterStream:
@@ -78,7 +71,23 @@ def alter(c: Cursor) -> AlterStream:
         return AlterStream(name, schedule=_schedule(c))
     if c.accept("REFRESH", "MODE"):
         return AlterStream(name, mode=_mode(c))
-    return AlterStream(name, options=_options(c))
+    pairs = dict(_options(c) if c.peek() == "(" else _pairs(c))
+    mode = pairs.pop("refresh_mode", None)
+    if mode is not None and mode.upper() not in MODES:
+        c.fail(f"expected one of {', '.join(MODES)}")
+    schedule = pairs.pop("schedule", None)
+    return AlterStream(name, None, schedule, mode.upper() if mode else None, tuple(pairs.items()))
+
+
+def _pairs(c: Cursor) -> tuple[tuple[str, str], ...]:
+    """key = value, key = value"""
+    found = []
+    while True:
+        key = c.identifier().lower()
+        c.expect("=")
+        found.append((key, c.next().text))
+        if not c.accept(","):
+            return tuple(found)
 
 
 def drop(c: Cursor) -> DropStream:

@@ -1,0 +1,81 @@
+"""Statements about stream tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_trickle.errors import SqlSyntaxError
+from spark_trickle.sql.parse import parse
+from spark_trickle.sql.statements import (
+    AlterStream,
+    CreateStream,
+    DropStream,
+    ExplainQuery,
+    ExplainStream,
+    Query,
+    RefreshStream,
+    Statement,
+)
+
+STATEMENTS: dict[str, Statement] = {
+    "CREATE STREAM TABLE s AS SELECT 1": CreateStream(("s",), "SELECT 1"),
+    "create materialized view a.s as with x as (select 1) select * from x": CreateStream(
+        ("a", "s"), "with x as (select 1) select * from x"
+    ),
+    "CREATE STREAM TABLE IF NOT EXISTS s (a, b) AS VALUES (1, 2)": CreateStream(
+        ("s",), "VALUES (1, 2)", ("a", "b"), if_not_exists=True
+    ),
+    "CREATE OR REPLACE STREAM TABLE s SCHEDULE '1m' REFRESH MODE FULL WITH (append_only = true, x = 'y') AS (SELECT 1)": CreateStream(
+        ("s",), "(SELECT 1)", (), "1m", "FULL", (("append_only", "true"), ("x", "y")), replace=True
+    ),
+    "CREATE STREAM TABLE s SCHEDULE CRON '*/5 * * * *' AS FROM t": CreateStream(
+        ("s",), "FROM t", schedule="cron */5 * * * *"
+    ),
+    "CREATE STREAM TABLE s CRON '0 * * * *' AS TABLE t": CreateStream(
+        ("s",), "TABLE t", schedule="cron 0 * * * *"
+    ),
+    "CREATE STREAM TABLE s SCHEDULE 'calculated' AS SELECT 1": CreateStream(
+        ("s",), "SELECT 1", schedule="calculated"
+    ),
+    "ALTER STREAM TABLE s AS SELECT 2": AlterStream(("s",), "SELECT 2"),
+    "ALTER STREAM TABLE s SET SCHEDULE '5m'": AlterStream(("s",), schedule="5m"),
+    "ALTER STREAM TABLE s SET REFRESH MODE differential": AlterStream(("s",), mode="DIFFERENTIAL"),
+    "ALTER STREAM TABLE s SET (append_only = true)": AlterStream(("s",), options=(("append_only", "true"),)),
+    "ALTER STREAM TABLE s SET refresh_mode = 'full', schedule = '2m', append_only = false": AlterStream(
+        ("s",), None, "2m", "FULL", (("append_only", "false"),)
+    ),
+    "DROP STREAM TABLE s": DropStream(("s",)),
+    "DROP MATERIALIZED VIEW IF EXISTS a.s CASCADE": DropStream(("a", "s"), True, True),
+    "REFRESH STREAM TABLE s": RefreshStream(("s",)),
+    "REFRESH MATERIALIZED VIEW s;": RefreshStream(("s",)),
+    "REFRESH TABLE s": Query("REFRESH TABLE s"),
+    "EXPLAIN STREAM TABLE s": ExplainStream(("s",)),
+    "EXPLAIN CREATE OR REPLACE STREAM TABLE s AS SELECT 1": ExplainQuery("SELECT 1"),
+    "EXPLAIN SELECT 1": Query("EXPLAIN SELECT 1"),
+}
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_statement(text: str) -> None:
+    assert parse(text) == STATEMENTS[text]
+
+
+WRONG = {
+    "CREATE STREAM TABLE s": "expected SCHEDULE",
+    "CREATE STREAM TABLE s AS": "expected a query",
+    "CREATE STREAM TABLE s AS INSERT INTO t VALUES (1)": "expected a query",
+    "CREATE STREAM TABLE s SCHEDULE 5 AS SELECT 1": "in quotes",
+    "CREATE STREAM TABLE s REFRESH MODE SOMETIMES AS SELECT 1": "expected one of",
+    "CREATE STREAM TABLE s WITH (a) AS SELECT 1": "expected =",
+    "ALTER STREAM TABLE s": "expected SET",
+    "ALTER STREAM TABLE s SET refresh_mode = 'often'": "expected one of",
+    "DROP STREAM TABLE": "expected a name",
+    "REFRESH STREAM TABLE s now": "after the statement",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_wrong(text: str) -> None:
+    with pytest.raises(SqlSyntaxError) as caught:
+        parse(text)
+    assert WRONG[text] in caught.value.message
