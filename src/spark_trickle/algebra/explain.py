@@ -62,6 +62,8 @@ def _(op: SetOperation) -> tuple[Cost, str]:
 def _(op: Aggregate) -> tuple[Cost, str]:
     if op.algebraic:
         return Cost.GROUPS, "algebraic: sums of the change are added to the stored sums"
+    if op.foldable:
+        return Cost.GROUPS, "extremum: moved by better values; a group is read again when its best one goes"
     kind = Cost.ROWS if op.keys else Cost.ALL
     names = ", ".join(sorted({c.expr.sql.split("(")[0].lower() for c in op.calls if c.term is None}))
     return kind, f"touched groups are computed again because of {names}"

@@ -185,11 +185,18 @@ class Join(Operator):
 class Call(Output):
     """An aggregate function: the expression is the call as Spark understands it.
 
-    An algebraic one is a sum over rows: `term` is what each row adds (see `Fold`).
+    An algebraic one is a sum over rows: `term` is what each row adds (see `Fold`). For an extremum `term`
+    is the value of a row, and `pick` says which of them is wanted: min or max.
     """
 
     term: Expr | None = None
-    type: str = ""  # of the sum
+    type: str = ""  # of the sum or the extremum
+    pick: str = ""
+
+    @property
+    def gone(self) -> str:
+        """In a partial aggregate: the extremum of what goes, beside that of what comes."""
+        return f"{self.name}_gone"
 
 
 @dataclass(frozen=True)
@@ -208,6 +215,11 @@ class Aggregate(Operator):
     @property
     def algebraic(self) -> bool:
         """Whether the change of a group follows from the change of its rows alone."""
+        return all(c.term is not None and not c.pick for c in self.calls)
+
+    @property
+    def foldable(self) -> bool:
+        """The same, but for groups that lose the least or greatest of their values."""
         return all(c.term is not None for c in self.calls)
 
 
@@ -402,6 +414,30 @@ class Fold(Operator):
 
 
 @dataclass(frozen=True)
+class Untouched(Touched):
+    """The rows of the input whose expressions have no touched value."""
+
+
+@dataclass(frozen=True)
+class Shaken(Operator):
+    """The keys of groups that may lose an extremum: something goes that is not beyond the stored one."""
+
+    partial: Operator
+    own: Operator
+    keys: tuple[str, ...]
+    picks: tuple[Call, ...]
+    count: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(f"k{n}" for n in range(len(self.keys)))
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
 class Partial(Operator):
     """Sums over a change: what each group gains or loses."""
 
@@ -412,7 +448,8 @@ class Partial(Operator):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
+        gone = (c.gone for c in self.calls if c.pick)
+        return (*(k.name for k in self.keys), *(c.name for c in self.calls), *gone, self.count)
 
     @property
     def weighted(self) -> bool:

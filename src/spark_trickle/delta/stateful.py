@@ -17,7 +17,11 @@ from spark_trickle.algebra.operator import (
     Partial,
     Recursive,
     Scan,
+    Shaken,
     TopK,
+    Touched,
+    UnionAll,
+    Untouched,
     Window,
     column,
 )
@@ -36,7 +40,9 @@ def differentiate_aggregate(op: Aggregate, own: Scan, changed: Changed) -> Opera
     delta = differentiate(op.input, changed)
     if delta is None:
         return None
-    return fold(op, own, delta) if op.algebraic else recompute_groups(op, own, delta)
+    if op.algebraic:
+        return fold(op, own, delta)
+    return fold_extrema(op, own, delta) if op.foldable else recompute_groups(op, own, delta)
 
 
 def fold(op: Aggregate, own: Scan, delta: Operator) -> Operator:
@@ -44,6 +50,23 @@ def fold(op: Aggregate, own: Scan, delta: Operator) -> Operator:
     partial = Partial(delta, op.keys, op.calls, op.count)
     keys = tuple(k.name for k in op.keys)
     return Fold(partial, own.at(At.OLD), keys, op.calls, op.count)
+
+
+def fold_extrema(op: Aggregate, own: Scan, delta: Operator) -> Operator:
+    """Extrema move when better values come; a group is read again only where its best one goes."""
+    partial = Partial(delta, op.keys, op.calls, op.count)
+    names = tuple(k.name for k in op.keys)
+    before = own.at(At.OLD)
+    picks = tuple(c for c in op.calls if c.pick)
+    shaken = Shaken(partial, before, names, picks, op.count)
+    columns = tuple(column(n) for n in names)
+    calm = Fold(Untouched(partial, columns, shaken), before, names, op.calls, op.count)
+    again = replace(op, input=Touched(op.input.at(At.NEW), tuple(k.expr for k in op.keys), shaken))
+    if not op.keys:
+        # The one row of everything: there is nothing to compute unless it is shaken.
+        again_rows: Operator = Touched(again, (), shaken)
+        return UnionAll((calm, subtract(again_rows, Touched(before, (), shaken))))
+    return UnionAll((calm, subtract(again, Touched(before, columns, shaken))))
 
 
 def recompute_groups(op: Aggregate, own: Scan, delta: Operator) -> Operator:

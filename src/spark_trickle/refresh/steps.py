@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.operator import At, Keys, Operator, Recursive, Scan
+from spark_trickle.algebra.operator import At, Keys, Operator, Recursive, Scan, Shaken
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ def with_steps(plan: Operator) -> tuple[tuple[Step, ...], Operator]:
 
     def visit(op: Operator) -> Operator:
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
-        if not isinstance(inner, Recursive) and not (isinstance(inner, Keys) and _takes_work(inner)):
+        needed_first = isinstance(inner, Keys | Shaken) and _takes_work(inner)
+        if not isinstance(inner, Recursive) and not needed_first:
             return inner
         step = steps.setdefault(inner, Step(f"k{len(steps) + 1}", inner))
         return Scan(step.name, tuple((c, c) for c in inner.columns), At.NEW)
@@ -30,5 +31,5 @@ def with_steps(plan: Operator) -> tuple[tuple[Step, ...], Operator]:
     return tuple(steps.values()), rest
 
 
-def _takes_work(keys: Keys) -> bool:
+def _takes_work(keys: Operator) -> bool:
     return any(isinstance(op, Scan) and op.moment is not At.DELTA for op in keys.walk())

@@ -43,6 +43,10 @@ from spark_trickle.sql.functions import AGGREGATES
 from spark_trickle.sql.resolve import resolve
 
 _MOST_SETS = 64
+_ORDERED = re.compile(
+    r"tinyint|smallint|int|bigint|decimal\(\d+,\s*\d+\)|float|double|string|boolean|date|timestamp(_ntz)?",
+    re.I,
+)
 _EXACT = re.compile(r"(tinyint|smallint|int|bigint|decimal\((\d+),\s*(\d+)\))", re.I)
 
 
@@ -280,6 +284,8 @@ class _Aggregation:
             return _sql(
                 f"CASE WHEN `{present}` > 0 THEN `{hits}` {'> 0' if wanted else '= 0'} END", present, hits
             )
+        if name in ("min", "max") and len(args) == 1:
+            return self._extremum(name, args[0], allowed, columns)
         if name in ("sum", "avg", "mean") and len(args) == 1:
             return self._sum_or_average(name, args[0], allowed, columns)
         return None
@@ -311,6 +317,15 @@ class _Aggregation:
             else f"CAST(`{total}` / `{present}` AS {mean})"
         )
         return _sql(f"CASE WHEN `{present}` > 0 THEN {divided} END", total, present)
+
+    def _extremum(self, name: str, arg: Expr, allowed: str, columns: frozenset[str]) -> exp.Expr | None:
+        probe = self._env.fresh("probe")
+        kind = self._env.types(Project(self._block.plan, (Output(probe, arg),)))[probe]
+        if _ORDERED.fullmatch(kind) is None:
+            return None
+        value = arg.sql if allowed == "true" else f"CASE WHEN {allowed} THEN {arg.sql} END"
+        call = Expr(f"{name}({value})", columns)
+        return bound(self._add(Call(self._env.fresh(name), call, Expr(value, columns), kind, name)))
 
     def _grouping(self, node: exp.Expr, name: str) -> exp.Expr:
         if self._gid is None:

@@ -6,6 +6,7 @@ from functools import singledispatch
 
 from spark_trickle.algebra.operator import (
     Aggregate,
+    Call,
     Constant,
     Filter,
     Fold,
@@ -22,11 +23,13 @@ from spark_trickle.algebra.operator import (
     Scan,
     SetOperation,
     Settled,
+    Shaken,
     Signed,
     SortKey,
     TopK,
     Touched,
     UnionAll,
+    Untouched,
     Window,
 )
 
@@ -207,8 +210,9 @@ def _(op: Keys) -> str:
 
 @render.register
 def _(op: Touched) -> str:
-    same = " AND ".join(f"{e.sql} <=> k{n}" for n, e in enumerate(op.exprs))
-    return f"SELECT {_columns(op)} FROM ({render(op.input)}) LEFT SEMI JOIN ({render(op.keys)}) ON {same}"
+    same = " AND ".join(f"{e.sql} <=> k{n}" for n, e in enumerate(op.exprs)) or "true"
+    kind = "ANTI" if isinstance(op, Untouched) else "SEMI"
+    return f"SELECT {_columns(op)} FROM ({render(op.input)}) LEFT {kind} JOIN ({render(op.keys)}) ON {same}"
 
 
 @render.register
@@ -216,12 +220,42 @@ def _(op: Partial) -> str:
     sums = [
         f"coalesce(sum(CASE WHEN {W} > 0 THEN {c.term.sql} ELSE -({c.term.sql}) END), 0) AS `{c.name}`"
         for c in op.calls
-        if c.term is not None
+        if c.term is not None and not c.pick
+    ]
+    sums += [
+        f"{c.pick}(CASE WHEN {W} {sign} 0 THEN {c.term.sql} END) AS `{name}`"
+        for c in op.calls
+        if c.term is not None and c.pick
+        for sign, name in ((">", c.name), ("<", c.gone))
     ]
     listed = [*(f"`{k.name}`" for k in op.keys), *sums, f"coalesce(sum({W}), 0) AS `{op.count}`"]
     keys = "".join(f", {k.expr.sql} AS `{k.name}`" for k in op.keys)
     group = f" GROUP BY {', '.join(f'`{k.name}`' for k in op.keys)}" if op.keys else ""
     return f"SELECT {', '.join(listed)} FROM (SELECT *{keys} FROM ({render(op.input)})){group}"
+
+
+def _folded(call: Call) -> str:
+    """What was, or what is: a sum of both, or the better of both."""
+    was, comes = f"own.`{call.name}`", f"part.`{call.name}`"
+    if call.pick:
+        better = "least" if call.pick == "min" else "greatest"
+        return f"CASE WHEN sign < 0 THEN {was} ELSE {better}({was}, {comes}) END"
+    return f"CASE WHEN sign < 0 THEN {was} ELSE coalesce({was}, 0) + {comes} END"
+
+
+@render.register
+def _(op: Shaken) -> str:
+    same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys) or "true"
+    tests = [
+        f"(part.`{c.gone}` IS NOT NULL AND (own.`{c.name}` IS NULL OR part.`{c.gone}` "
+        f"{'<=' if c.pick == 'min' else '>='} own.`{c.name}`))"
+        for c in op.picks
+    ]
+    listed = ", ".join(f"part.`{k}` AS k{n}" for n, k in enumerate(op.keys)) or "1 AS nothing"
+    return (
+        f"SELECT {listed} FROM ({render(op.partial)}) AS part LEFT JOIN ({render(op.own)}) AS own ON {same} "
+        f"WHERE {' OR '.join(tests)}"
+    )
 
 
 @render.register
@@ -230,11 +264,7 @@ def _(op: Fold) -> str:
     there = f"own.`{op.count}` IS NOT NULL"
     total = f"coalesce(own.`{op.count}`, 0) + part.`{op.count}`"
     keys = [f"CASE WHEN {there} THEN own.`{k}` ELSE part.`{k}` END AS `{k}`" for k in op.keys]
-    sums = [
-        f"CAST(CASE WHEN sign < 0 THEN own.`{c.name}` ELSE coalesce(own.`{c.name}`, 0) + part.`{c.name}` END "
-        f"AS {c.type}) AS `{c.name}`"
-        for c in op.sums
-    ]
+    sums = [f"CAST({_folded(c)} AS {c.type}) AS `{c.name}`" for c in op.sums]
     count = f"CASE WHEN sign < 0 THEN own.`{op.count}` ELSE CAST({total} AS BIGINT) END AS `{op.count}`"
     same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys)
     join = (
@@ -242,7 +272,10 @@ def _(op: Fold) -> str:
         if op.keys
         else f"CROSS JOIN ({render(op.own)}) AS own"
     )
-    moved = " OR ".join(f"part.`{n}` <> 0" for n in (op.count, *(c.name for c in op.sums)))
+    moved = " OR ".join(
+        [f"part.`{n}` <> 0" for n in (op.count, *(c.name for c in op.sums if not c.pick))]
+        + [f"part.`{c.name}` IS NOT NULL" for c in op.sums if c.pick]
+    )
     comes = f"{total} > 0" if op.keys else "true"
     return (
         f"SELECT {', '.join([*keys, *sums, count])}, sign AS {W} FROM ({render(op.partial)}) AS part {join} "
