@@ -77,15 +77,7 @@ def broken(mutant: Mutant, folder: Path) -> Path:
 def is_caught(mutant: Mutant, folder: Path) -> bool:
     """Whether the laws fail on the broken copy."""
     env = {**os.environ, "PYTHONPATH": f"{broken(mutant, folder)}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/laws/test_deltas.py",
-    ]
+    suites = ("tests/laws/test_deltas.py", "tests/cases/test_cases.py")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *suites]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     return done.returncode == 1
