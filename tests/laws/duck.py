@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import sqlglot
 
-from spark_trickle.algebra.operator import At, Operator, Recursive, Scan, Signed, UnionAll
+from spark_trickle.algebra.operator import At, Operator, Recursive
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import Step, with_steps
@@ -197,6 +197,3 @@ class World:
 def _spark_type(name: str) -> str:
     known = {"INTEGER": "int", "BIGINT": "bigint", "VARCHAR": "string", "HUGEINT": "decimal(38,0)"}
     return known.get(name, name.lower())
-
-
-__all__ = ["Scan", "Signed", "Table", "UnionAll", "World"]

@@ -107,14 +107,18 @@ def _finder(work: Work) -> Find:
 
 
 def _types(work: Work, op: Operator) -> Mapping[str, str]:
-    """Spark's analyzer on the tree over empty tables; no job runs."""
+    return {f.name: f.dataType.simpleString() for f in over_empty_tables(work, op, {}).schema.fields}
+
+
+def over_empty_tables(work: Work, op: Operator, nodes: Mapping[str, Table]) -> Frame:
+    """A tree over empty tables: Spark's analyzer tells its types, and no job runs."""
     frames = {}
-    for scan in scans_of_tables(op):
-        table = work.catalog.table_by_id(int(scan.source[1:]))
-        assert table is not None
-        frames[frame_name(scan)] = empty(work.place.spark, table)
-    schema = run_sql(work.place.spark, render(op), available=(), **frames).schema
-    return {f.name: f.dataType.simpleString() for f in schema.fields}
+    for scan in op.walk():
+        if isinstance(scan, Scan) and not scan.source.startswith("r"):  # rows that a recursion found last
+            table = nodes.get(scan.source) or work.catalog.table_by_id(int(scan.source[1:]))
+            assert table is not None
+            frames[frame_name(scan)] = empty(work.place.spark, table)
+    return run_sql(work.place.spark, render(op), available=(), **frames)
 
 
 def scans_of_tables(plan: Operator) -> Iterator[Scan]:

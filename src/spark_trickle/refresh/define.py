@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from spark_trickle.algebra.operator import Operator, Scan
 from spark_trickle.dml.definitions import (
     check_column_names,
     drop_relation,
@@ -22,16 +21,12 @@ from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Stream
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table, display_names
-from spark_trickle.refresh.compile import Compiled, compile_query
+from spark_trickle.refresh.compile import Compiled, compile_query, over_empty_tables
 from spark_trickle.refresh.decide import Facts
 from spark_trickle.refresh.run import Clock, refresh, run_nodes
-from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.read import empty
-from spark_trickle.spark.run import run_sql
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.moments import moments_in
-from spark_trickle.sql.render import frame_name, render
 
 # Sums of doubles are always exact, so `exact_floats` asks for what is there.
 OPTIONS = ("initialize", "append_only", "exact_floats")
@@ -46,13 +41,13 @@ def create_stream(work: Work, statement: s.CreateStream) -> Result:
         )
     if statement.mode == Mode.IMMEDIATE:
         raise UnsupportedError("REFRESH MODE IMMEDIATE", _NO_IMMEDIATE)
-    _checked(statement.options)
+    options = _checked(statement.options)
     if not _room(work, statement):
         return Result()
     compiled = compile_query(work, statement.query, work.place.schema, statement.columns)
     moments = _moments(statement.query, Mode(statement.mode))
     table = _define(work, schema, name, statement, compiled, moments)
-    if _flag(statement, "initialize", True):
+    if options.get("initialize", True):
         return Result(rows_inserted=fill(work, table, "created").rows_inserted)
     return Result()
 
@@ -74,10 +69,6 @@ def _moments(query: str, mode: Mode) -> tuple[str, ...]:
             f"{found[0]}() in REFRESH MODE DIFFERENTIAL", "Use AUTO or FULL, or pass the moment in a table."
         )
     return found
-
-
-def _flag(statement: s.CreateStream, name: str, default: bool) -> bool:
-    return _checked(statement.options).get(name, default)
 
 
 def _checked(options: tuple[tuple[str, str], ...]) -> dict[str, bool]:
@@ -102,7 +93,7 @@ def _define(
     """The tables of all nodes, types as Spark has them; the stream table comes last and owns the others."""
     owner = work.new_id() + 2 * (len(compiled.nodes) - 1)
     tables = _define_nodes(work, name, compiled, owner)
-    frame = _typed(work, compiled.nodes[-1], tables)
+    frame = over_empty_tables(work, compiled.nodes[-1].plan, tables)
     stream = Stream(
         query=statement.query,
         home=work.place.schema,
@@ -126,23 +117,11 @@ def _all_options(written: dict[str, str], moments: tuple[str, ...]) -> dict[str,
 def _define_nodes(work: Work, name: str, compiled: Compiled, owner: int) -> dict[str, Table]:
     tables: dict[str, Table] = {}
     for node in compiled.nodes[:-1]:
-        frame = _typed(work, node, tables)
+        frame = over_empty_tables(work, node.plan, tables)
         inner = _new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)
         tables[node.name] = replace(inner, owner=owner)
         work.define(commit.CreateTable(tables[node.name]))
     return tables
-
-
-def _typed(work: Work, node: Node, tables: dict[str, Table]) -> Frame:
-    """The rows of a node over empty sources: only its types are of interest."""
-    plan: Operator = node.plan
-    frames = {}
-    for scan in plan.walk():
-        if isinstance(scan, Scan) and not scan.source.startswith("r"):
-            known = tables.get(scan.source) or work.catalog.table_by_id(int(scan.source[1:]))
-            assert known is not None
-            frames[frame_name(scan)] = empty(work.place.spark, known)
-    return run_sql(work.place.spark, render(plan), available=(), **frames)
 
 
 def _new_table(work: Work, schema: str, name: str, frame: Frame) -> Table:
@@ -200,7 +179,9 @@ def rebuild(work: Work, table: Table, stream: Stream, why: str) -> RefreshReport
         if (inner := work.catalog.table_by_id(node)) is not None:
             work.define(commit.DropTable(inner))
     tables = _define_nodes(work, table.name, compiled, table.id)
-    shape = _new_table(work, table.schema, table.name, _typed(work, compiled.nodes[-1], tables))
+    shape = _new_table(
+        work, table.schema, table.name, over_empty_tables(work, compiled.nodes[-1].plan, tables)
+    )
     new = replace(
         stream,
         options=_all_options(
