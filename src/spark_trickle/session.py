@@ -46,6 +46,7 @@ from spark_trickle.refresh.explain import explain_query, explain_stream
 from spark_trickle.refresh.functions import FUNCTIONS
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import frame_of
+from spark_trickle.spark.held import Held
 from spark_trickle.spark.session import open_session
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.cursor import Cursor
@@ -67,7 +68,8 @@ def connect(
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
     tails = Tails(warehouse.storage, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
-    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, FUNCTIONS))
+    held = Held(session)
+    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, FUNCTIONS))
 
 
 class Trickle:
@@ -209,6 +211,7 @@ class Trickle:
             return
         if self._open is not None:
             self._rollback()
+        self._place.held.clear()
         self._place.lease.end()
         self._place.warehouse.engine.dispose()
         self._closed = True

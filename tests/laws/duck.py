@@ -13,6 +13,7 @@ import sqlglot
 
 from spark_trickle.algebra.operator import At, Operator, Recursive
 from spark_trickle.delta.stateful import differentiate_node
+from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.sql.bind import bind
@@ -55,6 +56,8 @@ class World:
         self.bound: Bound = bind(query, self._find, self._types, "main")
         self.nodes: tuple[Node, ...] = split(self.bound.plan)
         self.content: dict[str, Counter[Row]] = {}
+        self.logs: dict[str, list[Row]] = {}
+        self.refreshes = 0
         self._start()
 
     # --- what the binder asks ----------------------------------------------------------------------
@@ -107,6 +110,8 @@ class World:
             self._frame(
                 f"{node.name}_{at}", table, list(rows.elements()) if at != "delta" else [], at == "delta"
             )
+        self.logs[node.name] = [(*row, 1) for row in rows.elements()]
+        self._frame(f"{node.name}_log", table, self.logs[node.name], weighted=True)
         self.tables_of_nodes = {**getattr(self, "tables_of_nodes", {}), node.name: table}
 
     def refresh(self, changes: dict[str, Counter[Row]]) -> dict[str, list[Row]]:
@@ -136,10 +141,15 @@ class World:
         for node in self.nodes:
             table = self.tables_of_nodes[node.name]
             self._frame(f"{node.name}_old", table, list(self.content[node.name].elements()))
+            self.logs[node.name] += deltas[node.name]
+            self._frame(f"{node.name}_log", table, self.logs[node.name], weighted=True)
         return deltas
 
     def delta_plan(self, node: Node, changed: frozenset[str]) -> Operator | None:
-        return differentiate_node(node.plan, node.own, changed)
+        """Arranged for few stored rows and for many in turn."""
+        plan = differentiate_node(node.plan, node.own, changed)
+        self.refreshes += 1
+        return plan and fit(plan, self.refreshes % 3 > 0, lambda _: self.refreshes % 2 * 10**9)
 
     def _refresh_node(self, node: Node, changed: frozenset[str]) -> list[Row]:
         plan = self.delta_plan(node, changed)

@@ -55,7 +55,7 @@ STEPS = (
 def plain(value: Any) -> Any:
     """Numbers to nine digits: sums of doubles depend on the order of their rows."""
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else float(f"{value:.9g}")
+        return "NaN" if math.isnan(value) else float(f"{round(value, 12):.9g}")
     return repr(value) if isinstance(value, list | bytearray) else value
 
 

@@ -19,6 +19,7 @@ class At(StrEnum):
     OLD = "old"  # as the stream table last saw them
     NEW = "new"  # as they are now
     DELTA = "delta"  # what changed between, with weights
+    LOG = "log"  # as OLD, but as the rows of all its changes, with weights
 
 
 class JoinKind(StrEnum):
@@ -110,7 +111,7 @@ class Scan(Operator):
 
     @property
     def weighted(self) -> bool:
-        return self.moment is At.DELTA
+        return self.moment in (At.DELTA, At.LOG)
 
     def at(self, when: At) -> Operator:
         return replace(self, moment=when)
@@ -192,6 +193,11 @@ class Call(Output):
     term: Expr | None = None
     type: str = ""  # of the sum or the extremum
     pick: str = ""
+
+    @property
+    def inexact(self) -> bool:
+        """Whether the sum depends on the order of what is added."""
+        return self.type.lower() in ("float", "double")
 
     @property
     def gone(self) -> str:
@@ -337,134 +343,6 @@ class Recursive(Operator):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.base.columns
-
-
-# --- only in deltas --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Signed(Operator):
-    """Content as a change: every row comes, or every row goes."""
-
-    input: Operator
-    sign: int
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
-    @property
-    def weighted(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class Keys(Operator):
-    """The values of some expressions in a change, as content; those that were touched."""
-
-    input: Operator
-    exprs: tuple[Expr, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(f"k{n}" for n in range(len(self.exprs)))
-
-    @property
-    def weighted(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
-class Touched(Operator):
-    """The rows of the input whose expressions have a touched value; null is a value like others."""
-
-    input: Operator
-    exprs: tuple[Expr, ...]
-    keys: Operator
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
-    @property
-    def weighted(self) -> bool:
-        return self.input.weighted
-
-
-@dataclass(frozen=True)
-class Fold(Operator):
-    """The change of an algebraic aggregate: own rows go, and come again with the partial sums added.
-
-    `partial` has the columns of the aggregate, computed over a change; `own` is what is stored.
-    """
-
-    partial: Operator
-    own: Operator
-    keys: tuple[str, ...]
-    sums: tuple[Call, ...]
-    count: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.own.columns
-
-    @property
-    def weighted(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class Untouched(Touched):
-    """The rows of the input whose expressions have no touched value."""
-
-
-@dataclass(frozen=True)
-class Shaken(Operator):
-    """The keys of groups that may lose an extremum: something goes that is not beyond the stored one."""
-
-    partial: Operator
-    own: Operator
-    keys: tuple[str, ...]
-    picks: tuple[Call, ...]
-    count: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(f"k{n}" for n in range(len(self.keys)))
-
-    @property
-    def weighted(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
-class Partial(Operator):
-    """Sums over a change: what each group gains or loses."""
-
-    input: Operator
-    keys: tuple[Output, ...]
-    calls: tuple[Call, ...]
-    count: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        gone = (c.gone for c in self.calls if c.pick)
-        return (*(k.name for k in self.keys), *(c.name for c in self.calls), *gone, self.count)
-
-    @property
-    def weighted(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
-class Net(Operator):
-    """A change without what cancels out; every row still has weight +1 or −1."""
-
-    input: Operator
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
 
 
 def column(name: str) -> Expr:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
+from spark_trickle.algebra.change import Net
 from spark_trickle.algebra.operator import (
     At,
     Constant,
@@ -17,7 +18,6 @@ from spark_trickle.algebra.operator import (
     Join,
     JoinKind,
     Materialized,
-    Net,
     Operator,
     Output,
     Project,

@@ -9,19 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
+from spark_trickle.algebra.change import Added, Fold, Partial, Shaken, Terms, Touched, Untouched
 from spark_trickle.algebra.operator import (
     Aggregate,
     At,
-    Fold,
     Operator,
-    Partial,
     Recursive,
     Scan,
-    Shaken,
     TopK,
-    Touched,
     UnionAll,
-    Untouched,
     Window,
     column,
 )
@@ -46,10 +42,14 @@ def differentiate_aggregate(op: Aggregate, own: Scan, changed: Changed) -> Opera
 
 
 def fold(op: Aggregate, own: Scan, delta: Operator) -> Operator:
-    """Sums of the change are added to the sums that are stored; a group without rows is gone."""
-    partial = Partial(delta, op.keys, op.calls, op.count)
-    keys = tuple(k.name for k in op.keys)
-    return Fold(partial, own.at(At.OLD), keys, op.calls, op.count)
+    """Sums of the change are added to the sums that are stored; a group without rows is gone.
+
+    Whole numbers and decimals may be summed in any order, so the stored rows need not be settled first.
+    Doubles may not: the row that goes must be the stored one to the last bit.
+    """
+    stored = At.OLD if any(c.inexact for c in op.calls) else At.LOG
+    terms = Terms(delta, op.keys, op.calls, op.count)
+    return Added(terms, own.at(stored), tuple(k.name for k in op.keys), op.calls, op.count)
 
 
 def fold_extrema(op: Aggregate, own: Scan, delta: Operator) -> Operator:

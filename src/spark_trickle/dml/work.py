@@ -34,6 +34,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import Frame, Session
+from spark_trickle.spark.held import Held
 from spark_trickle.spark.read import content, rows_with_weights, tail_of_files
 
 _MANY_KEYS = 100_000  # below that a hash join is as fast
@@ -53,6 +54,7 @@ class Place:
     schema: str
     lease: SessionLease
     tails: Tails
+    held: Held
     functions: Mapping[str, Callable[..., Frame]] = field(default_factory=dict)  # table functions of ours
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
 

@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pyarrow import fs
 
 from spark_trickle.errors import DamagedFileError, WarehouseError
 from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.lake.recent import RecentRows
 from spark_trickle.lake.stats import column_stats
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
@@ -38,6 +39,7 @@ class Storage:
     filesystem: fs.FileSystem
     base: str  # the root as the filesystem calls it
     session_id: str
+    recent: RecentRows = field(default_factory=RecentRows, compare=False)
 
     @classmethod
     def open(cls, root: str, session_id: str) -> Storage:
@@ -69,6 +71,7 @@ class Storage:
         """Write one small file and make it durable."""
         with self.explained():
             self.filesystem.create_dir(self._inner(table), recursive=True)
+            self.recent.put(self._inner(table, name), rows)
             with self.filesystem.open_output_stream(self._inner(table, name)) as sink:
                 pq.write_table(
                     rows,
@@ -91,11 +94,16 @@ class Storage:
     def read(self, table: Table, file: DataFile) -> pa.Table:
         """All rows of one small file."""
         self._check(table, (file,))
-        with self.explained(), self.filesystem.open_input_file(self._inner(table, file.path)) as source:
+        path = self._inner(table, file.path)
+        if (known := self.recent.get(path)) is not None:
+            return known
+        with self.explained(), self.filesystem.open_input_file(path) as source:
             try:
-                return pq.read_table(source)
+                rows = pq.read_table(source)
             except pa.ArrowInvalid as error:
                 raise DamagedFileError(table.full_name, file.path, f"is not Parquet: {error}") from None
+        self.recent.put(path, rows)
+        return rows
 
     def describe(self, table: Table, name: str, role: Role, as_of: int) -> DataFile:
         """Read the footer of a new file: its size, its rows, and the bounds of its columns."""

@@ -23,7 +23,8 @@ from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, S
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table, display_names
 from spark_trickle.refresh.compile import Compiled, compile_query, over_empty_tables
 from spark_trickle.refresh.decide import Facts
-from spark_trickle.refresh.run import Clock, refresh, run_nodes
+from spark_trickle.refresh.node import Clock
+from spark_trickle.refresh.run import refresh, run_nodes
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.moments import moments_in

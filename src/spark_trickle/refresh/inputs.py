@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operator import At, Operator, Scan
-from spark_trickle.dml.work import Work
+from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import SourceLostError
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
@@ -33,17 +34,14 @@ class Inputs:
     frontier: int
     deltas: dict[str, Frame] = field(default_factory=dict)
     found: dict[str, Frame] = field(default_factory=dict)  # touched keys of the node at hand
-    _frames: dict[tuple[str, At], Frame] = field(default_factory=dict)
+    _frames: dict[tuple[str, At], Frame | str] = field(default_factory=dict)
 
-    def frames(self, plan: Operator) -> dict[str, Frame]:
-        """The DataFrame of every scan in a tree, by the name that its text has for it."""
-        return {
-            frame_name(scan): self.frame(scan.source, scan.moment)
-            for scan in plan.walk()
-            if isinstance(scan, Scan)
-        }
+    def frames(self, plan: Operator) -> dict[str, Frame | str]:
+        """The DataFrame of every scan in a tree, or a view of it, by the name that its text has for it."""
+        scans = {frame_name(s): s for s in plan.walk() if isinstance(s, Scan)}
+        return {name: self.frame(scan.source, scan.moment) for name, scan in scans.items()}
 
-    def frame(self, source: str, at: At) -> Frame:
+    def frame(self, source: str, at: At) -> Frame | str:
         if source in self.found:
             return self.found[source]
         if at is At.DELTA and source in self.deltas:
@@ -55,18 +53,56 @@ class Inputs:
             self._frames[key] = self._source(source, at)
         return self._frames[key]
 
-    def _node(self, table: Table, at: At) -> Frame:
+    def _node(self, table: Table, at: At) -> Frame | str:
         if at is At.NEW:
-            return self.work.rows(table)
-        return self.work.rows_of(table, self.work.files_at(table, self.work.base.id))
+            return self._held(table, self.work.files(table))
+        files = self.work.files_at(table, self.work.base.id)
+        if at is At.OLD:
+            return self._held(table, files)
+        return self._log(table, files)
 
-    def _source(self, name: str, at: At) -> Frame:
+    def _log(self, table: Table, files: Sequence[DataFile]) -> Frame | str:
+        """Rows with weights; small files are at the driver already, the others are the same for long."""
+        place, room = self.work.place, self.work.place.settings.local_tail_rows
+        few: list[DataFile] = []
+        for f in sorted(files, key=lambda f: f.rows):
+            room -= f.rows
+            if room < 0:
+                break
+            few.append(f)
+        rows = _loaded(self.work, table, few) if few else None
+        if rows is None:
+            return rows_with_weights(place.spark, place.storage.locate, table, files)
+        here = local_frame(place.spark, table, rows)
+        many = tuple(f for f in files if f not in few)
+        if not many:
+            return here
+        key = ("log", table.id, table.columns, tuple(f.path for f in many))
+        rest = place.held.view(key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many))
+        return place.spark.table(rest).unionByName(here)
+
+    def _source(self, name: str, at: At) -> Frame | str:
         source = next(s for s in self.stream.sources if f"t{s.table_id}" == name)
         table = source_table(self.work, source)
         if at is At.DELTA:
             return self._known_names(source, table, self._change(table))
-        rows = self.work.rows(table) if at is At.NEW else self.work.rows_at(table, self.frontier)
-        return self._known_names(source, table, rows)
+        if at is At.NEW:
+            files = self.work.files(table)
+        else:
+            self.work.place.lease.cover(self.frontier, now())
+            files = self.work.files_at(table, self.frontier)
+        return self._held(table, files, source)
+
+    def _held(self, table: Table, files: Sequence[DataFile], source: Source | None = None) -> str:
+        """What is new now is old at the next refresh, and a table that did not change is both."""
+
+        def make() -> Frame:
+            rows = self.work.rows_of(table, files)
+            return rows if source is None else self._known_names(source, table, rows)
+
+        names = source.columns if source is not None else ()
+        key = (table.id, table.columns, names, tuple((f.path, f.as_of) for f in files))
+        return self.work.place.held.view(key, make)
 
     def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
         """Columns under the names that the plan knows, whatever they are called by now."""
@@ -113,7 +149,7 @@ def changed_files(work: Work, table_id: int, frontier: int) -> tuple[DataFile, .
         return read.change_files(connection, table_id, frontier, work.base.id)
 
 
-def _loaded(work: Work, table: Table, files: tuple[DataFile, ...]) -> pa.Table | None:
+def _loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
     if not all(can_hold(c.type) for c in table.columns):
         return None
     parts = [from_storage(table, work.place.storage.read(table, f)) for f in files]

@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from spark_trickle.algebra.operator import Aggregate, Operator, Recursive, Signed, UnionAll
-from spark_trickle.dml.rows import cancelled_frame
-from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
+from spark_trickle.algebra.change import Signed
+from spark_trickle.algebra.operator import Operator, UnionAll
 from spark_trickle.dml.work import Work, now
-from spark_trickle.errors import RecursionTooDeepError, TrickleError
+from spark_trickle.errors import TrickleError
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
-from spark_trickle.model.arrow import summed, to_storage
-from spark_trickle.model.commit import TableChange
-from spark_trickle.model.files import DataFile
 from spark_trickle.model.stream import Action, Refreshed, RefreshReport, Stream
-from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import content_of, delta_of, nodes_of
 from spark_trickle.refresh.decide import Decision, Facts, decide
-from spark_trickle.refresh.inputs import Inputs, changed_files, retyped, single_weights, source_table
+from spark_trickle.refresh.fit import fit
+from spark_trickle.refresh.inputs import Inputs, changed_files, retyped, source_table
+from spark_trickle.refresh.node import Clock, Filled, run_node, run_with_result
 from spark_trickle.refresh.split import Node
-from spark_trickle.refresh.steps import Step, with_steps
-from spark_trickle.spark.frames import Frame, as_frame, local_frame
-from spark_trickle.spark.read import rows_with_weights
-from spark_trickle.spark.run import collect_at_most, run_sql
 from spark_trickle.spark.session import small_jobs
-from spark_trickle.spark.write import write_staged
-from spark_trickle.sql.render import render
-
-
-@dataclass
-class Clock:
-    """How long each phase took, in milliseconds."""
-
-    phases: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + (time.perf_counter() - start) * 1000
+from spark_trickle.sql.render_beside import shows_only
 
 
 def refresh(work: Work, table: Table) -> RefreshReport:
@@ -116,12 +89,6 @@ def known_facts(work: Work, stream: Stream, frontier: int | None) -> Facts:
     )
 
 
-@dataclass(frozen=True)
-class Filled:
-    come: int = 0
-    gone: int = 0
-
-
 def run_nodes(
     work: Work, table: Table, frontier: int | None, action: Action, facts: Facts, clock: Clock
 ) -> Filled:
@@ -135,19 +102,27 @@ def run_nodes(
     changed = set(names)
     small = facts.changed_rows <= work.place.settings.local_tail_rows and action is Action.DIFFERENTIAL
     filled = Filled()
-    for number, node in enumerate(nodes_of(stream.plan)):
+    nodes = nodes_of(stream.plan)
+    for number, node in enumerate(nodes):
         with clock.phase("plan"):
             if action is Action.DIFFERENTIAL:
                 plan = delta_of(stream.plan, number, frozenset(changed))
             else:
                 plan = _whole(stream, number, node, work, tables[node.name])
+            if plan is not None:
+                plan = fit(plan, small, lambda name: work.row_count(tables[name]))
         if plan is None:
             continue
         with small_jobs(work.place.spark) if small else nullcontext():
-            filled = _run_node(inputs, node, plan, small, clock)
+            both = None
+            if small and number == len(nodes) - 2 and shows_only(nodes[-1].plan, node.name):
+                both = run_with_result(inputs, node, nodes[-1], plan, clock)
+            if both is not None:
+                return both[1]
+            filled = run_node(inputs, node, plan, small, clock)
         if filled != Filled():
             changed.add(node.name)
-    return filled if nodes_of(stream.plan)[-1].name in changed else Filled()
+    return filled if nodes[-1].name in changed else Filled()
 
 
 def node_tables(work: Work, table: Table) -> dict[str, Table]:
@@ -160,93 +135,3 @@ def _whole(stream: Stream, number: int, node: Node, work: Work, table: Table) ->
     """All rows come; those that are there go, so that only the difference is left."""
     come = Signed(content_of(stream.plan, number), 1)
     return UnionAll((come, Signed(node.own, -1))) if work.files(table) else come
-
-
-def _run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
-    work, table = inputs.work, inputs.tables[node.name]
-    steps, plan = with_steps(plan)
-    for step in steps:
-        with clock.phase("spark"):
-            inputs.found[step.name] = _found(inputs, table, step)
-    with clock.phase("plan"):
-        frame = _framed(inputs, plan)
-    rows = None
-    if (small or _is_small(inputs)) and fits_arrow(table):
-        with clock.phase("spark"):
-            rows = collect_at_most(frame, work.place.settings.max_driver_rows)
-    with clock.phase("write"):
-        files = (
-            _store_few(inputs, node, table, rows)
-            if rows is not None
-            else _store_many(inputs, node, table, frame)
-        )
-    if files:
-        unique = isinstance(node.plan, Aggregate)
-        added = tuple(replace(f, whole=unique) for f in files)
-        work.change(TableChange(table, added=added))
-    return Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
-
-
-def _found(inputs: Inputs, table: Table, step: Step) -> Frame:
-    if isinstance(step.plan, Recursive):
-        return _fixpoint(inputs, table, step.plan)
-    return _computed(inputs, table, _framed(inputs, step.plan))
-
-
-def _framed(inputs: Inputs, plan: Operator) -> Frame:
-    return run_sql(inputs.work.place.spark, render(plan), available=(), **inputs.frames(plan))
-
-
-def _fixpoint(inputs: Inputs, table: Table, op: Recursive) -> Frame:
-    """The rows of the start, then those that the last ones lead to, until nothing new comes."""
-    names = ", ".join(f"`{c}`" for c in op.columns)
-    spark, limit = inputs.work.place.spark, inputs.work.place.settings.max_recursion_depth
-    last = _framed(inputs, op.base)
-    if op.distinct:
-        last = last.distinct()
-    everything = last = _computed(inputs, table, last)
-    for _ in range(limit):
-        inputs.found[op.source] = last
-        new = _framed(inputs, op.step)
-        if op.distinct:
-            text = f"SELECT {names} FROM {{new}} EXCEPT SELECT {names} FROM {{everything}}"
-            new = run_sql(spark, text, new=new, everything=everything)
-        last = _computed(inputs, table, new)
-        if last.isEmpty():
-            return everything
-        everything = everything.unionByName(last)
-    raise RecursionTooDeepError(table.full_name, limit)
-
-
-def _computed(inputs: Inputs, table: Table, frame: Frame) -> Frame:
-    """A frame computed once: at the driver, or written down if it is large."""
-    work = inputs.work
-    rows = collect_at_most(frame, work.place.settings.max_driver_rows)
-    if rows is not None:
-        return as_frame(frame, rows)
-    folder = f"{work.place.storage.new_name()}-found"
-    work.wrote(table, folder)
-    return write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
-
-
-def _is_small(inputs: Inputs) -> bool:
-    """Whether all sources together are so few rows that everything may pass through the driver."""
-    work = inputs.work
-    total = sum(work.row_count(source_table(work, s)) for s in inputs.stream.sources)
-    return total <= work.place.settings.max_driver_rows
-
-
-def _store_few(inputs: Inputs, node: Node, table: Table, rows: pa.Table) -> tuple[DataFile, ...]:
-    weights = rows.column(WEIGHT).cast(pa.int32())
-    typed = to_storage(table, rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, weights))
-    net = single_weights(summed(table, typed)) if pc.min(weights).as_py() != 1 else typed
-    net = to_storage(table, net)
-    inputs.deltas[node.name] = local_frame(inputs.work.place.spark, table, net)
-    return store_rows(inputs.work, table, net)
-
-
-def _store_many(inputs: Inputs, node: Node, table: Table, frame: Frame) -> tuple[DataFile, ...]:
-    work = inputs.work
-    files = store_frame(work, table, cancelled_frame(work, table, frame))
-    inputs.deltas[node.name] = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
-    return files

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.operator import At, Keys, Operator, Recursive, Scan, Shaken
+from spark_trickle.algebra.change import Keys, Partial, Shaken
+from spark_trickle.algebra.operator import At, Operator, Recursive, Scan
+from spark_trickle.refresh.fit import takes_work
 
 
 @dataclass(frozen=True)
@@ -16,12 +18,12 @@ class Step:
 
 
 def with_steps(plan: Operator) -> tuple[tuple[Step, ...], Operator]:
-    """Keys that follow from changes alone are cheap enough to be computed in place."""
+    """Keys that follow from changes alone are cheap enough to be computed in place; sums are read twice."""
     steps: dict[Operator, Step] = {}
 
     def visit(op: Operator) -> Operator:
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
-        needed_first = isinstance(inner, Keys | Shaken) and _takes_work(inner)
+        needed_first = isinstance(inner, Partial) or (isinstance(inner, Keys | Shaken) and takes_work(inner))
         if not isinstance(inner, Recursive) and not needed_first:
             return inner
         step = steps.setdefault(inner, Step(f"k{len(steps) + 1}", inner))
@@ -29,7 +31,3 @@ def with_steps(plan: Operator) -> tuple[tuple[Step, ...], Operator]:
 
     rest = visit(plan)
     return tuple(steps.values()), rest
-
-
-def _takes_work(keys: Operator) -> bool:
-    return any(isinstance(op, Scan) and op.moment is not At.DELTA for op in keys.walk())

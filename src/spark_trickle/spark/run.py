@@ -16,7 +16,17 @@ _QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""", re.S)
 def run_sql(
     spark: SparkSession, text: str, /, *, available: tuple[str, ...] = (), **frames: Any
 ) -> DataFrame:
-    """Spark's answer to a text in which `{name}` stands for a DataFrame; other braces are just text."""
+    """Spark's answer to a text in which `{name}` stands for a DataFrame, or a view of that name.
+
+    Other braces are just text.
+    """
+    views = {name: view for name, view in frames.items() if isinstance(view, str)}
+    frames = {name: frame for name, frame in frames.items() if name not in views}
+    if views:
+        parts = _QUOTED.split(text)
+        for name, view in views.items():
+            parts[::2] = [p.replace(f"{{{name}}}", view) for p in parts[::2]]
+        text = "".join(parts)
     if not frames:
         with explained(text, available):
             return spark.sql(text)

@@ -39,15 +39,22 @@ def open_session(given: SparkSession | None) -> SparkSession:
 @contextmanager
 def small_jobs(session: SparkSession) -> Iterator[None]:
     """Plan the block for few rows: one partition after a shuffle, and no stops to look at statistics."""
-    wanted = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-    before = {name: session.conf.get(name) for name in wanted}
+    wanted = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.leafNodeDefaultParallelism": "1",
+    }
+    before = {name: session.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():
         session.conf.set(name, value)
     try:
         yield
     finally:
         for name, old in before.items():
-            session.conf.set(name, old or "")
+            if old is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, old)
 
 
 def require_ansi(session: SparkSession) -> None:

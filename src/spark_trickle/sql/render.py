@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from spark_trickle.algebra.change import (
+    Added,
+    Fold,
+    Keys,
+    Net,
+    Partial,
+    Shaken,
+    Signed,
+    Terms,
+    Touched,
+    Untouched,
+)
 from spark_trickle.algebra.operator import (
     Aggregate,
     Call,
     Constant,
     Filter,
-    Fold,
     Generate,
     Join,
     JoinKind,
-    Keys,
     Materialized,
-    Net,
     Operator,
-    Partial,
     Project,
     Recursive,
     Scan,
     SetOperation,
     Settled,
-    Shaken,
-    Signed,
     SortKey,
     TopK,
-    Touched,
     UnionAll,
-    Untouched,
     Window,
 )
 
@@ -205,7 +209,7 @@ def _(op: Signed) -> str:
 @render.register
 def _(op: Keys) -> str:
     listed = ", ".join(f"{e.sql} AS k{n}" for n, e in enumerate(op.exprs))
-    return f"SELECT DISTINCT {listed or '1 AS nothing'} FROM ({render(op.input)})"
+    return f"SELECT {'DISTINCT ' * op.distinct}{listed or '1 AS nothing'} FROM ({render(op.input)})"
 
 
 @render.register
@@ -218,7 +222,7 @@ def _(op: Touched) -> str:
 @render.register
 def _(op: Partial) -> str:
     sums = [
-        f"coalesce(sum(CASE WHEN {W} > 0 THEN {c.term.sql} ELSE -({c.term.sql}) END), 0) AS `{c.name}`"
+        f"coalesce(sum({_weighed(c.term.sql)}), 0) AS `{c.name}`"
         for c in op.calls
         if c.term is not None and not c.pick
     ]
@@ -232,6 +236,50 @@ def _(op: Partial) -> str:
     keys = "".join(f", {k.expr.sql} AS `{k.name}`" for k in op.keys)
     group = f" GROUP BY {', '.join(f'`{k.name}`' for k in op.keys)}" if op.keys else ""
     return f"SELECT {', '.join(listed)} FROM (SELECT *{keys} FROM ({render(op.input)})){group}"
+
+
+@render.register
+def _(op: Terms) -> str:
+    listed = [f"{k.expr.sql} AS `{k.name}`" for k in op.keys]
+    listed += [f"{_weighed(c.term.sql)} AS `{c.name}`" for c in op.calls if c.term is not None]
+    return f"SELECT {', '.join([*listed, f'{W} AS `{op.count}`'])} FROM ({render(op.input)})"
+
+
+@render.register
+def _(op: Added) -> str:
+    """Each key gives the row that goes and the row that comes."""
+    names = (*(c.name for c in op.sums), op.count)
+    keys = [f"`{k}`" for k in op.keys]
+    stored = [f"{_weighed(f'`{n}`') if op.own.weighted else f'`{n}`'} AS `{n}`" for n in names]
+    both = (
+        f"SELECT {_names((*op.keys, *names))}, 1 AS fresh FROM ({render(op.terms)}) UNION ALL "
+        f"SELECT {', '.join([*keys, *stored])}, 0 AS fresh FROM ({render(op.own)})"
+    )
+    if op.here:
+        both = f"SELECT /*+ COALESCE(1) */ * FROM ({both})"
+    sums = [
+        f"coalesce(sum({value}), 0) AS `{when}_{n}`"
+        for n in names
+        for when, value in (("was", f"CASE WHEN fresh = 0 THEN `{n}` END"), ("is", f"`{n}`"))
+    ]
+    group = f"GROUP BY {', '.join(keys)} " if keys else ""
+    summed = f"SELECT {', '.join([*keys, *sums])} FROM ({both}) {group}HAVING max(fresh) = 1"
+    kinds = [*(c.type for c in op.sums), "BIGINT"]
+    shown = [
+        f"CAST(CASE WHEN sign < 0 THEN `was_{n}` ELSE `is_{n}` END AS {kind}) AS `{n}`"
+        for n, kind in zip(names, kinds, strict=True)
+    ]
+    moved = " OR ".join(f"`was_{n}` <> `is_{n}`" for n in names)
+    there, comes = (f"`{when}_{op.count}` > 0" if keys else "true" for when in ("was", "is"))
+    return (
+        f"SELECT {', '.join([*keys, *shown])}, sign AS {W} FROM ({summed}) "
+        f"LATERAL VIEW explode(array(-1, 1)) signs AS sign "
+        f"WHERE ({moved}) AND ((sign < 0 AND {there}) OR (sign > 0 AND {comes}))"
+    )
+
+
+def _weighed(value: str) -> str:
+    return f"CASE WHEN {W} > 0 THEN {value} ELSE -({value}) END"
 
 
 def _folded(call: Call) -> str:

@@ -1,0 +1,175 @@
+"""The operators that only a change has: rows that come and go, touched keys, sums that are added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_trickle.algebra.operator import Call, Expr, Operator, Output
+
+
+@dataclass(frozen=True)
+class Signed(Operator):
+    """Content as a change: every row comes, or every row goes."""
+
+    input: Operator
+    sign: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def weighted(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Keys(Operator):
+    """The values of some expressions in a change, as content; those that were touched."""
+
+    input: Operator
+    exprs: tuple[Expr, ...]
+    distinct: bool = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(f"k{n}" for n in range(len(self.exprs)))
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Touched(Operator):
+    """The rows of the input whose expressions have a touched value; null is a value like others."""
+
+    input: Operator
+    exprs: tuple[Expr, ...]
+    keys: Operator
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def weighted(self) -> bool:
+        return self.input.weighted
+
+
+@dataclass(frozen=True)
+class Terms(Operator):
+    """What each row of a change adds to the sums of its group, or takes from them."""
+
+    input: Operator
+    keys: tuple[Output, ...]
+    calls: tuple[Call, ...]
+    count: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Added(Operator):
+    """The change of an algebraic aggregate: what is stored and what is added are one sum for each key.
+
+    `own` may be a log: rows with weights that are not yet summed up. `here` says that all of it is so few
+    rows that one task sums them.
+    """
+
+    terms: Operator
+    own: Operator
+    keys: tuple[str, ...]
+    sums: tuple[Call, ...]
+    count: str
+    here: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.own.columns
+
+    @property
+    def weighted(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Fold(Operator):
+    """The change of an aggregate with extrema: own rows go, and come again with what the change adds.
+
+    `partial` has the columns of the aggregate, computed over a change; `own` is what is stored.
+    """
+
+    partial: Operator
+    own: Operator
+    keys: tuple[str, ...]
+    sums: tuple[Call, ...]
+    count: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.own.columns
+
+    @property
+    def weighted(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Untouched(Touched):
+    """The rows of the input whose expressions have no touched value."""
+
+
+@dataclass(frozen=True)
+class Shaken(Operator):
+    """The keys of groups that may lose an extremum: something goes that is not beyond the stored one."""
+
+    partial: Operator
+    own: Operator
+    keys: tuple[str, ...]
+    picks: tuple[Call, ...]
+    count: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(f"k{n}" for n in range(len(self.keys)))
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Partial(Operator):
+    """Sums over a change: what each group gains or loses."""
+
+    input: Operator
+    keys: tuple[Output, ...]
+    calls: tuple[Call, ...]
+    count: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        gone = (c.gone for c in self.calls if c.pick)
+        return (*(k.name for k in self.keys), *(c.name for c in self.calls), *gone, self.count)
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Net(Operator):
+    """A change without what cancels out; every row still has weight +1 or −1."""
+
+    input: Operator
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns

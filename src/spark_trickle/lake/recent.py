@@ -1,0 +1,37 @@
+"""Rows of small files that were written or read lately, so that a file that never changes is read once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+
+import pyarrow as pa
+
+_MOST_BYTES = 64 * 2**20
+_MOST_BYTES_OF_ONE = 4 * 2**20
+
+
+class RecentRows:
+    """The newest rows win; together they stay within a budget."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[str, pa.Table] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def get(self, path: str) -> pa.Table | None:
+        with self._lock:
+            if path in self._rows:
+                self._rows.move_to_end(path)
+            return self._rows.get(path)
+
+    def put(self, path: str, rows: pa.Table) -> None:
+        if rows.nbytes > _MOST_BYTES_OF_ONE:
+            return
+        with self._lock:
+            if path in self._rows:
+                self._bytes -= self._rows.pop(path).nbytes
+            self._rows[path] = rows
+            self._bytes += rows.nbytes
+            while self._bytes > _MOST_BYTES:
+                self._bytes -= self._rows.popitem(last=False)[1].nbytes

@@ -1,0 +1,177 @@
+"""The program of one node -> its new rows, stored; and those of the result where they cost nothing more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.algebra.operator import Aggregate, Operator, Recursive
+from spark_trickle.dml.rows import cancelled_frame
+from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
+from spark_trickle.errors import RecursionTooDeepError
+from spark_trickle.model.arrow import summed, to_storage
+from spark_trickle.model.commit import TableChange
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.refresh.inputs import Inputs, single_weights, source_table
+from spark_trickle.refresh.split import Node
+from spark_trickle.refresh.steps import Step, with_steps
+from spark_trickle.spark.frames import Frame, as_frame, local_frame
+from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.spark.run import collect_at_most, run_sql
+from spark_trickle.spark.write import write_staged
+from spark_trickle.sql.render import render
+from spark_trickle.sql.render_beside import KEEP, render_beside, shown_columns, stored_columns
+
+
+@dataclass
+class Clock:
+    """How long each phase took, in milliseconds."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + (time.perf_counter() - start) * 1000
+
+
+@dataclass(frozen=True)
+class Filled:
+    """How many rows came to a table and went from it."""
+
+    come: int = 0
+    gone: int = 0
+
+
+def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
+    """Compute the change of a node and store it."""
+    table = inputs.tables[node.name]
+    plan = _after_steps(inputs, table, plan, clock)
+    with clock.phase("plan"):
+        frame = _framed(inputs, plan)
+    rows = None
+    if (small or _is_small(inputs)) and fits_arrow(table):
+        with clock.phase("spark"):
+            rows = collect_at_most(frame, inputs.work.place.settings.max_driver_rows)
+    with clock.phase("write"):
+        if rows is not None:
+            return _stored(inputs, node, _store_few(inputs, node, table, rows))
+        return _stored(inputs, node, _store_many(inputs, node, table, frame))
+
+
+def run_with_result(
+    inputs: Inputs, node: Node, result: Node, plan: Operator, clock: Clock
+) -> tuple[Filled, Filled] | None:
+    """The change of a node and of the result that only shows its rows, by one job; None if it is too much."""
+    tables = [inputs.tables[n.name] for n in (node, result)]
+    if not all(fits_arrow(t) for t in tables):
+        return None
+    plan = _after_steps(inputs, tables[0], plan, clock)
+    with clock.phase("plan"):
+        text = render_beside(plan, node.own, result.plan)
+        frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
+    with clock.phase("spark"):
+        rows = collect_at_most(frame, inputs.work.place.settings.max_driver_rows)
+    if rows is None:
+        return None
+    with clock.phase("write"):
+        stored = _renamed(rows, stored_columns(node.own))
+        shown = _renamed(rows.filter(rows.column(KEEP)), shown_columns(result.plan))
+        first = _stored(inputs, node, _store_few(inputs, node, tables[0], stored))
+        return first, _stored(inputs, result, _store_few(inputs, result, tables[1], shown))
+
+
+def _renamed(rows: pa.Table, names: dict[str, str]) -> pa.Table:
+    return rows.select([*names, WEIGHT]).rename_columns([*names.values(), WEIGHT])
+
+
+def _after_steps(inputs: Inputs, table: Table, plan: Operator, clock: Clock) -> Operator:
+    steps, rest = with_steps(plan)
+    for step in steps:
+        with clock.phase("spark"):
+            inputs.found[step.name] = _found(inputs, table, step)
+    return rest
+
+
+def _stored(inputs: Inputs, node: Node, files: tuple[DataFile, ...]) -> Filled:
+    if files:
+        unique = isinstance(node.plan, Aggregate)
+        added = tuple(replace(f, whole=unique) for f in files)
+        inputs.work.change(TableChange(inputs.tables[node.name], added=added))
+    return Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
+
+
+def _found(inputs: Inputs, table: Table, step: Step) -> Frame:
+    if isinstance(step.plan, Recursive):
+        return _fixpoint(inputs, table, step.plan)
+    return _computed(inputs, table, _framed(inputs, step.plan))
+
+
+def _framed(inputs: Inputs, plan: Operator) -> Frame:
+    return run_sql(inputs.work.place.spark, render(plan), available=(), **inputs.frames(plan))
+
+
+def _fixpoint(inputs: Inputs, table: Table, op: Recursive) -> Frame:
+    """The rows of the start, then those that the last ones lead to, until nothing new comes."""
+    names = ", ".join(f"`{c}`" for c in op.columns)
+    spark, limit = inputs.work.place.spark, inputs.work.place.settings.max_recursion_depth
+    last = _framed(inputs, op.base)
+    if op.distinct:
+        last = last.distinct()
+    everything = last = _computed(inputs, table, last)
+    for _ in range(limit):
+        inputs.found[op.source] = last
+        new = _framed(inputs, op.step)
+        if op.distinct:
+            text = f"SELECT {names} FROM {{new}} EXCEPT SELECT {names} FROM {{everything}}"
+            new = run_sql(spark, text, new=new, everything=everything)
+        last = _computed(inputs, table, new)
+        if last.isEmpty():
+            return everything
+        everything = everything.unionByName(last)
+    raise RecursionTooDeepError(table.full_name, limit)
+
+
+def _computed(inputs: Inputs, table: Table, frame: Frame) -> Frame:
+    """A frame computed once: at the driver, or written down if it is large."""
+    work = inputs.work
+    rows = collect_at_most(frame, work.place.settings.max_driver_rows)
+    if rows is not None:
+        return as_frame(frame, rows)
+    folder = f"{work.place.storage.new_name()}-found"
+    work.wrote(table, folder)
+    return write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
+
+
+def _is_small(inputs: Inputs) -> bool:
+    """Whether all sources together are so few rows that everything may pass through the driver."""
+    work = inputs.work
+    total = sum(work.row_count(source_table(work, s)) for s in inputs.stream.sources)
+    return total <= work.place.settings.max_driver_rows
+
+
+def _store_few(inputs: Inputs, node: Node, table: Table, rows: pa.Table) -> tuple[DataFile, ...]:
+    if rows.num_rows == 0:
+        return ()
+    weights = rows.column(WEIGHT).cast(pa.int32())
+    typed = to_storage(table, rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, weights))
+    net = single_weights(summed(table, typed)) if pc.min(weights).as_py() != 1 else typed
+    net = to_storage(table, net)
+    inputs.deltas[node.name] = local_frame(inputs.work.place.spark, table, net)
+    return store_rows(inputs.work, table, net)
+
+
+def _store_many(inputs: Inputs, node: Node, table: Table, frame: Frame) -> tuple[DataFile, ...]:
+    work = inputs.work
+    files = store_frame(work, table, cancelled_frame(work, table, frame))
+    inputs.deltas[node.name] = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+    return files
