@@ -214,6 +214,38 @@ class SourceLostError(TrickleError):
 
 
 @dataclass(eq=False)
+class CircularError(TrickleError):
+    path: tuple[str, ...]
+    code: ClassVar[str] = "CIRCULAR"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f"a stream table would read itself: {' -> '.join(self.path)}"
+
+    @property
+    def hint(self) -> str:
+        return "Break the circle: let one of them read a table instead."
+
+
+@dataclass(eq=False)
+class FuseBlownError(TrickleError):
+    table: str
+    rows: int
+    ceiling: int
+    code: ClassVar[str] = "FUSE_BLOWN"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'the fuse of "{self.table}" is blown: {self.rows} changed rows, its ceiling is {self.ceiling}'
+
+    @property
+    def hint(self) -> str:
+        return "Look at what changed; then reset_fuse() applies it, or fills the stream table anew."
+
+
+@dataclass(eq=False)
 class RecursionTooDeepError(TrickleError):
     table: str
     limit: int

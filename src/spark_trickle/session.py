@@ -6,10 +6,11 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from types import TracebackType
 from typing import Any, assert_never
 
@@ -33,17 +34,21 @@ from spark_trickle.lake.stream import move_on
 from spark_trickle.lake.vacuum import vacuum
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.report import Result
-from spark_trickle.model.stream import RefreshReport
+from spark_trickle.model.stream import Action, Mode, RefreshReport
 from spark_trickle.model.table import DEFAULT_SCHEMA, Table
 from spark_trickle.refresh.define import (
     alter_stream,
     create_stream,
     drop_stream,
-    refresh_stream,
     stream_table,
 )
 from spark_trickle.refresh.explain import explain_query, explain_stream
 from spark_trickle.refresh.functions import FUNCTIONS
+from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.immediate import has_immediate, keep_immediate
+from spark_trickle.refresh.run import Occasion
+from spark_trickle.refresh.together import refresh_together
+from spark_trickle.scheduler.control import Control
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import frame_of
 from spark_trickle.spark.held import Held
@@ -72,7 +77,7 @@ def connect(
     return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, FUNCTIONS))
 
 
-class Trickle:
+class Trickle(Control):
     """A connection to a warehouse. Not to be shared between threads while a transaction is open."""
 
     def __init__(self, place: Place) -> None:
@@ -161,36 +166,74 @@ class Trickle:
         statement = s.CreateStream(Cursor(name).name(), query, (), schedule, refresh_mode.upper(), options)
         return self._act(statement, "CREATE STREAM TABLE")
 
-    def refresh(self, name: str) -> RefreshReport:
-        """Bring a stream table up to date; the report tells what was done and why."""
+    def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
+        """Bring a stream table up to date; the report tells what was done and why.
+
+        With `upstream` everything it depends on is refreshed first, in the same commit.
+        """
+        parts = Cursor(name).name()
+
+        def chosen(work: Work) -> list[Table]:
+            table = stream_table(work, parts)
+            graph = graph_of(work.catalog.tables())
+            # A diamond must never show two states of one table, so its arms move on with it.
+            first = graph.ancestors(table.id) if upstream or graph.is_diamond(table.id) else ()
+            return [*(graph.tables[i] for i in first), table]
+
+        return self.refresh_chosen(chosen)[-1]
+
+    def refresh_all(self, *, atomic: bool = True) -> list[RefreshReport]:
+        """Bring all stream tables up to date: at one snapshot and in one commit, or each by itself."""
+        graph = graph_of(self._reading().catalog.tables())
+        groups = [graph.order] if atomic else graph.groups
+        reports = []
+        for group in groups:
+            reports += self.refresh_chosen(lambda work, ids=group: _tables(work, ids))  # type: ignore[misc]
+        return reports
+
+    def refresh_chosen(
+        self,
+        choose: Callable[[Work], list[Table]],
+        initiated_by: str = "manual",
+        waited_ms: float | None = None,
+    ) -> list[RefreshReport]:
+        """Refresh some stream tables in one commit; run again after a conflict."""
         self._require_open_connection()
         if self._open is not None:
             raise UnsupportedError("REFRESH in a transaction", "COMMIT first; it is a snapshot of its own.")
-        parts = Cursor(name).name()
         for attempt in range(self._place.settings.commit_retries + 1):
             work = begin(self._place)
+            tables = choose(work)
+            occasion = Occasion(initiated_by, together=len(tables) > 1, waited_ms=waited_ms)
             try:
-                return self._refresh_once(work, stream_table(work, parts))
+                return self._refresh_once(work, tables, occasion)
             except ConflictError:
                 if attempt == self._place.settings.commit_retries:
                     raise
         raise AssertionError
 
-    def _refresh_once(self, work: Work, table: Table) -> RefreshReport:
-        report = refresh_stream(work, table)
+    def _refresh_once(self, work: Work, tables: list[Table], occasion: Occasion) -> list[RefreshReport]:
+        return self._finished(work, refresh_together(work, tables, occasion))
+
+    def _work(self) -> Work:
+        self._require_open_connection()
+        return begin(self._place)
+
+    def _finished(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
+        """Commit refreshes, if they changed anything."""
         start = time.perf_counter()
-        if not work.refreshed:
-            return report
+        if all(r.action is Action.NO_DATA for r in reports):
+            work.discard()
+            return reports
         if work.empty:
-            move_on(self._place.warehouse.engine, work.refreshed[0], work.base.id)
+            move_on(self._place.warehouse.engine, work.refreshed, work.base.id)
             work.discard()
             snapshot = work.base.id
         else:
-            snapshot = work.commit(f"refresh {report.action}").id
+            snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
         commit_ms = (time.perf_counter() - start) * 1000
         self._tidy(work)
-        phases = {**report.phases, "commit": commit_ms}
-        return replace(report, snapshot=snapshot, phases=phases, duration_ms=sum(phases.values()))
+        return [_committed(r, snapshot, commit_ms) for r in reports]
 
     @contextmanager
     def transaction(self) -> Iterator[Trickle]:
@@ -263,6 +306,11 @@ class Trickle:
                 | s.ShowSettings()
             ):
                 raise AssertionError
+            case s.CreateStream(mode=Mode.IMMEDIATE) | s.AlterStream(mode=Mode.IMMEDIATE):
+                result = self._change(lambda work: _run(work, statement), _first_words(text))
+                # What others changed while it was filled; from now on every commit keeps it.
+                self.refresh(".".join(quote(part) for part in statement.name))
+                return result
             case _:
                 return self._change(lambda work: _run(work, statement), _first_words(text))
 
@@ -312,6 +360,7 @@ class Trickle:
         work = self._finish()
         try:
             merge_changes(work)
+            keep_immediate(work)
         except BaseException:
             work.discard()
             raise
@@ -329,18 +378,21 @@ class Trickle:
         self._require_open_connection()
         if self._open is not None:
             return replace(self._in_transaction(self._open, action), snapshot=self._open.base.id)
-        for attempt in range(self._place.settings.commit_retries + 1):
-            work = begin(self._place)
-            try:
-                result = self._in_transaction(work, action)
-                snapshot = work.commit(message)
-            except ConflictError:
-                if attempt == self._place.settings.commit_retries:
-                    raise
-                time.sleep(random.uniform(0, min(0.5, 0.01 * 2**attempt)))
-                continue
-            self._tidy(work)
-            return replace(result, snapshot=snapshot.id)
+        immediate = has_immediate(begin(self._place).catalog)
+        # Whoever changes sources of an IMMEDIATE stream table waits for its turn, or others would always win.
+        with self._place.warehouse.turn if immediate else nullcontext():
+            for attempt in count():
+                work = begin(self._place)
+                try:
+                    result = self._in_transaction(work, lambda w: _with_immediate(w, action))
+                    snapshot = work.commit(message)
+                except ConflictError:
+                    if attempt >= self._place.settings.commit_retries * (10 if immediate else 1):
+                        raise
+                    time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 10))))
+                    continue
+                self._tidy(work)
+                return replace(result, snapshot=snapshot.id)
         raise AssertionError
 
     def _in_transaction(self, work: Work, action: Callable[[Work], Result]) -> Result:
@@ -438,6 +490,25 @@ def _run(work: Work, statement: s.Definition | s.RowChange | s.StreamChange) -> 
             return alter_stream(work, statement)
         case _:
             assert_never(statement)
+
+
+def _with_immediate(work: Work, action: Callable[[Work], Result]) -> Result:
+    result = action(work)
+    keep_immediate(work)
+    return result
+
+
+def _committed(report: RefreshReport, snapshot: int, commit_ms: float) -> RefreshReport:
+    if report.action is Action.NO_DATA:
+        return report
+    phases = {**report.phases, "commit": commit_ms}
+    return replace(report, snapshot=snapshot, phases=phases, duration_ms=sum(phases.values()))
+
+
+def _tables(work: Work, ids: Iterable[int]) -> list[Table]:
+    """Those that are still there."""
+    found = (work.catalog.table_by_id(i) for i in ids)
+    return [t for t in found if t is not None and t.stream is not None]
 
 
 def _as_text(work: Work, lines: list[tuple[str, str]]) -> DataFrame:

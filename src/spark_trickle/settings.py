@@ -49,6 +49,30 @@ class Settings:
     block_source_ddl: bool = _setting(
         True, "Refuse to drop or alter what stream tables read; otherwise they are filled anew."
     )
+    scheduler_interval_ms: float = _setting(
+        1_000.0, "How often the scheduler looks for commits of other processes.", low=10, high=3_600_000
+    )
+    scheduler_lease_seconds: float = _setting(
+        15.0, "How long a scheduler that does not answer keeps the place of another.", low=0.5, high=3_600
+    )
+    min_schedule_seconds: float = _setting(
+        0.1, "Shortest time between two refreshes of a stream table.", low=0.01, high=86_400
+    )
+    default_schedule_seconds: float = _setting(
+        1.0, "Time between refreshes where the schedule is calculated and nothing reads it.", low=0.01
+    )
+    max_concurrent_refreshes: int = _setting(2, "Refreshes that run at the same time.", low=1, high=256)
+    max_consecutive_errors: int = _setting(
+        3, "Failures in a row after which the scheduler suspends a stream table.", low=1, high=1_000
+    )
+    auto_backoff: bool = _setting(True, "Refresh less often what takes longer than its schedule allows.")
+    stale_alert_seconds: float = _setting(
+        300.0, "Raise the alert stale_data when a stream table is behind for longer than this.", low=1
+    )
+    fuse_default_ceiling: int = _setting(
+        0, "Changed rows beyond which a stream table stops until reset_fuse; 0 for no fuse.", low=0
+    )
+    history_days: float = _setting(30.0, "How long the history of refreshes is kept.", low=0.01, high=36_500)
     commit_retries: int = _setting(
         20, "How often a single statement is run again after a conflict.", high=1_000
     )

@@ -45,7 +45,7 @@ MUTANTS = (
     Mutant("a group without rows stays", RENDER, 'comes = f"{total} > 0" if op.keys else "true"', 'comes = "true"'),
     Mutant("a null key is no key", RENDER, '<=> own.`{k}`" for k in op.keys)\n    join', '= own.`{k}`" for k in op.keys)\n    join'),
     Mutant("touched null keys are lost", RENDER, 'f"{e.sql} <=> k{n}"', 'f"{e.sql} = k{n}"'),
-    Mutant("deleted rows are added to sums", RENDER, "ELSE -({c.term.sql}) END", "ELSE ({c.term.sql}) END"),
+    Mutant("deleted rows are added to sums", RENDER, "THEN {value} ELSE -({value}) END", "THEN {value} ELSE ({value}) END"),
     Mutant("counts ignore the weight", RENDER, "coalesce(sum({W}), 0) AS `{op.count}`", "count(*) AS `{op.count}`"),
     Mutant("a change of sums without a change of count is lost", RENDER, "for n in (op.count, *(c.name for c in op.sums if not c.pick))", "for n in (op.count,)"),
     Mutant("the stored sums are forgotten", RENDER, "ELSE coalesce({was}, 0) + {comes} END", "ELSE {comes} END"),

@@ -29,6 +29,8 @@ EXAMPLES: list[TrickleError] = [
     errors.AlreadyExistsError("table", "t"),
     errors.ReadOnlyTableError("main.s"),
     errors.RecursionTooDeepError("main.s", 100),
+    errors.CircularError(("main.a", "main.b", "main.a")),
+    errors.FuseBlownError("main.s", 5_000_000, 1_000_000),
     errors.SourceLostError("main.t", "was dropped"),
     errors.InUseError("main.t", "dropped", ("main.s", "main.r")),
     errors.InvalidDefinitionError("a column is named twice", "Name each column once."),

@@ -102,6 +102,10 @@ class Work:
                 self._files[key] = read.files(connection, table.id, snapshot_id)
         return self._files[key]
 
+    def see(self, table: Table, snapshot_id: int) -> None:
+        """Read a table as of another snapshot than the rest."""
+        self._files[(table.id, self.base.id)] = self.files_at(table, snapshot_id)
+
     def sizes(self) -> dict[int, TableSize]:
         with reading(self.place.warehouse.engine) as connection:
             return read.sizes(connection, self.base.id)
@@ -194,6 +198,7 @@ class Work:
         except (ConflictError, CatalogBusyError):  # certain that nothing was committed
             self.discard()
             raise
+        self.place.warehouse.changed.ring()
         # Any other error may come after the catalog committed: the files stay, and VACUUM decides.
         used = {f.path.split("/")[0] for c in commit.changes for f in c.added + c.feed_only}
         self.written = [(table, name) for table, name in self.written if name not in used]

@@ -45,7 +45,7 @@ def publish(engine: Engine, commit: Commit, now: datetime) -> Snapshot:
         ).write(commit, current)
         for done in commit.refreshed:
             report = replace(done.report, snapshot=snapshot.id)
-            stream.record(connection, replace(done, report=report), current.id)
+            stream.record(connection, replace(done, report=report), current.id, snapshot.id)
         crash_point("before_commit")
     crash_point("after_commit")
     return snapshot

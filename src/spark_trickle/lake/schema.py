@@ -5,7 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Dialect, Index, MetaData, String, Table, TypeDecorator
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    Index,
+    MetaData,
+    String,
+    Table,
+    TypeDecorator,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TIMESTAMP
 
@@ -278,7 +289,8 @@ trickle_stream = Table(
     *_id("table_id"),
     *_int("frontier"),
     *_text("status", "error"),
-    *_int("errors_in_a_row"),
+    *_int("errors_in_a_row", "streams_frontier"),
+    Column("retry_at", UtcTime),
 )
 trickle_refresh = Table(
     "trickle_refresh",
@@ -288,6 +300,41 @@ trickle_refresh = Table(
     *_text("action", "reason"),
     *_int("rows_inserted", "rows_deleted", "delta_rows", "snapshot_id"),
     *_text("phases", "error"),
+    *_int("source_rows"),
+    Column("duration_ms", Float),
+    *_text("initiated_by"),
+    Column("waited_ms", Float),
+)
+trickle_running = Table(
+    "trickle_running", metadata, *_id("table_id"), *_text("session_id"), Column("started", UtcTime)
+)
+trickle_scheduler = Table(
+    "trickle_scheduler",
+    metadata,
+    *_id("id"),
+    *_text("session_id", "host"),
+    *_int("process_id"),
+    Column("expires", UtcTime),
+    *_flag("paused"),
+)
+trickle_gate = Table("trickle_gate", metadata, *_id("table_id"), Column("closed", UtcTime))
+trickle_watermark = Table(
+    "trickle_watermark",
+    metadata,
+    *_id("table_id"),
+    Column("watermark", UtcTime),
+    *_int("snapshot_id"),
+    Column("advanced", UtcTime),
+)
+trickle_watermark_group = Table(
+    "trickle_watermark_group",
+    metadata,
+    Column("name", String, primary_key=True),
+    *_text("table_ids"),
+    Column("tolerance_seconds", Float),
+)
+trickle_alert = Table(
+    "trickle_alert", metadata, Column("raised", UtcTime), *_text("event", "table_name", "message")
 )
 
 Index("trickle_by_refreshed_table", trickle_refresh.c.table_id)

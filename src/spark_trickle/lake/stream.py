@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
-from spark_trickle.errors import ConflictError
+from spark_trickle.errors import ConflictError, FuseBlownError, TrickleError
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import reading, writing
-from spark_trickle.model.stream import Action, Refreshed, RefreshReport, Status, StreamState
+from spark_trickle.model.stream import Action, Refreshed, RefreshReport, Run, Status, StreamState
 
 _CONTENT = ("inserted", "deleted", "replaced")  # what changes rows; compaction does not
 
@@ -23,7 +23,24 @@ def state(connection: Connection, table_id: int) -> StreamState:
     ).one_or_none()
     if row is None:
         return StreamState(table_id, None, Status.INITIALIZING)
-    return StreamState(table_id, row.frontier, Status(row.status), row.error, row.errors_in_a_row or 0)
+    return _state(row)
+
+
+def all_states(connection: Connection) -> dict[int, StreamState]:
+    """Of every stream table that was ever filled or tried."""
+    return {row.table_id: _state(row) for row in connection.execute(select(s.trickle_stream))}
+
+
+def _state(row: Any) -> StreamState:
+    return StreamState(
+        row.table_id,
+        row.frontier,
+        Status(row.status),
+        row.error,
+        row.errors_in_a_row or 0,
+        row.streams_frontier,
+        row.retry_at,
+    )
 
 
 def changed_tables(connection: Connection, table_ids: Iterable[int], after: int, upto: int) -> frozenset[int]:
@@ -46,8 +63,8 @@ def oldest_frontier(connection: Connection) -> int | None:
     return connection.execute(select(func.min(s.trickle_stream.c.frontier))).scalar()
 
 
-def record(connection: Connection, done: Refreshed, current: int) -> None:
-    """Move a stream table on, inside the transaction of a commit."""
+def record(connection: Connection, done: Refreshed, current: int, snapshot: int) -> None:
+    """Move a stream table on, inside the transaction of a commit that makes a snapshot."""
     found = state(connection, done.table_id)
     if found.frontier != done.expected:
         raise ConflictError(
@@ -57,26 +74,31 @@ def record(connection: Connection, done: Refreshed, current: int) -> None:
     connection.execute(
         insert(s.trickle_stream).values(
             table_id=done.table_id,
-            frontier=done.frontier,
+            frontier=snapshot if done.at_commit else done.frontier,
             status=Status.ACTIVE.value,
             error=None,
             errors_in_a_row=0,
+            streams_frontier=snapshot if done.at_commit or done.together else done.frontier,
         )
     )
-    _note(connection, done.table_id, done.started, done.report, None)
+    if done.report.action is not Action.NO_DATA:
+        _note(connection, done)
 
 
-def move_on(engine: Engine, done: Refreshed, current: int) -> None:
-    """The same without a snapshot, when nothing of the stream table changed."""
+def move_on(engine: Engine, refreshed: Iterable[Refreshed], current: int) -> None:
+    """The same without a snapshot, when nothing of the stream tables changed."""
     with writing(engine) as connection:
-        record(connection, done, current)
+        for done in refreshed:
+            record(connection, done, current, current)
 
 
-def record_failure(engine: Engine, table_id: int, started: datetime, error: str) -> None:
+def record_failure(engine: Engine, table_id: int, started: datetime, failure: TrickleError) -> None:
     """The rows and the frontier stay as they are."""
+    error = str(failure)
     with writing(engine) as connection:
         found = state(connection, table_id)
-        values = {"status": Status.ERROR.value, "error": error, "errors_in_a_row": found.errors_in_a_row + 1}
+        status = Status.FUSED if isinstance(failure, FuseBlownError) else Status.ERROR
+        values = {"status": status.value, "error": error, "errors_in_a_row": found.errors_in_a_row + 1}
         changed = connection.execute(
             update(s.trickle_stream).where(s.trickle_stream.c.table_id == table_id).values(**values)
         )
@@ -85,6 +107,13 @@ def record_failure(engine: Engine, table_id: int, started: datetime, error: str)
         connection.execute(
             insert(s.trickle_refresh).values(table_id=table_id, started=started, action="ERROR", error=error)
         )
+
+
+def name_of(connection: Connection, table_id: int) -> str | None:
+    c = s.trickle_table.c
+    query = select(c.schema_name, c.table_name).where(c.table_id == table_id, c.end_snapshot.is_(None))
+    row = connection.execute(query).first()
+    return f"{row[0]}.{row[1]}" if row else None
 
 
 def forget(connection: Connection, table_id: int) -> None:
@@ -98,6 +127,21 @@ def history(connection: Connection, table_id: int) -> list[tuple[Any, ...]]:
     listed = (c.started, c.action, c.reason, c.rows_inserted, c.rows_deleted, c.delta_rows, c.snapshot_id)
     query = select(*listed, c.phases, c.error).where(c.table_id == table_id).order_by(c.started.desc())
     return [tuple(row) for row in connection.execute(query)]
+
+
+def recent_runs(connection: Connection, table_id: int, most: int = 40) -> tuple[Run, ...]:
+    """What the last refreshes cost, newest first."""
+    c = s.trickle_refresh.c
+    query = (
+        select(c.action, c.delta_rows, c.source_rows, c.duration_ms)
+        .where(c.table_id == table_id, c.error.is_(None), c.duration_ms.is_not(None))
+        .order_by(c.started.desc())
+        .limit(most)
+    )
+    return tuple(
+        Run(Action(row.action), row.delta_rows or 0, row.source_rows or 0, row.duration_ms)
+        for row in connection.execute(query)
+    )
 
 
 def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | None:
@@ -126,13 +170,12 @@ def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | Non
     )
 
 
-def _note(
-    connection: Connection, table_id: int, started: datetime, report: RefreshReport, error: str | None
-) -> None:
+def _note(connection: Connection, done: Refreshed) -> None:
+    report = done.report
     connection.execute(
         insert(s.trickle_refresh).values(
-            table_id=table_id,
-            started=started,
+            table_id=done.table_id,
+            started=done.started,
             action=report.action.value,
             reason=report.reason,
             rows_inserted=report.rows_inserted,
@@ -140,6 +183,9 @@ def _note(
             delta_rows=report.delta_rows,
             snapshot_id=report.snapshot,
             phases=json.dumps({k: round(v, 3) for k, v in report.phases.items()}),
-            error=error,
+            source_rows=report.source_rows,
+            duration_ms=report.duration_ms,
+            initiated_by=done.initiated_by,
+            waited_ms=done.waited_ms,
         )
     )

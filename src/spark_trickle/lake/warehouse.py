@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Condition, Lock, RLock
 
 from sqlalchemy import URL, Connection, Engine, insert, inspect, make_url, select, update
 from sqlalchemy.exc import ArgumentError
@@ -22,10 +24,45 @@ CATALOG_FILE = "catalog.sqlite"
 _BESIDE = "data_beside_catalog"  # whether the data folder moves with the catalog
 
 
+class Bell:
+    """Wakes whoever waits for something to happen; a ring that came just before is not missed."""
+
+    def __init__(self) -> None:
+        self._condition = Condition()
+        self.heard = 0
+
+    def ring(self) -> None:
+        with self._condition:
+            self.heard += 1
+            self._condition.notify_all()
+
+    def wait(self, heard: int, seconds: float) -> None:
+        with self._condition:
+            self._condition.wait_for(lambda: self.heard != heard, seconds)
+
+
+# Connections know nothing of each other, and yet some of their commits must wait in line.
+_TURNS: dict[str, AbstractContextManager[object]] = {}
+_BELLS: dict[str, Bell] = {}
+_ONE = Lock()
+
+
 @dataclass(frozen=True)
 class Warehouse:
     engine: Engine = field(repr=False)  # its address may hold a password
     storage: Storage
+
+    @property
+    def changed(self) -> Bell:
+        """Rings when a connection of this process commits."""
+        with _ONE:
+            return _BELLS.setdefault(str(self.engine.url), Bell())
+
+    @property
+    def turn(self) -> AbstractContextManager[object]:
+        """One at a time among all connections of this process to this warehouse."""
+        with _ONE:
+            return _TURNS.setdefault(str(self.engine.url), RLock())
 
     @property
     def catalog_url(self) -> str:

@@ -71,6 +71,11 @@ class TableChange:
         return bool(self.feed_only) or any(f.role == "change" for f in self.added)
 
     @property
+    def feed(self) -> tuple[DataFile, ...]:
+        """The files that tell others what changed."""
+        return self.feed_only + tuple(f for f in self.added if f.role == "change")
+
+    @property
     def inserts(self) -> bool:
         return any(f.rows > f.deletes for f in self.added + self.feed_only if f.role == "change")
 

@@ -31,6 +31,8 @@ class Status(StrEnum):
     INITIALIZING = "INITIALIZING"  # defined, but not filled yet
     ACTIVE = "ACTIVE"
     ERROR = "ERROR"  # the last refresh failed; the rows are those of the refresh before
+    SUSPENDED = "SUSPENDED"  # the scheduler leaves it alone until it is resumed
+    FUSED = "FUSED"  # a change was larger than its fuse allows
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,18 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class Frontier:
+    """The snapshots up to which a stream table knows its sources.
+
+    They differ after a commit that moved stream tables on together: what they read of each other
+    is known up to that commit, what they read of other tables only up to the snapshot before it.
+    """
+
+    tables: int
+    streams: int
+
+
+@dataclass(frozen=True)
 class StreamState:
     """Where a stream table stands: it is exact as of the snapshot `frontier`."""
 
@@ -91,6 +105,14 @@ class StreamState:
     status: Status
     error: str | None = None
     errors_in_a_row: int = 0
+    streams_frontier: int | None = None
+    retry_at: datetime | None = None
+
+    @property
+    def knows(self) -> Frontier | None:
+        if self.frontier is None:
+            return None
+        return Frontier(self.frontier, max(self.frontier, self.streams_frontier or 0))
 
 
 @dataclass(frozen=True)
@@ -106,6 +128,17 @@ class RefreshReport:
     duration_ms: float = 0.0
     snapshot: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)  # milliseconds
+    source_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What an earlier refresh cost."""
+
+    action: Action
+    delta_rows: int
+    source_rows: int
+    duration_ms: float
 
 
 @dataclass(frozen=True)
@@ -117,3 +150,7 @@ class Refreshed:
     frontier: int
     report: RefreshReport
     started: datetime
+    together: bool = False  # with the stream tables it reads, in one commit
+    at_commit: bool = False  # the commit itself is its frontier: it was computed from what the commit changes
+    initiated_by: str = "manual"
+    waited_ms: float | None = None  # from the first change to this refresh

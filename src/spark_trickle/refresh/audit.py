@@ -18,13 +18,17 @@ def audit(work: Work, table: Table) -> Frame:
     stream = table.stream
     assert stream is not None
     with reading(work.place.warehouse.engine) as connection:
-        frontier = states.state(connection, table.id).frontier
+        frontier = states.state(connection, table.id).knows
     if frontier is None:
         raise TransactionStateError(
             f'the stream table "{table.full_name}" was never filled', "Refresh it first."
         )
-    at = snapshot_by_id(work, frontier)
+    at = snapshot_by_id(work, frontier.tables)
     then = Work(work.place, catalog_at(work, at), at)
+    for source in stream.sources:
+        known = work.catalog.table_by_id(source.table_id)
+        if known is not None and known.stream is not None:
+            then.see(known, frontier.streams)
     wanted = run_query(then, stream.query, schema=stream.home).toDF(*table.column_names)
     names = ", ".join(quote(c) for c in table.column_names)
     text = (

@@ -37,11 +37,13 @@ class Compiled:
         return dump(tuple(n.plan for n in self.nodes))
 
 
-def compile_query(work: Work, query: str, home: str, names: tuple[str, ...] = ()) -> Compiled:
+def compile_query(
+    work: Work, query: str, home: str, names: tuple[str, ...] = (), exact_floats: bool = False
+) -> Compiled:
     """Spark judges a query first; what it cannot run, such as > ANY (…), may still be a plan of ours."""
     asked, refusal = _asked(work, query, home)
     try:
-        found = bind(query, _finder(work), lambda op: _types(work, op), home)
+        found = bind(query, _finder(work), lambda op: _types(work, op), home, exact_floats)
     except TrickleError:
         if refusal is not None:
             raise refusal from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.model.stream import Action, Mode
+from spark_trickle.model.stream import Action, Mode, Run
+from spark_trickle.refresh.cost import estimate
 from spark_trickle.settings import Settings
 
 
@@ -20,6 +21,8 @@ class Facts:
     source_rows: int
     retyped: tuple[str, ...] = ()  # columns of sources that have another type now
     moments: tuple[str, ...] = ()  # functions whose value depends on when they are asked
+    deleted_rows: int = 0  # those of the changed rows that go
+    runs: tuple[Run, ...] = ()  # what earlier refreshes cost, newest first
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,16 @@ def decide(facts: Facts, settings: Settings) -> Decision:
 
 
 def _automatic(facts: Facts, settings: Settings, changed: str) -> Decision:
+    known = estimate(facts.runs, facts.changed_rows, facts.source_rows)
+    few = facts.changed_rows <= settings.differential_free_rows
+    if known is not None and known.full_is_clearly_better:
+        return Decision(Action.FULL, f"{changed}; {known.text}")
+    if known is not None and not few:
+        better = Action.FULL if known.full < known.differential else Action.DIFFERENTIAL
+        return Decision(better, f"{changed}; {known.text}")
     share = facts.changed_rows / max(facts.source_rows, 1)
     limit = settings.differential_max_change_ratio
-    if facts.changed_rows <= settings.differential_free_rows:
+    if few:
         return Decision(
             Action.DIFFERENTIAL, f"{changed}, at most {settings.differential_free_rows} are always cheap"
         )

@@ -13,25 +13,31 @@ from spark_trickle.dml.definitions import (
     query_columns,
 )
 from spark_trickle.dml.work import Work, now
-from spark_trickle.errors import InUseError, InvalidDefinitionError, TableNotFoundError, UnsupportedError
+from spark_trickle.errors import (
+    CircularError,
+    InUseError,
+    InvalidDefinitionError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
+from spark_trickle.model.schedule import parse_schedule
 from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Stream
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table, display_names
 from spark_trickle.refresh.compile import Compiled, compile_query, over_empty_tables
 from spark_trickle.refresh.decide import Facts
+from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.inputs import source_table
 from spark_trickle.refresh.node import Clock
-from spark_trickle.refresh.run import refresh, run_nodes
+from spark_trickle.refresh.options import check_options, is_on
+from spark_trickle.refresh.run import Occasion, refresh, run_nodes
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.moments import moments_in
-
-# Sums of doubles are always exact, so `exact_floats` asks for what is there.
-OPTIONS = ("initialize", "append_only", "exact_floats")
-_NO_IMMEDIATE = "Use AUTO or DIFFERENTIAL, and REFRESH STREAM TABLE."
 
 
 def create_stream(work: Work, statement: s.CreateStream) -> Result:
@@ -40,15 +46,16 @@ def create_stream(work: Work, statement: s.CreateStream) -> Result:
         raise InvalidDefinitionError(
             f'there is no refresh mode "{statement.mode}"', f"There are {', '.join(Mode)}."
         )
-    if statement.mode == Mode.IMMEDIATE:
-        raise UnsupportedError("REFRESH MODE IMMEDIATE", _NO_IMMEDIATE)
-    options = _checked(statement.options)
+    options = dict(statement.options)
+    check_options(options)
+    parse_schedule(statement.schedule)
     if not _room(work, statement):
         return Result()
-    compiled = compile_query(work, statement.query, work.place.schema, statement.columns)
+    exact = is_on(options, "exact_floats")
+    compiled = compile_query(work, statement.query, work.place.schema, statement.columns, exact)
     moments = _moments(statement.query, Mode(statement.mode))
     table = _define(work, schema, name, statement, compiled, moments)
-    if options.get("initialize", True):
+    if is_on(options, "initialize", True):
         return Result(rows_inserted=fill(work, table, "created").rows_inserted)
     return Result()
 
@@ -65,21 +72,10 @@ def _room(work: Work, statement: s.CreateStream) -> bool:
 def _moments(query: str, mode: Mode) -> tuple[str, ...]:
     """Functions of the clock: a difference cannot know when they change."""
     found = moments_in(query)
-    if found and mode is Mode.DIFFERENTIAL:
+    if found and mode in (Mode.DIFFERENTIAL, Mode.IMMEDIATE):
         raise UnsupportedError(
-            f"{found[0]}() in REFRESH MODE DIFFERENTIAL", "Use AUTO or FULL, or pass the moment in a table."
+            f"{found[0]}() in REFRESH MODE {mode}", "Use AUTO or FULL, or pass the moment in a table."
         )
-    return found
-
-
-def _checked(options: tuple[tuple[str, str], ...]) -> dict[str, bool]:
-    found = {}
-    for key, value in options:
-        if key not in OPTIONS:
-            raise InvalidDefinitionError(f'there is no option "{key}"', f"There are {', '.join(OPTIONS)}.")
-        if value.lower() not in ("true", "false"):
-            raise InvalidDefinitionError(f'option "{key}" is neither true nor false', "Write true or false.")
-        found[key] = value.lower() == "true"
     return found
 
 
@@ -141,7 +137,13 @@ def _new_table(work: Work, schema: str, name: str, frame: Frame) -> Table:
     )
 
 
-def fill(work: Work, table: Table, why: str, action: Action = Action.FULL) -> RefreshReport:
+def fill(
+    work: Work,
+    table: Table,
+    why: str,
+    action: Action = Action.FULL,
+    occasion: Occasion = Occasion(),  # noqa: B008 a value
+) -> RefreshReport:
     """Compute everything at the snapshot that is read; of what is there only the difference is stored."""
     started, clock = now(), Clock()
     stream = table.stream
@@ -158,24 +160,33 @@ def fill(work: Work, table: Table, why: str, action: Action = Action.FULL) -> Re
         rows_deleted=done.gone,
         duration_ms=sum(clock.phases.values()),
         phases=clock.phases,
+        source_rows=sum(work.row_count(source_table(work, s)) for s in stream.sources),
     )
-    work.refreshed.append(Refreshed(table.id, expected, work.base.id, report, started))
+    work.refreshed.append(Refreshed(table.id, expected, work.base.id, report, started, **occasion.noted))
     return report
 
 
-def refresh_stream(work: Work, table: Table) -> RefreshReport:
+def refresh_stream(work: Work, table: Table, occasion: Occasion = Occasion()) -> RefreshReport:  # noqa: B008
     """A refresh; where types of its sources changed, the plan is made anew first."""
-    report = refresh(work, table)
+    report = refresh(work, table, occasion)
     if report.action is not Action.REINITIALIZE:
         return report
     assert table.stream is not None
-    return rebuild(work, table, table.stream, report.reason)
+    return rebuild(work, table, table.stream, report.reason, occasion)
 
 
-def rebuild(work: Work, table: Table, stream: Stream, why: str) -> RefreshReport:
+def rebuild(
+    work: Work,
+    table: Table,
+    stream: Stream,
+    why: str,
+    occasion: Occasion = Occasion(),  # noqa: B008 a value
+) -> RefreshReport:
     """A new plan for a stream table: with the same columns its rows are changed to the new ones."""
     names = table.column_names if stream.query == (table.stream.query if table.stream else "") else ()
-    compiled = compile_query(work, stream.query, stream.home, names)
+    exact = is_on(dict(stream.options), "exact_floats")
+    compiled = compile_query(work, stream.query, stream.home, names, exact)
+    _refuse_cycle(work, table, compiled)
     for node in table.stream.nodes if table.stream else ():
         if (inner := work.catalog.table_by_id(node)) is not None:
             work.define(commit.DropTable(inner))
@@ -195,12 +206,18 @@ def rebuild(work: Work, table: Table, stream: Stream, why: str) -> RefreshReport
     if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
         again = replace(table, stream=new)
         work.define(commit.AlterTable(table, again))
-        return fill(work, again, why, Action.REINITIALIZE)
+        return fill(work, again, why, Action.REINITIALIZE, occasion)
     _refuse_users(work, table, "altered")
     work.define(commit.DropTable(table))
     again = replace(shape, id=work.new_id(), view_id=work.new_id() + 1, stream=new)
     work.define(commit.CreateTable(again))
-    return fill(work, again, why, Action.REINITIALIZE)
+    return fill(work, again, why, Action.REINITIALIZE, occasion)
+
+
+def _refuse_cycle(work: Work, table: Table, compiled: Compiled) -> None:
+    graph = graph_of(work.catalog.tables())
+    if way := graph.cycle_through(table.id, [s.table_id for s in compiled.sources]):
+        raise CircularError(tuple(graph.tables[i].full_name for i in way))
 
 
 def stream_table(work: Work, name: s.Name) -> Table:
@@ -241,16 +258,19 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
     table = stream_table(work, statement.name)
     stream = table.stream
     assert stream is not None
-    if statement.mode == Mode.IMMEDIATE:
-        raise UnsupportedError("REFRESH MODE IMMEDIATE", _NO_IMMEDIATE)
     if statement.query is None:
-        _checked(statement.options)
+        check_options(dict(statement.options))
+        parse_schedule(statement.schedule)
         new = replace(
             stream,
             schedule=statement.schedule or stream.schedule,
             mode=Mode(statement.mode or stream.mode),
             options={**stream.options, **dict(statement.options)},
         )
+        _moments(stream.query, new.mode)
+        if "exact_floats" in dict(statement.options):  # another plan
+            report = rebuild(work, table, new, "altered")
+            return Result(report.rows_inserted, 0, report.rows_deleted)
         work.define(commit.AlterTable(table, replace(table, stream=new)))
         return Result()
     report = rebuild(work, table, replace(stream, query=statement.query, home=work.place.schema), "altered")

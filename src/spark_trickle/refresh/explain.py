@@ -48,7 +48,7 @@ def explain_mode(work: Work, table: Table) -> list[Line]:
     assert stream is not None
     with reading(work.place.warehouse.engine) as connection:
         state = states.state(connection, table.id)
-    decision = decide(known_facts(work, stream, state.frontier), work.place.settings)
+    decision = decide(known_facts(work, table, state.knows), work.place.settings)
     last = states.last_report(work.place.warehouse.engine, table.id, table.full_name)
     lines: list[Line] = [
         ("configured mode", stream.mode),

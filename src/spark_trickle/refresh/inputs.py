@@ -15,7 +15,7 @@ from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.arrow import can_hold, from_storage, summed
 from spark_trickle.model.files import DataFile
-from spark_trickle.model.stream import Source, Stream
+from spark_trickle.model.stream import Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import sql_name
 from spark_trickle.spark.frames import Frame, local_frame
@@ -31,7 +31,7 @@ class Inputs:
     work: Work
     stream: Stream
     tables: dict[str, Table]  # of the nodes, by name
-    frontier: int
+    frontier: Frontier
     deltas: dict[str, Frame] = field(default_factory=dict)
     found: dict[str, Frame] = field(default_factory=dict)  # touched keys of the node at hand
     _frames: dict[tuple[str, At], Frame | str] = field(default_factory=dict)
@@ -89,8 +89,9 @@ class Inputs:
         if at is At.NEW:
             files = self.work.files(table)
         else:
-            self.work.place.lease.cover(self.frontier, now())
-            files = self.work.files_at(table, self.frontier)
+            since = known_upto(table, self.frontier)
+            self.work.place.lease.cover(since, now())
+            files = self.work.files_at(table, since)
         return self._held(table, files, source)
 
     def _held(self, table: Table, files: Sequence[DataFile], source: Source | None = None) -> str:
@@ -115,7 +116,7 @@ class Inputs:
 
     def _change(self, table: Table) -> Frame:
         """What changed since the frontier; few rows are summed here, so that what cancels out is gone."""
-        files = changed_files(self.work, table.id, self.frontier)
+        files = changed_files(self.work, table, self.frontier)
         place = self.work.place
         if sum(f.rows for f in files) <= place.settings.local_tail_rows:
             rows = _loaded(self.work, table, files)
@@ -144,9 +145,16 @@ def retyped(work: Work, stream: Stream) -> list[str]:
     return found
 
 
-def changed_files(work: Work, table_id: int, frontier: int) -> tuple[DataFile, ...]:
+def known_upto(table: Table, frontier: Frontier) -> int:
+    return frontier.streams if table.stream is not None else frontier.tables
+
+
+def changed_files(work: Work, table: Table, frontier: Frontier) -> tuple[DataFile, ...]:
+    """What changed since the frontier, and in this transaction."""
     with reading(work.place.warehouse.engine) as connection:
-        return read.change_files(connection, table_id, frontier, work.base.id)
+        committed = read.change_files(connection, table.id, known_upto(table, frontier), work.base.id)
+    change = work.changes.get(table.id)
+    return committed + (change.feed if change is not None else ())
 
 
 def _loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:

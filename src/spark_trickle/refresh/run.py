@@ -2,49 +2,91 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from spark_trickle.algebra.change import Signed
 from spark_trickle.algebra.operator import Operator, UnionAll
 from spark_trickle.dml.work import Work, now
-from spark_trickle.errors import TrickleError
+from spark_trickle.errors import FuseBlownError
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
-from spark_trickle.model.stream import Action, Refreshed, RefreshReport, Stream
+from spark_trickle.lake.scheduling import Alert, raise_alert
+from spark_trickle.model.commit import AlterTable
+from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Run, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import content_of, delta_of, nodes_of
 from spark_trickle.refresh.decide import Decision, Facts, decide
 from spark_trickle.refresh.fit import fit
-from spark_trickle.refresh.inputs import Inputs, changed_files, retyped, source_table
+from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, retyped, source_table
 from spark_trickle.refresh.node import Clock, Filled, run_node, run_with_result
+from spark_trickle.refresh.options import is_on
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.render_beside import shows_only
 
 
-def refresh(work: Work, table: Table) -> RefreshReport:
+@dataclass(frozen=True)
+class Occasion:
+    """Why a refresh happens now: who asked, and in what company."""
+
+    initiated_by: str = "manual"
+    together: bool = False  # with the stream tables it reads, in one commit
+    at_commit: bool = False  # inside the commit of the statement that changes its sources
+    waited_ms: float | None = None
+    fused: bool = True  # a fuse may stop it
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What the catalog keeps of it."""
+        return {k: v for k, v in vars(self).items() if k != "fused"}
+
+
+def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> RefreshReport:  # noqa: B008 a value
     """Bring a stream table to the snapshot that the work reads; the caller commits."""
     started, clock = now(), Clock()
-    stream = definition(table)
-    try:
-        with clock.phase("decide"):
-            with reading(work.place.warehouse.engine) as connection:
-                state = states.state(connection, table.id)
-            facts = known_facts(work, stream, state.frontier)
-            decision = decide(facts, work.place.settings)
-        if decision.action in (Action.NO_DATA, Action.REINITIALIZE):
-            return _report(table, decision, facts, work, clock)
-        filled = run_nodes(work, table, state.frontier, decision.action, facts, clock)
-    except TrickleError as error:
-        work.discard()
-        states.record_failure(work.place.warehouse.engine, table.id, started, str(error))
-        raise
+    with clock.phase("decide"):
+        with reading(work.place.warehouse.engine) as connection:
+            state = states.state(connection, table.id)
+        facts = known_facts(work, table, state.knows)
+        decision = decide(facts, work.place.settings)
+    if decision.action is Action.REINITIALIZE:
+        return _report(table, decision, facts, work, clock)
+    if occasion.fused:
+        _refuse_above_fuse(work, table, facts)
+    decision = _append_only(work, table, facts, decision)
+    filled = Filled()
+    if decision.action is not Action.NO_DATA:
+        filled = run_nodes(work, table, state.knows, decision.action, facts, clock)
     report = replace(
         _report(table, decision, facts, work, clock), rows_inserted=filled.come, rows_deleted=filled.gone
     )
-    work.refreshed.append(Refreshed(table.id, state.frontier, work.base.id, report, started))
+    if decision.action is not Action.NO_DATA or occasion.together:
+        work.refreshed.append(
+            Refreshed(table.id, state.frontier, work.base.id, report, started, **occasion.noted)
+        )
     return report
+
+
+def _refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:
+    ceiling = int(definition(table).options.get("fuse_ceiling") or work.place.settings.fuse_default_ceiling)
+    if ceiling and facts.changed_rows > ceiling:
+        raise FuseBlownError(table.full_name, facts.changed_rows, ceiling)
+
+
+def _append_only(work: Work, table: Table, facts: Facts, decision: Decision) -> Decision:
+    """A promise that its sources only grow ends with the first row that goes."""
+    stream = definition(table)
+    if not is_on(dict(stream.options), "append_only") or not facts.deleted_rows:
+        return decision
+    kept = {**stream.options, "append_only": "false"}
+    work.define(AlterTable(table, replace(table, stream=replace(stream, options=kept))))
+    message = f"{facts.deleted_rows} rows of {', '.join(facts.changed)} went"
+    raise_alert(work.place.warehouse.engine, Alert(now(), "append_only_reverted", table.full_name, message))
+    warnings.warn(f'append_only of "{table.full_name}" was switched off: {message}', stacklevel=2)
+    return replace(decision, reason=f"{decision.reason}; append_only was switched off: {message}")
 
 
 def definition(table: Table) -> Stream:
@@ -61,41 +103,60 @@ def _report(table: Table, decision: Decision, facts: Facts, work: Work, clock: C
         duration_ms=sum(clock.phases.values()),
         snapshot=work.base.id,
         phases=clock.phases,
+        source_rows=facts.source_rows,
     )
 
 
-def known_facts(work: Work, stream: Stream, frontier: int | None) -> Facts:
+def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     """One query tells whether anything changed; sizes are looked up only if it did."""
+    stream = definition(table)
     moments = tuple(stream.options.get("moments", "").split())
-    ids = [s.table_id for s in stream.sources]
     other = tuple(retyped(work, stream))
     if frontier is None:
         return Facts(stream.mode, None, work.base.id, (), 0, 0, (), moments)
-    with reading(work.place.warehouse.engine) as connection:
-        changed = states.changed_tables(connection, ids, frontier, work.base.id)
-    if not changed:
-        return Facts(stream.mode, frontier, work.base.id, (), 0, 0, other, moments)
     tables = [source_table(work, s) for s in stream.sources]
-    rows = sum(sum(f.rows for f in changed_files(work, i, frontier)) for i in changed)
+    changed = _changed(work, tables, frontier)
+    if not changed:
+        return Facts(stream.mode, frontier.tables, work.base.id, (), 0, 0, other, moments)
+    files = [f for t in changed for f in changed_files(work, t, frontier)]
     return Facts(
         mode=stream.mode,
-        frontier=frontier,
+        frontier=frontier.tables,
         upto=work.base.id,
-        changed=tuple(t.full_name for t in tables if t.id in changed),
-        changed_rows=rows,
+        changed=tuple(t.full_name for t in changed),
+        changed_rows=sum(f.rows for f in files),
+        deleted_rows=sum(f.deletes for f in files),
         source_rows=sum(work.row_count(t) for t in tables),
         retyped=other,
         moments=moments,
+        runs=_runs(work, table),
     )
 
 
+def _changed(work: Work, tables: list[Table], frontier: Frontier) -> list[Table]:
+    """The sources whose rows changed since the frontier, or in this transaction."""
+    groups: dict[int, list[int]] = {}
+    for t in tables:
+        groups.setdefault(known_upto(t, frontier), []).append(t.id)
+    found = {i for i, c in work.changes.items() if c.changes_content}
+    with reading(work.place.warehouse.engine) as connection:
+        for since, ids in groups.items():
+            found |= states.changed_tables(connection, ids, since, work.base.id)
+    return [t for t in tables if t.id in found]
+
+
+def _runs(work: Work, table: Table) -> tuple[Run, ...]:
+    with reading(work.place.warehouse.engine) as connection:
+        return states.recent_runs(connection, table.id)
+
+
 def run_nodes(
-    work: Work, table: Table, frontier: int | None, action: Action, facts: Facts, clock: Clock
+    work: Work, table: Table, frontier: Frontier | None, action: Action, facts: Facts, clock: Clock
 ) -> Filled:
     """The program of every node in order; a node without change leaves those above it alone."""
     stream = definition(table)
     tables = node_tables(work, table)
-    inputs = Inputs(work, stream, tables, work.base.id if frontier is None else frontier)
+    inputs = Inputs(work, stream, tables, frontier or Frontier(work.base.id, work.base.id))
     names = {
         f"t{t.id}" for t in (source_table(work, s) for s in stream.sources) if t.full_name in facts.changed
     }

@@ -7,6 +7,8 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -36,25 +38,51 @@ def open_session(given: SparkSession | None) -> SparkSession:
     return session
 
 
-@contextmanager
-def small_jobs(session: SparkSession) -> Iterator[None]:
-    """Plan the block for few rows: one partition after a shuffle, and no stops to look at statistics."""
-    wanted = {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.leafNodeDefaultParallelism": "1",
-    }
-    before = {name: session.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, old)
+_SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+}
+
+
+class SmallJobs:
+    """Plans for few rows while someone asks for it: one partition, and no stops to look at statistics.
+
+    The settings are those of the whole session, so the first who comes sets them and the last resets them.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._lock = Lock()
+        self._users = 0
+        self._before: dict[str, str | None] = {}
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._before = {name: self._session.conf.get(name, None) for name in _SMALL}
+                for name, value in _SMALL.items():
+                    self._session.conf.set(name, value)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                for name, old in self._before.items():
+                    if old is None:
+                        self._session.conf.unset(name)
+                    else:
+                        self._session.conf.set(name, old)
+
+
+_SMALL_JOBS: WeakKeyDictionary[SparkSession, SmallJobs] = WeakKeyDictionary()
+_ONE = Lock()
+
+
+def small_jobs(session: SparkSession) -> SmallJobs:
+    with _ONE:
+        return _SMALL_JOBS.setdefault(session, SmallJobs(session))
 
 
 def require_ansi(session: SparkSession) -> None:
@@ -99,3 +127,19 @@ def _start_local() -> SparkSession:
 def _memory_gib() -> int:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
     return int(max(1, min(8, total // 2)))
+
+
+@contextmanager
+def described(session: SparkSession, text: str) -> Iterator[None]:
+    """Jobs of the block carry a description, where Spark is not behind a server that keeps it to itself."""
+    context = getattr(session, "_sc", None)
+    if context is None:
+        yield
+        return
+    context.setJobDescription(text)
+    context.setLocalProperty("spark.scheduler.pool", "trickle")
+    try:
+        yield
+    finally:
+        context.setJobDescription(None)
+        context.setLocalProperty("spark.scheduler.pool", None)

@@ -55,6 +55,7 @@ class Env:
     given: Given | None = None
     free: set[str] = field(default_factory=set)  # columns of the outer query that were used
     depth: int = 0  # of views in views
+    exact_floats: bool = False  # sums of doubles are computed again, not added to
     trial: bool = False  # only to find out which columns of the outer query are used
 
     def fresh(self, name: str) -> str:
@@ -70,9 +71,9 @@ class Env:
         return self.inner()
 
 
-def bind(sql: str, find: Find, types: Types, home: str) -> Bound:
+def bind(sql: str, find: Find, types: Types, home: str, exact_floats: bool = False) -> Bound:
     """The tree of a whole query."""
-    return bind_query(parse_query(sql), Env(find, types, home))
+    return bind_query(parse_query(sql), Env(find, types, home, exact_floats=exact_floats))
 
 
 def bind_query(node: exp.Query, env: Env) -> Bound:

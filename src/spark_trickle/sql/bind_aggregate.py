@@ -47,6 +47,7 @@ _ORDERED = re.compile(
     r"tinyint|smallint|int|bigint|decimal\(\d+,\s*\d+\)|float|double|string|boolean|date|timestamp(_ntz)?",
     re.I,
 )
+_INFINITY = "CAST('Infinity' AS DOUBLE)"
 _EXACT = re.compile(r"(tinyint|smallint|int|bigint|decimal\((\d+),\s*(\d+)\))", re.I)
 
 
@@ -297,10 +298,12 @@ class _Aggregation:
         probe = self._env.fresh("probe")
         kind = self._env.types(Project(self._block.plan, (Output(probe, arg),)))[probe]
         exact = _EXACT.fullmatch(kind)
-        if exact is None:
+        if exact is None and (kind.lower() not in ("float", "double") or self._env.exact_floats):
             return None
         present = self._counted(f"{allowed} AND ({arg.sql}) IS NOT NULL", columns)
         value = arg.sql if allowed == "true" else f"CASE WHEN {allowed} THEN {arg.sql} END"
+        if exact is None:
+            return self._float_sum(name, Expr(f"CAST({value} AS DOUBLE)", columns), present)
         if exact[2]:
             precision, scale = int(exact[2]), int(exact[3])
             stored = f"DECIMAL({min(38, precision + 10)}, {scale})"
@@ -317,6 +320,36 @@ class _Aggregation:
             else f"CAST(`{total}` / `{present}` AS {mean})"
         )
         return _sql(f"CASE WHEN `{present}` > 0 THEN {divided} END", total, present)
+
+    def _float_sum(self, name: str, value: Expr, present: str) -> exp.Expr:
+        """A sum that can be taken apart again: doubles that are short decimals are added as decimals.
+
+        What is left over is added as doubles. NaN and infinity would never leave a sum, so they are counted.
+        """
+        v, columns = value.sql, value.columns
+        special = {
+            word: self._counted(f"{test}", columns)
+            for word, test in (
+                ("nan", f"isnan({v})"),
+                ("above", f"{v} = {_INFINITY}"),
+                ("below", f"{v} = -{_INFINITY}"),
+            )
+        }
+        short = f"CAST(CASE WHEN abs({v}) < 1e12D THEN {v} END AS DECIMAL(38, 18))"
+        is_short = f"coalesce(CAST({short} AS DOUBLE) = {v}, false)"
+        is_long = f"NOT {is_short} AND abs({v}) < {_INFINITY}"
+        exact = self._sum_of(Expr(f"CASE WHEN {is_short} THEN {short} END", columns), "DECIMAL(38, 18)")
+        longs = self._counted(is_long, columns)
+        rest = self._sum_of(Expr(f"CASE WHEN {is_long} THEN {v} END", columns), "DOUBLE")
+        total = f"CAST(`{exact}` AS DOUBLE) + CASE WHEN `{longs}` > 0 THEN `{rest}` ELSE 0.0D END"
+        whole = (
+            f"CASE WHEN `{special['nan']}` > 0 OR (`{special['above']}` > 0 AND `{special['below']}` > 0) "
+            f"THEN CAST('NaN' AS DOUBLE) WHEN `{special['above']}` > 0 THEN {_INFINITY} "
+            f"WHEN `{special['below']}` > 0 THEN -{_INFINITY} ELSE {total} END"
+        )
+        divided = whole if name == "sum" else f"({whole}) / `{present}`"
+        used = (present, exact, longs, rest, *special.values())
+        return _sql(f"CASE WHEN `{present}` > 0 THEN {divided} END", *used)
 
     def _extremum(self, name: str, arg: Expr, allowed: str, columns: frozenset[str]) -> exp.Expr | None:
         probe = self._env.fresh("probe")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, text
 from spark_trickle.errors import VersionError
 
 VERSION_TABLE = "trickle_version"
-HEAD = "0002"
+HEAD = "0003"
 KNOWN = ("0001", HEAD)
 
 

@@ -1,0 +1,70 @@
+"""What refreshes cost so far -> what the next one would cost, differentially and in full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from spark_trickle.model.stream import Action, Run
+
+_LEAST_RUNS = 3
+_NEWEST = 20
+_STALE = 10  # full refreshes in a row after which a differential one is tried again
+_CLEAR_GAIN = 1.25
+_WORTH_MS = 1_000.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Milliseconds that a refresh is expected to take either way."""
+
+    differential: float
+    full: float
+    runs: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"learned from {self.runs} refreshes: differential {self.differential:.0f} ms, "
+            f"full {self.full:.0f} ms"
+        )
+
+    @property
+    def full_is_clearly_better(self) -> bool:
+        """Small changes are noise; a full refresh must save something that is worth it."""
+        return self.differential > _CLEAR_GAIN * self.full and self.differential - self.full > _WORTH_MS
+
+
+def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Estimate | None:
+    """None while too little is known, or when what is known is too old."""
+    differential = [r for r in runs if r.action is Action.DIFFERENTIAL][:_NEWEST]
+    full = [r for r in runs if r.action in (Action.FULL, Action.REINITIALIZE)][:_NEWEST]
+    if len(differential) < _LEAST_RUNS or not full:
+        return None
+    if all(r.action is not Action.DIFFERENTIAL for r in runs[:_STALE]):
+        return None
+    return Estimate(
+        _differential(differential, changed_rows), _full(full, source_rows), len(differential) + len(full)
+    )
+
+
+def _differential(runs: list[Run], changed_rows: int) -> float:
+    """A fixed part and a part for each changed row: the line of least squares, never falling."""
+    x = [float(r.delta_rows) for r in runs]
+    y = [r.duration_ms for r in runs]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    spread = sum((v - mean_x) ** 2 for v in x)
+    slope = sum((v - mean_x) * (w - mean_y) for v, w in zip(x, y, strict=True)) / spread if spread else 0.0
+    if slope <= 0:
+        # All alike so far: more rows than ever seen are assumed to cost in proportion.
+        largest = max(max(x), 1.0)
+        return median(y) * max(1.0, changed_rows / largest)
+    return max(min(y), mean_y + slope * (changed_rows - mean_x))
+
+
+def _full(runs: list[Run], source_rows: int) -> float:
+    """In proportion to the rows that are read."""
+    scaled = [
+        r.duration_ms * (source_rows / r.source_rows if r.source_rows and source_rows else 1.0) for r in runs
+    ]
+    return median(scaled)

@@ -1,0 +1,35 @@
+"""What a transaction changes -> the IMMEDIATE stream tables that follow from it, in the same transaction."""
+
+from __future__ import annotations
+
+from spark_trickle.dml.work import Work
+from spark_trickle.model.catalog import Catalog
+from spark_trickle.model.stream import Mode
+from spark_trickle.model.table import Table
+from spark_trickle.refresh.define import refresh_stream
+from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.run import Occasion
+
+
+def has_immediate(catalog: Catalog) -> bool:
+    return any(_immediate(t) for t in catalog.tables())
+
+
+def keep_immediate(work: Work) -> None:
+    """Bring every IMMEDIATE stream table up to date whose sources this transaction changed.
+
+    Two transactions that both change sources of one of them cannot both be based on its rows: the second
+    finds it moved on, and is run again.
+    """
+    if not has_immediate(work.catalog):
+        return
+    graph = graph_of(work.catalog.tables())
+    for i in graph.order:
+        table = graph.tables[i]
+        changed = any(s in work.changes and work.changes[s].changes_content for s in graph.reads[i])
+        if changed and _immediate(table) and i not in {r.table_id for r in work.refreshed}:
+            refresh_stream(work, table, Occasion("immediate", at_commit=True))
+
+
+def _immediate(table: Table) -> bool:
+    return table.stream is not None and table.stream.mode is Mode.IMMEDIATE

@@ -1,0 +1,1 @@
+"""Many refreshes: what is due, and who does it."""

@@ -1,0 +1,150 @@
+"""What a user tells the scheduler: pause and resume, gates, watermarks, fuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from spark_trickle.dml.work import Place, Work, now
+from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.lake import scheduling
+from spark_trickle.lake.engine import reading
+from spark_trickle.lake.scheduling import Alert
+from spark_trickle.model.stream import Action, RefreshReport, Status
+from spark_trickle.model.table import Table
+from spark_trickle.refresh.define import fill, stream_table
+from spark_trickle.refresh.immediate import keep_immediate
+from spark_trickle.refresh.run import Occasion
+from spark_trickle.refresh.together import refresh_together
+from spark_trickle.scheduler.loop import Listener, Scheduler
+from spark_trickle.sql.cursor import Cursor
+
+_FUSE_ACTIONS = ("apply", "reinitialize")
+
+
+class Control:
+    """The part of a connection that steers refreshes which happen by themselves."""
+
+    _place: Place
+
+    def _reading(self) -> Work:
+        raise NotImplementedError
+
+    def refresh_chosen(
+        self,
+        choose: Callable[[Work], list[Table]],
+        initiated_by: str = "manual",
+        waited_ms: float | None = None,
+    ) -> list[RefreshReport]:
+        raise NotImplementedError
+
+    def scheduler(self, on_alert: Listener | None = None) -> Scheduler:
+        """Keeps the stream tables of this warehouse fresh: start it, or use it in a `with` block."""
+
+        def refresh(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
+            def chosen(work: Work) -> list[Table]:
+                found = (work.catalog.table_by_id(i) for i in ids)
+                return [t for t in found if t is not None and t.stream is not None]
+
+            return self.refresh_chosen(chosen, "scheduler", waited_ms)
+
+        return Scheduler(self._place, refresh, listeners=[on_alert] if on_alert else [])
+
+    def _stream(self, name: str) -> Table:
+        return stream_table(self._reading(), Cursor(name).name())
+
+    def _source(self, name: str) -> Table:
+        work = self._reading()
+        return work.catalog.table(Cursor(name).name(), work.place.schema)
+
+    # --- pause and resume --------------------------------------------------------------------------
+
+    def suspend(self, name: str) -> None:
+        """The scheduler leaves a stream table alone until it is resumed."""
+        scheduling.set_status(
+            self._place.warehouse.engine, self._stream(name).id, Status.SUSPENDED, "suspended by hand"
+        )
+
+    def resume(self, name: str) -> None:
+        """Let the scheduler refresh a stream table again."""
+        table = self._stream(name)
+        scheduling.set_status(self._place.warehouse.engine, table.id, Status.ACTIVE, None)
+        scheduling.raise_alert(
+            self._place.warehouse.engine, Alert(now(), "resumed", table.full_name, "resumed by hand")
+        )
+        self._place.warehouse.changed.ring()
+
+    def pause_all(self) -> None:
+        """Nothing is refreshed by schedule until `resume_all`; IMMEDIATE stream tables go on."""
+        scheduling.set_paused(self._place.warehouse.engine, True)
+
+    def resume_all(self) -> None:
+        scheduling.set_paused(self._place.warehouse.engine, False)
+        self._place.warehouse.changed.ring()
+
+    def drain(self, seconds: float = 60.0) -> bool:
+        """Refresh here until nothing is due; False if another scheduler does it, or time runs out."""
+        return self.scheduler().drain(seconds)
+
+    # --- gates, watermarks, fuses ------------------------------------------------------------------
+
+    def gate_source(self, name: str) -> None:
+        """Stream tables that read a table wait until it is complete again."""
+        scheduling.gate(self._place.warehouse.engine, self._source(name).id, now())
+
+    def ungate_source(self, name: str) -> None:
+        scheduling.ungate(self._place.warehouse.engine, self._source(name).id)
+        self._place.warehouse.changed.ring()
+
+    def advance_watermark(self, name: str, at: datetime) -> None:
+        """A table is complete up to a moment; it never goes back."""
+        table, engine = self._source(name), self._place.warehouse.engine
+        moment = at if at.tzinfo else at.replace(tzinfo=UTC)
+        with reading(engine) as connection:
+            known = scheduling.watermarks(connection).get(table.id)
+        if known is not None and moment < known[0]:
+            raise InvalidDefinitionError(
+                f'the watermark of "{table.full_name}" is {known[0]:%Y-%m-%d %H:%M:%S} UTC already',
+                "A watermark only moves forward.",
+            )
+        scheduling.set_watermark(engine, table.id, moment, self._reading().base.id, now())
+        self._place.warehouse.changed.ring()
+
+    def create_watermark_group(
+        self, name: str, sources: Iterable[str], tolerance_seconds: float = 0.0
+    ) -> None:
+        """Stream tables that read one of some tables wait until the watermarks of all are close together."""
+        ids = [self._source(s).id for s in sources]
+        if len(set(ids)) < 2 or tolerance_seconds < 0:
+            raise InvalidDefinitionError(
+                f'the watermark group "{name}" makes no sense',
+                "Name two tables or more.",
+            )
+        scheduling.set_watermark_group(self._place.warehouse.engine, name, ids, tolerance_seconds)
+
+    def drop_watermark_group(self, name: str) -> None:
+        if not scheduling.drop_watermark_group(self._place.warehouse.engine, name):
+            raise InvalidDefinitionError(
+                f'there is no watermark group "{name}"', "See trickle.watermark_status()."
+            )
+
+    def reset_fuse(self, name: str, action: str = "apply") -> RefreshReport:
+        """After a fuse has blown: apply the large change, or fill the stream table anew."""
+        if action not in _FUSE_ACTIONS:
+            raise InvalidDefinitionError(
+                f'a fuse cannot be reset by "{action}"', f"There are {', '.join(_FUSE_ACTIONS)}."
+            )
+        work = self._work()
+        table = stream_table(work, Cursor(name).name())
+        if action == "apply":
+            report = refresh_together(work, [table], Occasion(fused=False))[0]
+        else:
+            report = fill(work, table, "the fuse was reset", Action.REINITIALIZE)
+            keep_immediate(work)
+        return self._finished(work, [report])[0]
+
+    def _work(self) -> Work:
+        raise NotImplementedError
+
+    def _finished(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
+        raise NotImplementedError

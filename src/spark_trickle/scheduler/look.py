@@ -1,0 +1,54 @@
+"""The catalog -> what the scheduler decides from, in a handful of queries for any number of stream tables."""
+
+from __future__ import annotations
+
+from spark_trickle.dml.work import Place, begin
+from spark_trickle.lake import scheduling
+from spark_trickle.lake import stream as states
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.stream import Status, StreamState
+from spark_trickle.refresh.graph import Graph, graph_of
+from spark_trickle.scheduler.due import Standing, World, lagging
+
+
+def look(place: Place) -> World:
+    work = begin(place)
+    graph = graph_of(work.catalog.tables())
+    with reading(place.warehouse.engine) as connection:
+        known = states.all_states(connection)
+        runs = scheduling.last_runs(connection)
+        frontiers = [s.frontier for i, s in known.items() if i in graph.reads and s.frontier is not None]
+        changes = scheduling.last_changes(connection, min(frontiers, default=0))
+        gates = frozenset(scheduling.gates(connection))
+        groups = scheduling.watermark_groups(connection)
+        marks = {i: at for i, (at, _, _) in scheduling.watermarks(connection).items()}
+        paused = scheduling.is_paused(connection)
+        unseen = {i: _first_unseen(graph, i, known.get(i), changes) for i in graph.order}
+        times = scheduling.times_of(connection, [first for first in unseen.values() if first is not None])
+    standings = {}
+    for i in graph.order:
+        run, first = runs.get(i), unseen[i]
+        standings[i] = Standing(
+            known.get(i) or StreamState(i, None, Status.INITIALIZING),
+            run.started if run else None,
+            run.duration_ms if run else 0.0,
+            times.get(first) if first is not None else None,
+        )
+    names = {i: t.full_name for i, t in graph.tables.items()}
+    return World(graph, standings, gates, lagging(groups, marks, names), paused)
+
+
+def _first_unseen(
+    graph: Graph, i: int, state: StreamState | None, changes: dict[int, tuple[int, int]]
+) -> int | None:
+    """The first snapshot, or one close to it, that changed a source after what the stream table knows."""
+    knows = state.knows if state is not None else None
+    if knows is None:
+        return None
+    found = []
+    for source in graph.reads[i]:
+        upto = knows.streams if source in graph.reads else knows.tables
+        first, last = changes.get(source, (0, 0))
+        if last > upto:
+            found.append(max(first, upto + 1))
+    return min(found, default=None)

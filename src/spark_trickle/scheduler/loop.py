@@ -1,0 +1,231 @@
+"""The scheduler: looks, decides, and lets workers refresh what is due, until it is stopped."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from threading import Event, Thread
+
+from spark_trickle.dml.work import Place, now
+from spark_trickle.errors import Kind, TrickleError
+from spark_trickle.lake import scheduling
+from spark_trickle.lake import stream as states
+from spark_trickle.lake.engine import reading
+from spark_trickle.lake.scheduling import Alert
+from spark_trickle.model.stream import RefreshReport, Status
+from spark_trickle.scheduler.due import Plan, Unit, World, plan, retry_delay
+from spark_trickle.scheduler.look import look
+from spark_trickle.spark.session import described
+
+Refresh = Callable[[tuple[int, ...], float | None], list[RefreshReport]]
+Listener = Callable[[Alert], None]
+_TIDY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What one round did."""
+
+    active: bool  # False: another scheduler holds the lease
+    reports: tuple[RefreshReport, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
+    waiting: int = 0
+    plan_ms: float = 0.0
+
+
+@dataclass
+class Scheduler:
+    """One for a warehouse: a second one stands by and takes over when the first is gone."""
+
+    place: Place
+    refresh: Refresh
+    tidy: Callable[[], None] = lambda: None
+    listeners: list[Listener] = field(default_factory=list)
+    ticks: int = 0
+    _stop: Event = field(default_factory=Event)
+    _thread: Thread | None = None
+    _active: bool = False
+    _tidied: float = 0.0
+    _stale_alerts: dict[int, datetime] = field(default_factory=dict)
+
+    @property
+    def session_id(self) -> str:
+        return self.place.storage.session_id
+
+    # --- running -----------------------------------------------------------------------------------
+
+    def start(self) -> Scheduler:
+        """Run in the background until `stop`."""
+        if self._thread is None or not self._thread.is_alive():
+            self._stop.clear()
+            self._thread = Thread(target=self.run, name="trickle-scheduler", daemon=True)
+            self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End after the refreshes that are under way."""
+        self._stop.set()
+        self.place.warehouse.changed.ring()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def __enter__(self) -> Scheduler:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def run(self, seconds: float | None = None) -> None:
+        """Refresh what is due until it is stopped, or for some seconds."""
+        end = None if seconds is None else time.monotonic() + seconds
+        workers = self.place.settings.max_concurrent_refreshes
+        try:
+            with ThreadPoolExecutor(workers, thread_name_prefix="trickle-worker") as pool:
+                while not self._stop.is_set() and (end is None or time.monotonic() < end):
+                    heard = self.place.warehouse.changed.heard
+                    world, found, tick = self._round(pool)
+                    if not tick.reports:
+                        self._rest(heard, world, found, end)
+        finally:
+            self._active = False
+            scheduling.let_go(self.place.warehouse.engine, self.session_id)
+
+    def tick(self) -> Tick:
+        """One round: everything that is due now, and nothing else."""
+        with ThreadPoolExecutor(self.place.settings.max_concurrent_refreshes) as pool:
+            return self._round(pool)[2]
+
+    def drain(self, seconds: float = 60.0) -> bool:
+        """Refresh until nothing is due any more; False if that takes too long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            tick = self.tick()
+            if tick.active and not tick.reports and not tick.failures:
+                return True
+        return False
+
+    def _rest(self, heard: int, world: World | None, found: Plan | None, end: float | None) -> None:
+        """Until someone commits here, something falls due, or it is time to look for commits elsewhere."""
+        limits = [self.place.settings.scheduler_interval_ms / 1000]
+        if found is not None and found.wake is not None:
+            limits.append(max(0.0, (found.wake - now()).total_seconds()))
+        if end is not None:
+            limits.append(max(0.0, end - time.monotonic()))
+        self.place.warehouse.changed.wait(heard, min(limits))
+
+    # --- one round ---------------------------------------------------------------------------------
+
+    def _round(self, pool: ThreadPoolExecutor) -> tuple[World | None, Plan | None, Tick]:
+        settings, engine = self.place.settings, self.place.warehouse.engine
+        if not scheduling.hold(engine, self.session_id, now(), settings.scheduler_lease_seconds):
+            self._active = False
+            return None, None, Tick(False)
+        if not self._active:
+            self._active = True
+            for i in scheduling.recover_orphans(engine, self.session_id):
+                self._alert("orphan_recovered", i, "its refresh was cut off; it is due again")
+        start = time.perf_counter()
+        world = look(self.place)
+        found = plan(world, now(), settings)
+        took = (time.perf_counter() - start) * 1000
+        self.ticks += 1
+        reports, failures = self._execute(pool, world, found)
+        self._watch(world)
+        self._tidy()
+        return world, found, Tick(True, tuple(reports), tuple(failures), len(found.waiting), took)
+
+    def _execute(
+        self, pool: ThreadPoolExecutor, world: World, found: Plan
+    ) -> tuple[list[RefreshReport], list[tuple[str, str]]]:
+        """Units that do not read each other run at the same time; the others are due in a later round."""
+        reports: list[RefreshReport] = []
+        failures: list[tuple[str, str]] = []
+        futures: dict[Future[list[RefreshReport]], Unit] = {}
+        busy: set[int] = set()
+        for unit in found.due:
+            if any(a in busy for i in unit.ids for a in world.graph.ancestors(i)):
+                continue
+            busy.update(unit.ids)
+            futures[pool.submit(self._refresh_unit, world, unit)] = unit
+        waiting = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, self.place.settings.scheduler_lease_seconds / 3, FIRST_COMPLETED)
+            scheduling.hold(
+                self.place.warehouse.engine,
+                self.session_id,
+                now(),
+                self.place.settings.scheduler_lease_seconds,
+            )
+            for future in done:
+                try:
+                    reports += [r for r in future.result() if r.action != "NO_DATA"]
+                except TrickleError as error:
+                    failures.append((self._failed(world, futures[future], error), error.message))
+        return reports, failures
+
+    def _refresh_unit(self, world: World, unit: Unit) -> list[RefreshReport]:
+        engine = self.place.warehouse.engine
+        scheduling.mark_running(engine, unit.ids, self.session_id, now())
+        names = ", ".join(world.graph.tables[i].full_name for i in unit.ids)
+        since = [s for i in unit.ids if (s := world.standings[i].changed_since) is not None]
+        waited = (now() - min(since)).total_seconds() * 1000 if since else None
+        try:
+            with described(self.place.spark, f"trickle: refresh {names}"):
+                return self.refresh(unit.ids, waited)
+        finally:
+            scheduling.mark_done(engine, unit.ids)
+
+    def _failed(self, world: World, unit: Unit, error: TrickleError) -> str:
+        """Later again; a stream table that goes on failing is suspended, unless only the moment was bad."""
+        engine, settings = self.place.warehouse.engine, self.place.settings
+        with reading(engine) as connection:
+            found = [states.state(connection, i) for i in unit.ids]
+        failed = max(found, key=lambda s: s.errors_in_a_row)
+        name = world.graph.tables[failed.table_id].full_name
+        if failed.status is Status.FUSED:
+            self._alert("fuse_blown", failed.table_id, error.message)
+        elif error.kind is not Kind.TRANSIENT and failed.errors_in_a_row >= settings.max_consecutive_errors:
+            scheduling.set_status(engine, failed.table_id, Status.SUSPENDED, error.message)
+            self._alert("auto_suspended", failed.table_id, error.message)
+        else:
+            later = now() + timedelta(seconds=retry_delay(failed.errors_in_a_row, random.random()))
+            scheduling.set_retry(engine, failed.table_id, later)
+            self._alert("refresh_failed", failed.table_id, error.message)
+        return name
+
+    # --- watching ----------------------------------------------------------------------------------
+
+    def _watch(self, world: World) -> None:
+        """Tell once of each stream table that is far behind its schedule."""
+        limit = self.place.settings.stale_alert_seconds
+        for i, standing in world.standings.items():
+            since = standing.changed_since
+            if since is None or (now() - since).total_seconds() <= limit:
+                self._stale_alerts.pop(i, None)
+            elif i not in self._stale_alerts:
+                self._stale_alerts[i] = since
+                self._alert("stale_data", i, f"behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC")
+
+    def _alert(self, event: str, table_id: int, message: str) -> None:
+        graph_name = str(table_id)
+        with reading(self.place.warehouse.engine) as connection:
+            graph_name = states.name_of(connection, table_id) or graph_name
+        alert = Alert(now(), event, graph_name, message)
+        scheduling.raise_alert(self.place.warehouse.engine, alert)
+        for listener in self.listeners:
+            listener(alert)
+
+    def _tidy(self) -> None:
+        """Now and then, history that nobody asks for any more is forgotten."""
+        if time.monotonic() - self._tidied < _TIDY_SECONDS:
+            return
+        self._tidied = time.monotonic()
+        scheduling.prune(
+            self.place.warehouse.engine, now() - timedelta(days=self.place.settings.history_days)
+        )
+        self.tidy()

@@ -1,0 +1,59 @@
+"""What was learned from earlier refreshes decides between a differential and a full one."""
+
+from __future__ import annotations
+
+from spark_trickle.model.stream import Action, Mode, Run
+from spark_trickle.refresh.cost import estimate
+from spark_trickle.refresh.decide import Facts, decide
+from spark_trickle.settings import Settings
+
+D, F = Action.DIFFERENTIAL, Action.FULL
+
+
+def runs(*costs: tuple[Action, int, float]) -> tuple[Run, ...]:
+    return tuple(Run(action, rows, 1_000_000, ms) for action, rows, ms in costs)
+
+
+def facts(changed: int, known: tuple[Run, ...]) -> Facts:
+    return Facts(Mode.AUTO, 1, 2, ("t",), changed, 1_000_000, runs=known)
+
+
+def test_nothing_is_learned_from_few_runs() -> None:
+    assert estimate(runs((D, 10, 5.0), (F, 0, 50.0)), 10, 1_000_000) is None
+    assert estimate(runs(*[(D, 10, 5.0)] * 5), 10, 1_000_000) is None
+
+
+def test_the_line_through_what_was_seen() -> None:
+    found = estimate(
+        runs((D, 1_000, 200.0), (D, 2_000, 300.0), (D, 3_000, 400.0), (F, 0, 900.0)), 10_000, 1_000_000
+    )
+    assert found is not None
+    assert round(found.differential) == 1_100
+    assert found.full == 900
+
+
+def test_a_full_refresh_costs_in_proportion_to_the_rows() -> None:
+    found = estimate(runs(*[(D, 10, 5.0)] * 3, (F, 0, 900.0)), 10, 2_000_000)
+    assert found is not None
+    assert found.full == 1_800
+
+
+def test_the_better_one_is_chosen_and_says_why() -> None:
+    slow = runs(*[(D, 50_000, 9_000.0)] * 3, (F, 0, 900.0))
+    decision = decide(facts(50_000, slow), Settings())
+    assert decision.action is F
+    assert "learned from 4 refreshes: differential 9000 ms, full 900 ms" in decision.reason
+    fast = runs(*[(D, 200_000, 500.0)] * 3, (F, 0, 900.0))
+    assert decide(facts(200_000, fast), Settings()).action is D  # the share alone would say FULL
+
+
+def test_small_changes_stay_differential_unless_that_is_clearly_slower() -> None:
+    noisy = runs(*[(D, 10, 300.0)] * 3, (F, 0, 100.0))
+    assert decide(facts(10, noisy), Settings()).action is D
+    awful = runs(*[(D, 10, 5_000.0)] * 3, (F, 0, 100.0))
+    assert decide(facts(10, awful), Settings()).action is F
+
+
+def test_it_is_tried_again_after_many_full_refreshes() -> None:
+    old = runs(*[(F, 0, 100.0)] * 10, *[(D, 10, 5_000.0)] * 3)
+    assert decide(facts(10, old), Settings()).action is D
