@@ -36,6 +36,7 @@ from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.report import Result
 from spark_trickle.model.stream import Action, Mode, RefreshReport
 from spark_trickle.model.table import DEFAULT_SCHEMA, Table
+from spark_trickle.observe import functions as observe
 from spark_trickle.refresh.define import (
     alter_stream,
     create_stream,
@@ -74,7 +75,8 @@ def connect(
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
     tails = Tails(warehouse.storage, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
     held = Held(session)
-    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, FUNCTIONS))
+    functions = {**FUNCTIONS, **observe.FUNCTIONS}
+    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, functions))
 
 
 class Trickle(Control):

@@ -121,14 +121,6 @@ def forget(connection: Connection, table_id: int) -> None:
         connection.execute(delete(table).where(table.c.table_id == table_id))
 
 
-def history(connection: Connection, table_id: int) -> list[tuple[Any, ...]]:
-    """Every refresh of a stream table, newest first."""
-    c = s.trickle_refresh.c
-    listed = (c.started, c.action, c.reason, c.rows_inserted, c.rows_deleted, c.delta_rows, c.snapshot_id)
-    query = select(*listed, c.phases, c.error).where(c.table_id == table_id).order_by(c.started.desc())
-    return [tuple(row) for row in connection.execute(query)]
-
-
 def recent_runs(connection: Connection, table_id: int, most: int = 40) -> tuple[Run, ...]:
     """What the last refreshes cost, newest first."""
     c = s.trickle_refresh.c

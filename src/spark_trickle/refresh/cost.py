@@ -12,6 +12,7 @@ _NEWEST = 20
 _STALE = 10  # full refreshes in a row after which a differential one is tried again
 _CLEAR_GAIN = 1.25
 _WORTH_MS = 1_000.0
+_ENOUGH_ROWS = 100_000  # below that either way costs what starting a job costs
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Estimate:
     differential: float
     full: float
     runs: int
+    source_rows: int
 
     @property
     def text(self) -> str:
@@ -32,7 +34,9 @@ class Estimate:
     @property
     def full_is_clearly_better(self) -> bool:
         """Small changes are noise; a full refresh must save something that is worth it."""
-        return self.differential > _CLEAR_GAIN * self.full and self.differential - self.full > _WORTH_MS
+        gain = self.differential - self.full
+        enough = self.source_rows >= _ENOUGH_ROWS
+        return enough and gain > _WORTH_MS and self.differential > _CLEAR_GAIN * self.full
 
 
 def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Estimate | None:
@@ -44,12 +48,20 @@ def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Esti
     if all(r.action is not Action.DIFFERENTIAL for r in runs[:_STALE]):
         return None
     return Estimate(
-        _differential(differential, changed_rows), _full(full, source_rows), len(differential) + len(full)
+        _differential(differential, changed_rows),
+        _full(full, source_rows),
+        len(differential) + len(full),
+        source_rows,
     )
 
 
 def _differential(runs: list[Run], changed_rows: int) -> float:
-    """A fixed part and a part for each changed row: the line of least squares, never falling."""
+    """A fixed part and a part for each changed row: the line of least squares, never falling.
+
+    The slowest one is left out: it may be the first of a process, which compiles everything.
+    """
+    if len(runs) > _LEAST_RUNS:
+        runs = sorted(runs, key=lambda r: r.duration_ms)[:-1]
     x = [float(r.delta_rows) for r in runs]
     y = [r.duration_ms for r in runs]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)

@@ -87,30 +87,11 @@ def _streams(work: Work, arguments: tuple[Argument, ...]) -> Frame:
     return frame_of(work.place.spark, columns, rows)
 
 
-def _history(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    table = _stream(work, "refresh_history", arguments)
-    columns = {
-        "started": "timestamp",
-        "action": "string",
-        "reason": "string",
-        "rows_inserted": "long",
-        "rows_deleted": "long",
-        "delta_rows": "long",
-        "snapshot_id": "long",
-        "phases": "string",
-        "error": "string",
-    }
-    with reading(work.place.warehouse.engine) as connection:
-        rows = states.history(connection, table.id)
-    return frame_of(work.place.spark, columns, rows)
-
-
 FUNCTIONS: dict[str, Callable[[Work, tuple[Argument, ...]], Frame]] = {
     "audit": _audit,
     "explain_query_rewrite": _rewrite,
     "explain_refresh_mode": _mode,
     "explain_stream_table": _explain,
-    "refresh_history": _history,
     "stream_tables": _streams,
     "validate_query": _validate,
 }

@@ -19,13 +19,17 @@ class Held:
         self._spark = spark
         self._names: OrderedDict[Hashable, str] = OrderedDict()
         self._lock = Lock()
+        self.hits = 0
+        self.misses = 0
 
     def view(self, key: Hashable, make: Callable[[], DataFrame]) -> str:
         """The name of a view of these rows."""
         with self._lock:
             if key in self._names:
                 self._names.move_to_end(key)
+                self.hits += 1
                 return self._names[key]
+            self.misses += 1
         name = f"trickle_held_{uuid4().hex}"
         make().createOrReplaceTempView(name)
         with self._lock:

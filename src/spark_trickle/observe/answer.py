@@ -1,0 +1,49 @@
+"""A table function's result: columns with their types, and rows; made without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_trickle.dml.functions import Argument, require
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.model.table import Table
+from spark_trickle.refresh.define import stream_table
+from spark_trickle.sql.cursor import Cursor
+
+
+@dataclass(frozen=True)
+class Answer:
+    columns: dict[str, str]  # name -> type as the model calls it
+    rows: list[tuple[Any, ...]]
+
+    def dicts(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Function:
+    """`least` to `most` constants; the first may name a stream table."""
+
+    answer: Callable[..., Answer]
+    least: int = 0
+    most: int = 0
+    of_stream: bool = False
+
+    def call(self, work: Work, name: str, arguments: Sequence[Argument]) -> Answer:
+        require(name, tuple(arguments), self.least, self.most)
+        given: list[Any] = list(arguments)
+        if self.of_stream and given:
+            if not isinstance(given[0], str):
+                raise InvalidDefinitionError(
+                    f"trickle.{name} needs the name of a stream table",
+                    f"Write trickle.{name}('my_stream_table').",
+                )
+            given[0] = stream_of(work, given[0])
+        return self.answer(work, *given)
+
+
+def stream_of(work: Work, name: str) -> Table:
+    return stream_table(work, Cursor(name).name())

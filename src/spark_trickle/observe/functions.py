@@ -1,0 +1,49 @@
+"""The table functions that tell how things stand: name -> what answers, once for SQL, CLI and HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from spark_trickle.dml.functions import Argument
+from spark_trickle.dml.work import Work
+from spark_trickle.observe import definitions, refreshes, status
+from spark_trickle.observe.answer import Answer, Function
+from spark_trickle.spark.frames import Frame, frame_of
+
+ANSWERS: dict[str, Function] = {
+    "alerts": Function(status.alerts, 0, 1),
+    "auto_threshold": Function(refreshes.auto_threshold, 1, 1, of_stream=True),
+    "bulk_create": Function(definitions.bulk_create, 1, 1),
+    "change_buffer_sizes": Function(status.change_buffer_sizes),
+    "dependency_tree": Function(status.dependency_tree),
+    "diagnose_errors": Function(refreshes.diagnose_errors, 1, 1, of_stream=True),
+    "explain_refresh_cost": Function(refreshes.explain_refresh_cost, 1, 1, of_stream=True),
+    "export_definition": Function(definitions.export_definition, 1, 1, of_stream=True),
+    "health_check": Function(status.health_check),
+    "list_auxiliary_columns": Function(definitions.list_auxiliary_columns, 1, 1, of_stream=True),
+    "list_sources": Function(status.list_sources, 1, 1, of_stream=True),
+    "metrics_summary": Function(refreshes.metrics_summary),
+    "recommend_refresh_mode": Function(refreshes.recommend_refresh_mode, 0, 1, of_stream=True),
+    "refresh_history": Function(refreshes.refresh_history, 1, 2, of_stream=True),
+    "refresh_stats": Function(refreshes.refresh_stats),
+    "refresh_timeline": Function(refreshes.refresh_timeline, 0, 1),
+    "scheduler_diagnostics": Function(status.scheduler_diagnostics),
+    "status": Function(status.status),
+    "watermark_status": Function(status.watermark_status),
+    "worker_pool_status": Function(status.worker_pool_status),
+}
+
+
+def answer(work: Work, name: str, *arguments: Argument) -> Answer:
+    return ANSWERS[name].call(work, name, arguments)
+
+
+def _framed(name: str) -> Callable[[Work, Sequence[Argument]], Frame]:
+    def run(work: Work, arguments: Sequence[Argument]) -> Frame:
+        found = ANSWERS[name].call(work, name, arguments)
+        return frame_of(work.place.spark, found.columns, found.rows)
+
+    return run
+
+
+FUNCTIONS = {name: _framed(name) for name in ANSWERS}

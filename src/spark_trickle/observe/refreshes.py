@@ -1,0 +1,273 @@
+"""What refreshes did and cost, what went wrong, and what would be better."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from spark_trickle.algebra.explain import cost
+from spark_trickle.dml.work import Work, now
+from spark_trickle.lake import reports
+from spark_trickle.lake import stream as states
+from spark_trickle.lake.engine import reading
+from spark_trickle.lake.reports import Past, quantile
+from spark_trickle.model.stream import Mode
+from spark_trickle.model.table import Table
+from spark_trickle.observe.answer import Answer
+from spark_trickle.refresh.compile import nodes_of
+from spark_trickle.refresh.cost import estimate
+from spark_trickle.refresh.decide import decide
+from spark_trickle.refresh.run import known_facts
+
+_HISTORY = {
+    "started": "timestamp",
+    "action": "string",
+    "reason": "string",
+    "rows_inserted": "long",
+    "rows_deleted": "long",
+    "delta_rows": "long",
+    "snapshot_id": "long",
+    "duration_ms": "double",
+    "initiated_by": "string",
+    "phases": "string",
+    "error": "string",
+}
+
+
+def refresh_history(work: Work, table: Table, most: int | None = None) -> Answer:
+    """The refreshes of a stream table, newest first."""
+    with reading(work.place.warehouse.engine) as connection:
+        found = reports.past(connection, table.id, most)
+    return Answer(_HISTORY, [_history(p) for p in found])
+
+
+def _history(p: Past) -> tuple[object, ...]:
+    return (
+        p.started,
+        p.action,
+        p.reason,
+        p.rows_inserted,
+        p.rows_deleted,
+        p.delta_rows,
+        p.snapshot_id,
+        p.duration_ms,
+        p.initiated_by,
+        json.dumps(p.phases),
+        p.error,
+    )
+
+
+def refresh_timeline(work: Work, most: int = 50) -> Answer:
+    """The last refreshes of all stream tables together."""
+    with reading(work.place.warehouse.engine) as connection:
+        found = reports.past(connection, most=most)
+    names = _stream_names(work)
+    rows = [(names.get(p.table_id, str(p.table_id)), *_history(p)) for p in found]
+    return Answer({"name": "string", **_HISTORY}, rows)
+
+
+def refresh_stats(work: Work) -> Answer:
+    """How often each stream table was refreshed, how, and how long it took."""
+    with reading(work.place.warehouse.engine) as connection:
+        found = reports.past(connection)
+    rows = []
+    for i, name in sorted(_stream_names(work).items(), key=lambda pair: pair[1]):
+        mine = [p for p in found if p.table_id == i]
+        good = [p for p in mine if p.error is None]
+        took = [p.duration_ms for p in good if p.duration_ms is not None]
+        differential = [p.duration_ms for p in good if p.action == "DIFFERENTIAL" and p.duration_ms]
+        full = [p.duration_ms for p in good if p.action in ("FULL", "REINITIALIZE") and p.duration_ms]
+        speedup = _mean(full) / _mean(differential) if full and differential else None
+        rows.append(
+            (
+                name,
+                len(good),
+                len(differential),
+                len(full),
+                len(mine) - len(good),
+                sum(p.rows_inserted for p in good),
+                sum(p.rows_deleted for p in good),
+                _mean(took) if took else None,
+                quantile(took, 0.95),
+                quantile(took, 0.99),
+                speedup,
+            )
+        )
+    columns = {
+        "name": "string",
+        "refreshes": "long",
+        "differential": "long",
+        "full": "long",
+        "errors": "long",
+        "rows_inserted": "long",
+        "rows_deleted": "long",
+        "avg_ms": "double",
+        "p95_ms": "double",
+        "p99_ms": "double",
+        "full_over_differential": "double",
+    }
+    return Answer(columns, rows)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _stream_names(work: Work) -> dict[int, str]:
+    return {t.id: t.full_name for t in work.catalog.tables() if t.stream is not None}
+
+
+def metrics_summary(work: Work) -> Answer:
+    """The figures of the last 15 minutes that `/metrics` shows too."""
+    since = now() - timedelta(minutes=15)
+    with reading(work.place.warehouse.engine) as connection:
+        found = reports.past(connection, since=since)
+        snapshots = reports.snapshots(connection)
+        suspended = sum(s.status == "SUSPENDED" for s in states.all_states(connection).values())
+    took = [p.duration_ms for p in found if p.duration_ms is not None]
+    seen = [p.waited_ms + (p.duration_ms or 0.0) for p in found if p.waited_ms is not None]
+    rows: list[tuple[str, float | None]] = [
+        ("stream_tables", float(len(_stream_names(work)))),
+        ("suspended", float(suspended)),
+        ("snapshots", float(snapshots)),
+        ("refreshes", float(len(found))),
+        ("failures", float(sum(p.error is not None for p in found))),
+        ("differential", float(sum(p.action == "DIFFERENTIAL" for p in found))),
+        ("full", float(sum(p.action == "FULL" for p in found))),
+        ("rows_changed", float(sum(p.rows_inserted + p.rows_deleted for p in found))),
+    ]
+    for share, name in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99")):
+        rows.append((f"refresh_ms_{name}", quantile(took, share)))
+        rows.append((f"commit_to_visible_ms_{name}", quantile(seen, share)))
+    held = work.place.held
+    rows += [("cache_hits", float(held.hits)), ("cache_misses", float(held.misses))]
+    return Answer({"metric": "string", "value": "double"}, rows)
+
+
+def diagnose_errors(work: Work, table: Table) -> Answer:
+    """The last failures of a stream table: whose they are, and whether the cause is gone."""
+    with reading(work.place.warehouse.engine) as connection:
+        found = reports.past(connection, table.id)
+        state = states.state(connection, table.id)
+    succeeded = max((p.started for p in found if p.error is None), default=None)
+    rows = []
+    for p in [p for p in found if p.error is not None][:20]:
+        assert p.error is not None
+        kind, retryable, advice = _diagnosis(p.error)
+        gone = succeeded is not None and succeeded > p.started
+        rows.append((p.started, kind, retryable, p.error, advice, gone))
+    columns = {
+        "failed": "timestamp",
+        "error_class": "string",
+        "retryable": "boolean",
+        "error": "string",
+        "suggested_fix": "string",
+        "cause_is_gone": "boolean",
+    }
+    if not rows and state.error:
+        kind, retryable, advice = _diagnosis(state.error)
+        rows.append((now(), kind, retryable, state.error, advice, False))
+    return Answer(columns, rows)
+
+
+_KINDS = (
+    (("CONFLICT", "CATALOG_BUSY"), "transient", True, "It is retried by itself."),
+    (
+        ("SOURCE_LOST", "COLUMN_NOT_FOUND", "TABLE_NOT_FOUND"),
+        "schema",
+        False,
+        "Restore the source, or ALTER … AS.",
+    ),
+    (("FUSE_BLOWN",), "user", False, "Look at what changed, then reset_fuse()."),
+    (("INTERNAL",), "bug", False, "Please report it; REFRESH MODE FULL may help meanwhile."),
+    (("WAREHOUSE_UNAVAILABLE", "DAMAGED_FILE"), "environment", True, "Check disk, permissions and backups."),
+)
+
+
+def _diagnosis(error: str) -> tuple[str, bool, str]:
+    code = error.removeprefix("[").partition("]")[0]
+    for codes, kind, retryable, advice in _KINDS:
+        if code in codes:
+            return kind, retryable, advice
+    return "user", False, "Correct the rows or the query that the message names, then resume()."
+
+
+# --- advice ----------------------------------------------------------------------------------------
+
+
+def auto_threshold(work: Work, table: Table) -> Answer:
+    """Where AUTO changes from differential to full: the setting, and what was learned."""
+    settings = work.place.settings
+    with reading(work.place.warehouse.engine) as connection:
+        runs = states.recent_runs(connection, table.id)
+    rows = work_rows(work, table)
+    by_share = int(rows * settings.differential_max_change_ratio)
+    learned = estimate(runs, max(by_share, 1), rows)
+    found: list[tuple[str, str]] = [
+        ("differential_max_change_ratio", f"{settings.differential_max_change_ratio:g}"),
+        ("differential_free_rows", str(settings.differential_free_rows)),
+        ("source rows", str(rows)),
+        ("threshold rows", str(max(settings.differential_free_rows, by_share))),
+        ("learned", learned.text if learned is not None else f"too few refreshes so far: {len(runs)}"),
+    ]
+    return Answer({"property": "string", "value": "string"}, found)
+
+
+def work_rows(work: Work, table: Table) -> int:
+    assert table.stream is not None
+    known = (work.catalog.table_by_id(s.table_id) for s in table.stream.sources)
+    return sum(work.row_count(t) for t in known if t is not None)
+
+
+def explain_refresh_cost(work: Work, table: Table) -> Answer:
+    """What a refresh would cost now: changed rows, cost class of each node, and what was learned."""
+    assert table.stream is not None
+    with reading(work.place.warehouse.engine) as connection:
+        state = states.state(connection, table.id)
+    facts = known_facts(work, table, state.knows)
+    decision = decide(facts, work.place.settings)
+    rows: list[tuple[str, str]] = [
+        ("next refresh", decision.action.value),
+        ("reason", decision.reason),
+        ("changed rows", str(facts.changed_rows)),
+        ("source rows", str(facts.source_rows or work_rows(work, table))),
+    ]
+    rows += [(f"{node.name} cost", cost(node.plan).value) for node in nodes_of(table.stream.plan)]
+    learned = estimate(facts.runs, facts.changed_rows, facts.source_rows)
+    if learned is not None:
+        rows.append(("estimate", learned.text))
+    return Answer({"property": "string", "value": "string"}, rows)
+
+
+def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
+    """For one stream table or for all: the mode that fits what was seen so far, and why."""
+    tables = [table] if table is not None else [t for t in work.catalog.tables() if t.stream is not None]
+    rows = []
+    for t in sorted(tables, key=lambda t: t.full_name):
+        assert t.stream is not None
+        mode, confidence, reason = _recommended(work, t)
+        rows.append((t.full_name, t.stream.mode.value, mode.value, confidence, reason))
+    columns = {
+        "name": "string",
+        "current_mode": "string",
+        "recommended_mode": "string",
+        "confidence": "string",
+        "reason": "string",
+    }
+    return Answer(columns, rows)
+
+
+def _recommended(work: Work, table: Table) -> tuple[Mode, str, str]:
+    stream = table.stream
+    assert stream is not None
+    if stream.options.get("moments"):
+        return Mode.FULL, "high", f"{stream.options['moments']}() may change at every refresh"
+    with reading(work.place.warehouse.engine) as connection:
+        runs = states.recent_runs(connection, table.id)
+    typical = sorted(r.delta_rows for r in runs)[len(runs) // 2] if runs else 0
+    learned = estimate(runs, typical, work_rows(work, table))
+    if learned is None:
+        return Mode.AUTO, "low", f"only {len(runs)} refreshes so far: AUTO will learn"
+    if learned.full_is_clearly_better:
+        return Mode.FULL, "medium", f"for {typical} changed rows {learned.text}"
+    return Mode.AUTO, "high", f"for {typical} changed rows {learned.text}"

@@ -1,0 +1,251 @@
+"""How things stand: stream tables, sources, the scheduler, and whether all is well."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from spark_trickle.dml.work import Work, now
+from spark_trickle.lake import reports, scheduling
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.stream import Status
+from spark_trickle.model.table import Table
+from spark_trickle.observe.answer import Answer
+from spark_trickle.scheduler.due import World, interval, plan
+from spark_trickle.scheduler.look import look
+
+
+def status(work: Work) -> Answer:
+    """Every stream table: how it is refreshed, how far behind it is, and what it waits for."""
+    world, moment = look(work.place), now()
+    found = plan(world, moment, work.place.settings)
+    due = {i for unit in found.due for i in unit.ids}
+    with reading(work.place.warehouse.engine) as connection:
+        past = {p.table_id: p for p in reversed(reports.past(connection))}
+        running = {i for i, _, _ in scheduling.running(connection)}
+    rows = []
+    for i in world.graph.order:
+        table, standing = world.graph.tables[i], world.standings[i]
+        stream, last = table.stream, past.get(i)
+        assert stream is not None
+        waits = "running" if i in running else "due" if i in due else found.waiting.get(i, "")
+        rows.append(
+            (
+                table.full_name,
+                standing.state.status.value,
+                stream.mode.value,
+                stream.schedule or "calculated",
+                stream.options.get("tier", "hot"),
+                standing.state.frontier,
+                _seconds(standing.changed_since, moment),
+                last.started if last else None,
+                last.action if last else None,
+                last.duration_ms if last else None,
+                standing.state.errors_in_a_row,
+                standing.state.error,
+                waits,
+            )
+        )
+    columns = {
+        "name": "string",
+        "status": "string",
+        "refresh_mode": "string",
+        "schedule": "string",
+        "tier": "string",
+        "frontier": "long",
+        "staleness_seconds": "double",
+        "last_refresh": "timestamp",
+        "last_action": "string",
+        "last_duration_ms": "double",
+        "consecutive_errors": "long",
+        "error": "string",
+        "waiting_for": "string",
+    }
+    return Answer(columns, rows)
+
+
+def _seconds(since: datetime | None, moment: datetime) -> float:
+    return (moment - since).total_seconds() if since is not None else 0.0
+
+
+def health_check(work: Work) -> Answer:
+    """One row for each thing that may be wrong: ok, warning or error, and what to do about it."""
+    world, moment, settings = look(work.place), now(), work.place.settings
+    with reading(work.place.warehouse.engine) as connection:
+        holder = scheduling.holder(connection)
+        orphans = [r for r in scheduling.running(connection) if holder is None or r[1] != holder.session_id]
+        paused = scheduling.is_paused(connection)
+    alive = holder is not None and holder.expires > moment
+    scheduled = [i for i in world.graph.order if not _never_due(world, i)]
+    stale = [i for i in scheduled if _late(world, i, moment, work)]
+    by_status = {s: [i for i in world.graph.order if world.standings[i].state.status is s] for s in Status}
+    rows = [
+        _check(
+            "scheduler", alive or not scheduled, "warning", "runs", "no scheduler runs: start `trickle run`"
+        ),
+        _check("paused", not paused, "warning", "refreshes are not paused", "paused: resume_all()"),
+        _names(
+            "suspended", by_status[Status.SUSPENDED], world, "error", "see diagnose_errors(), then resume()"
+        ),
+        _names("fuses", by_status[Status.FUSED], world, "error", "see reset_fuse()"),
+        _names("errors", by_status[Status.ERROR], world, "warning", "see diagnose_errors()"),
+        _names("never filled", by_status[Status.INITIALIZING], world, "warning", "refresh them"),
+        _names("stale", stale, world, "warning", f"behind for more than {settings.stale_alert_seconds:g} s"),
+        _check("orphans", not orphans, "warning", "no refresh was cut off", f"{len(orphans)} were cut off"),
+        _names("gates", sorted(world.gates), world, "warning", "closed: ungate_source()"),
+    ]
+    return Answer({"check_name": "string", "severity": "string", "detail": "string"}, rows)
+
+
+def _never_due(world: World, i: int) -> bool:
+    stream = world.graph.tables[i].stream
+    return stream is None or stream.mode == "IMMEDIATE" or stream.options.get("tier") == "frozen"
+
+
+def _late(world: World, i: int, moment: datetime, work: Work) -> bool:
+    since, settings = world.standings[i].changed_since, work.place.settings
+    allowed = max(settings.stale_alert_seconds, 2 * interval(world, i, settings))
+    return since is not None and (moment - since).total_seconds() > allowed
+
+
+def _check(name: str, fine: bool, severity: str, good: str, bad: str) -> tuple[str, str, str]:
+    return (name, "ok", good) if fine else (name, severity, bad)
+
+
+def _names(name: str, ids: list[int], world: World, severity: str, advice: str) -> tuple[str, str, str]:
+    listed = ", ".join(world.graph.tables[i].full_name for i in ids if i in world.graph.tables)
+    return (name, "ok", "none") if not ids else (name, severity, f"{listed}: {advice}")
+
+
+def dependency_tree(work: Work) -> Answer:
+    """Sources at the top, what reads them below and further right."""
+    graph = look(work.place).graph
+    roots = sorted({s for reads in graph.reads.values() for s in reads if s not in graph.reads})
+    rows: list[tuple[object, ...]] = []
+
+    def visit(i: int, depth: int, above: str | None) -> None:
+        table = graph.tables[i]
+        kind = table.stream.mode.value if table.stream is not None else "TABLE"
+        rows.append((depth, "  " * depth + table.full_name, table.full_name, kind, above))
+        for reader in graph.readers.get(i, ()):
+            visit(reader, depth + 1, table.full_name)
+
+    for root in roots:
+        visit(root, 0, None)
+    for i in graph.order:
+        if not graph.reads[i]:
+            visit(i, 0, None)
+    columns = {"depth": "long", "tree": "string", "name": "string", "kind": "string", "reads": "string"}
+    return Answer(columns, rows)
+
+
+def list_sources(work: Work, table: Table) -> Answer:
+    assert table.stream is not None
+    rows = []
+    for source in table.stream.sources:
+        known = work.catalog.table_by_id(source.table_id)
+        name = known.full_name if known is not None else f"table {source.table_id} (dropped)"
+        kind = "STREAM TABLE" if known is not None and known.stream is not None else "TABLE"
+        columns = ", ".join(n for n, _, _ in source.columns)
+        rows.append((name, kind, columns, work.row_count(known) if known is not None else None))
+    return Answer({"source": "string", "kind": "string", "columns_used": "string", "rows": "long"}, rows)
+
+
+def change_buffer_sizes(work: Work) -> Answer:
+    """What each source has changed that some stream table has not seen yet."""
+    world = look(work.place)
+    frontiers: dict[int, int] = {}
+    for i in world.graph.order:
+        knows = world.standings[i].state.knows
+        for source in world.graph.reads[i] if knows is not None else ():
+            assert knows is not None
+            upto = knows.streams if source in world.graph.reads else knows.tables
+            frontiers[source] = min(upto, frontiers.get(source, upto))
+    with reading(work.place.warehouse.engine) as connection:
+        found = reports.unseen(connection, frontiers)
+    rows = []
+    for i in sorted(frontiers):
+        size = found.get(i, reports.Unseen(0, 0, 0))
+        readers = ", ".join(world.graph.tables[r].full_name for r in world.graph.readers.get(i, ()))
+        rows.append(
+            (world.graph.tables[i].full_name, size.files, size.rows, size.bytes, frontiers[i], readers)
+        )
+    columns = {
+        "source": "string",
+        "pending_files": "long",
+        "pending_rows": "long",
+        "pending_bytes": "long",
+        "oldest_frontier": "long",
+        "readers": "string",
+    }
+    return Answer(columns, rows)
+
+
+def worker_pool_status(work: Work) -> Answer:
+    """Refreshes that are under way, each with the session that does it."""
+    with reading(work.place.warehouse.engine) as connection:
+        running = scheduling.running(connection)
+    names = {t.id: t.full_name for t in work.catalog.tables()}
+    workers = work.place.settings.max_concurrent_refreshes
+    rows = [(names.get(i, str(i)), session, started, workers) for i, session, started in running]
+    columns = {"name": "string", "session_id": "string", "started": "timestamp", "workers": "long"}
+    return Answer(columns, rows)
+
+
+def scheduler_diagnostics(work: Work) -> Answer:
+    """Who schedules, and what the next round would do: the values it decides by."""
+    world, moment = look(work.place), now()
+    found = plan(world, moment, work.place.settings)
+    with reading(work.place.warehouse.engine) as connection:
+        holder = scheduling.holder(connection)
+    if holder is None:
+        who = "nobody"
+    else:
+        who = f"process {holder.process_id}, until {holder.expires:%Y-%m-%d %H:%M:%S} UTC"
+    rows: list[tuple[str, str]] = [
+        ("scheduler", who),
+        ("paused", str(world.paused).lower()),
+        ("stream tables", str(len(world.graph.order))),
+        ("groups", str(len(world.graph.groups))),
+        ("due", str(sum(len(u.ids) for u in found.due))),
+        ("next wake", f"{found.wake:%Y-%m-%d %H:%M:%S} UTC" if found.wake else "when something changes"),
+    ]
+    for unit in found.due:
+        names = ", ".join(world.graph.tables[i].full_name for i in unit.ids)
+        rows.append((f"due: {names}", unit.reason))
+    rows += [(f"waiting: {world.graph.tables[i].full_name}", why) for i, why in sorted(found.waiting.items())]
+    return Answer({"property": "string", "value": "string"}, rows)
+
+
+def watermark_status(work: Work) -> Answer:
+    names = {t.id: t.full_name for t in work.catalog.tables()}
+    with reading(work.place.warehouse.engine) as connection:
+        groups, marks = scheduling.watermark_groups(connection), scheduling.watermarks(connection)
+    member = {i: (name, tolerance) for name, (ids, tolerance) in groups.items() for i in ids}
+    rows = []
+    for i in sorted({*marks, *member}):
+        mark, (group, tolerance) = marks.get(i), member.get(i, (None, None))
+        rows.append(
+            (
+                names.get(i, str(i)),
+                mark[0] if mark else None,
+                mark[1] if mark else None,
+                mark[2] if mark else None,
+                group,
+                tolerance,
+            )
+        )
+    columns = {
+        "source": "string",
+        "watermark": "timestamp",
+        "snapshot_id": "long",
+        "advanced": "timestamp",
+        "watermark_group": "string",
+        "tolerance_seconds": "double",
+    }
+    return Answer(columns, rows)
+
+
+def alerts(work: Work, most: int = 100) -> Answer:
+    found = scheduling.alerts(work.place.warehouse.engine, most)
+    columns = {"raised": "timestamp", "event": "string", "name": "string", "message": "string"}
+    return Answer(columns, [(a.raised, a.event, a.table_name, a.message) for a in found])
