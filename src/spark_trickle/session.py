@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 from types import TracebackType
 from typing import Any, assert_never
 
@@ -37,6 +38,7 @@ from spark_trickle.model.report import Result
 from spark_trickle.model.stream import Action, Mode, RefreshReport
 from spark_trickle.model.table import DEFAULT_SCHEMA, Table
 from spark_trickle.observe import functions as observe
+from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.define import (
     alter_stream,
     create_stream,
@@ -50,7 +52,7 @@ from spark_trickle.refresh.immediate import has_immediate, keep_immediate
 from spark_trickle.refresh.run import Occasion
 from spark_trickle.refresh.together import refresh_together
 from spark_trickle.scheduler.control import Control
-from spark_trickle.settings import Settings
+from spark_trickle.settings import gathered
 from spark_trickle.spark.frames import frame_of
 from spark_trickle.spark.held import Held
 from spark_trickle.spark.session import open_session
@@ -68,7 +70,9 @@ def connect(
     data_path: str | None = None,
 ) -> Trickle:
     """Open a warehouse, or create it: a folder, or the SQLAlchemy address of a catalog with `data_path`."""
-    chosen = Settings().with_values(settings or {})
+    place = os.fspath(path)
+    file = None if "://" in place else Path(place) / "trickle.toml"
+    chosen = gathered(file, os.environ, settings or {})
     warehouse = open_warehouse(path, data_path, chosen.catalog_timeout)
     session = open_session(spark)
     keep = timedelta(minutes=chosen.reader_lease_minutes)
@@ -143,6 +147,10 @@ class Trickle(Control):
         work = self._reading()
         table = work.catalog.table(Cursor(name).name(), work.place.schema)
         return changes(work, table, after, work.base.id if upto is None else upto)
+
+    def answer(self, function: str, *arguments: str | int) -> Answer:
+        """What a table function such as status() or health_check() tells, without Spark."""
+        return observe.answer(self._reading(), function, *arguments)
 
     def append(self, name: str, rows: DataFrame) -> Result:
         """Add the rows of a DataFrame; its columns are matched by name."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from spark_trickle.errors import SettingError
@@ -107,6 +109,55 @@ class Settings:
 
     def as_dict(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+# Groups of settings that go together; single settings win over them.
+PROFILES: dict[str, dict[str, Any]] = {
+    "low_latency": {
+        "scheduler_interval_ms": 100.0,
+        "min_schedule_seconds": 0.05,
+        "default_schedule_seconds": 0.1,
+        "max_concurrent_refreshes": 4,
+    },
+    "high_throughput": {
+        "default_schedule_seconds": 10.0,
+        "max_concurrent_refreshes": 4,
+        "local_tail_rows": 50_000,
+        "compact_change_files": 64,
+    },
+    "resource_constrained": {
+        "max_concurrent_refreshes": 1,
+        "max_driver_rows": 20_000,
+        "default_schedule_seconds": 30.0,
+        "scheduler_interval_ms": 5_000.0,
+    },
+}
+
+
+def gathered(file: Path | None, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
+    """The defaults, then trickle.toml, then TRICKLE_* of the environment, then what the call says."""
+    from_file = _from_file(file)
+    from_environment = {
+        name: environment[f"TRICKLE_{name.upper()}"]
+        for name in (*setting_names(), "profile")
+        if f"TRICKLE_{name.upper()}" in environment
+    }
+    merged = {**from_file, **from_environment, **given}
+    profile = merged.pop("profile", None)
+    if profile is not None and profile not in PROFILES:
+        raise SettingError(
+            "profile", f'there is no profile "{profile}"', advice=f"There are {', '.join(PROFILES)}."
+        )
+    return Settings().with_values({**PROFILES.get(profile or "", {}), **merged})
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    if file is None or not file.is_file():
+        return {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingError(str(file), f"it cannot be read: {error}", advice="Correct or remove it.") from None
 
 
 def setting_names() -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_trickle.errors import InternalError, SettingError, TransactionStateError, TrickleError
+from spark_trickle.cli import stream_commands
+from spark_trickle.cli.pairs import settings_of
+from spark_trickle.errors import InternalError, TransactionStateError, TrickleError
 
 if TYPE_CHECKING:
     from spark_trickle.cli.script import Entry
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="trickle",
-    help="A warehouse for Apache Spark with exact change logs on Parquet.",
+    help="Stream tables for Apache Spark: results of queries that stay fresh by computing only what changed.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -57,7 +59,7 @@ def sql(
     entries = split_script(_text(statement, file))
     if not entries:
         raise typer.BadParameter("there is no statement to run")
-    with opened(warehouse, _settings(set_ or []), data_path, verbose) as tr:
+    with opened(warehouse, settings_of(set_ or []), data_path, verbose) as tr:
         _run(tr, entries, max_rows, as_json)
 
 
@@ -97,6 +99,9 @@ def version(as_json: AsJson = False) -> None:
     typer.echo(f'{{"version": "{found}"}}' if as_json else f"spark-trickle {found}")
 
 
+stream_commands.register(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; the answer is the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -126,16 +131,6 @@ def _text(statement: str | None, file: Path | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise typer.BadParameter(f"{file} cannot be read: {reason}") from None
-
-
-def _settings(pairs: list[str]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise SettingError(pair, "write it as name=value")
-        found[name.strip().lower()] = value.strip()
-    return found
 
 
 def _run(tr: Trickle, entries: list[Entry], most: int, as_json: bool) -> None:

@@ -45,6 +45,7 @@ class Scheduler:
     refresh: Refresh
     tidy: Callable[[], None] = lambda: None
     listeners: list[Listener] = field(default_factory=list)
+    report_listeners: list[Callable[[RefreshReport], object]] = field(default_factory=list)
     ticks: int = 0
     _stop: Event = field(default_factory=Event)
     _thread: Thread | None = None
@@ -163,7 +164,11 @@ class Scheduler:
             )
             for future in done:
                 try:
-                    reports += [r for r in future.result() if r.action != "NO_DATA"]
+                    done_here = [r for r in future.result() if r.action != "NO_DATA"]
+                    reports += done_here
+                    for listener in self.report_listeners:
+                        for report in done_here:
+                            listener(report)
                 except TrickleError as error:
                     failures.append((self._failed(world, futures[future], error), error.message))
         return reports, failures

@@ -1,0 +1,84 @@
+"""`trickle run`: a scheduler until Ctrl-C or SIGTERM, which says what it does."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from spark_trickle.cli import show
+from spark_trickle.cli.stream_commands import report_line
+from spark_trickle.lake.scheduling import Alert
+from spark_trickle.model.stream import RefreshReport
+from spark_trickle.observe.metrics import Metrics
+
+if TYPE_CHECKING:
+    from spark_trickle.session import Trickle
+
+_WEBHOOK_SECONDS = 5.0
+
+
+def serve(
+    tr: Trickle, seconds: float | None, metrics_port: int | None, webhook: str | None, as_json: bool
+) -> None:
+    metrics = Metrics(tr.answer)
+    scheduler = tr.scheduler(on_alert=_alerts(as_json, webhook))
+    scheduler.report_listeners += [metrics.observe, lambda report: _say_report(report, as_json)]
+    scheduler.listeners.append(lambda alert: metrics.count_alert(alert.event))
+    stop = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+    server = metrics.serve(metrics_port) if metrics_port is not None else None
+    where = f", metrics on port {server.port}" if server is not None else ""
+    _say(f"keeping {tr.catalog_url} fresh{where}; Ctrl-C ends it", as_json, "started")
+    try:
+        with scheduler:
+            stop.wait(seconds)
+    finally:
+        if server is not None:
+            server.close()
+    _say("stopped", as_json, "stopped")
+
+
+def _alerts(as_json: bool, webhook: str | None) -> Callable[[Alert], None]:
+    def tell(alert: Alert) -> None:
+        value = {
+            "event": alert.event,
+            "name": alert.table_name,
+            "message": alert.message,
+            "raised": alert.raised.isoformat(),
+        }
+        typer.echo(show.as_json(value) if as_json else f"! {alert.event} {alert.table_name}: {alert.message}")
+        if webhook is not None:
+            _post(webhook, value)
+
+    return tell
+
+
+def _post(webhook: str, value: dict[str, Any]) -> None:
+    """A receiver that does not answer must not stop the refreshes; the alert is in the catalog anyway."""
+    request = urllib.request.Request(
+        webhook, json.dumps(value).encode(), {"Content-Type": "application/json"}, method="POST"
+    )
+    try:
+        urllib.request.urlopen(request, timeout=_WEBHOOK_SECONDS).close()
+    except (urllib.error.URLError, OSError) as error:
+        typer.echo(f"! webhook failed: {error}", err=True)
+
+
+def _say_report(report: RefreshReport, as_json: bool) -> None:
+    if as_json:
+        typer.echo(show.as_json({"event": "refreshed", **show.plain(vars(report))}))
+    else:
+        typer.echo(report_line(report))
+
+
+def _say(text: str, as_json: bool, event: str) -> None:
+    typer.echo(show.as_json({"event": event, "message": text}) if as_json else text)

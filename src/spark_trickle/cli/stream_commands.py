@@ -1,0 +1,295 @@
+"""Commands for stream tables: each is one call of the API, shown as a table or as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from spark_trickle.model.stream import RefreshReport
+    from spark_trickle.session import Trickle
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Warehouse = Annotated[str, typer.Argument(help="A folder, or the address of a catalog.")]
+Name = Annotated[str, typer.Argument(help="The name of a stream table.")]
+DataPath = Annotated[str | None, typer.Option(help="Where data files go, for a catalog in PostgreSQL.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="A setting as name=value; may be repeated.")]
+
+
+def register(app: typer.Typer) -> None:
+    for command in (
+        init,
+        create,
+        refresh,
+        run,
+        status,
+        explain,
+        history,
+        dag,
+        health,
+        audit,
+        changes,
+        optimize,
+        vacuum,
+    ):
+        app.command()(command)
+
+
+# --- commands --------------------------------------------------------------------------------------
+
+
+def init(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
+    """Make a warehouse; one that is there already is left as it is."""
+    from spark_trickle.lake.warehouse import open_warehouse
+
+    made = open_warehouse(warehouse, data_path, 60.0)
+    _say({"catalog": made.catalog_url, "data": made.storage.root}, as_json)
+    made.engine.dispose()
+
+
+def create(
+    warehouse: Warehouse,
+    name: Name,
+    query: Annotated[str, typer.Argument(help="The query whose result it keeps.")],
+    schedule: Annotated[str | None, typer.Option(help="Such as 30s, 5m, calculated, or a cron line.")] = None,
+    mode: Annotated[str, typer.Option(help="AUTO, DIFFERENTIAL, FULL or IMMEDIATE.")] = "AUTO",
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a stream table and fill it."""
+    with _opened(warehouse, data_path) as tr:
+        done = tr.create_stream_table(name, query, schedule=schedule, refresh_mode=mode)
+        _say({"name": name, "rows": done.rows_inserted, "snapshot": done.snapshot}, as_json)
+
+
+def refresh(
+    warehouse: Warehouse,
+    name: Annotated[str | None, typer.Argument(help="A stream table; without one, all of them.")] = None,
+    upstream: Annotated[bool, typer.Option("--upstream", help="Refresh what it reads first.")] = False,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring one stream table, or all of them, up to date."""
+    with _opened(warehouse, data_path) as tr:
+        reports = tr.refresh_all() if name is None else [tr.refresh(name, upstream=upstream)]
+        columns = ("name", "action", "rows_inserted", "rows_deleted", "delta_rows", "duration_ms", "reason")
+        if as_json:
+            for report in reports:
+                _say(asdict(report), True)
+        else:
+            _table(columns, [tuple(_rounded(getattr(r, c)) for c in columns) for r in reports])
+
+
+def run(
+    warehouse: Warehouse,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve Prometheus metrics at /metrics on this port.")
+    ] = None,
+    webhook: Annotated[str | None, typer.Option(help="POST every alert as JSON to this address.")] = None,
+    set_: Set = None,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep the stream tables of a warehouse fresh until Ctrl-C."""
+    from spark_trickle.cli.daemon import serve
+
+    with _opened(warehouse, data_path, set_) as tr:
+        serve(tr, seconds, metrics_port, webhook, as_json)
+
+
+def status(
+    warehouse: Warehouse,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every second until Ctrl-C.")] = False,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """How every stream table stands, and what it waits for."""
+    with _opened(warehouse, data_path) as tr:
+        if not watch:
+            _answer(tr, "status", as_json=as_json)
+            return
+        from rich.live import Live
+
+        with Live(_status_table(tr), refresh_per_second=2, screen=False) as live:
+            while True:
+                time.sleep(1)
+                live.update(_status_table(tr))
+
+
+def explain(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
+    """How a stream table is kept: operators, inner tables, delta programs, costs, and the next refresh."""
+    with _opened(warehouse, data_path) as tr:
+        rows = tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})").collect()
+        _rows(("property", "value"), [tuple(r) for r in rows], as_json)
+
+
+def history(
+    warehouse: Warehouse,
+    name: Name,
+    most: Annotated[int, typer.Option("-n", help="Most refreshes to show.")] = 20,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """The last refreshes of a stream table."""
+    with _opened(warehouse, data_path) as tr:
+        _answer(tr, "refresh_history", name, most, as_json=as_json)
+
+
+def dag(
+    warehouse: Warehouse,
+    form: Annotated[str, typer.Option("--format", help="tree, mermaid or dot.")] = "tree",
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Who reads whom."""
+    from spark_trickle.cli.dag import FORMS, drawn
+
+    if form not in FORMS:
+        raise typer.BadParameter(f"there is no format {form}; there are {', '.join(FORMS)}")
+    with _opened(warehouse, data_path) as tr:
+        found = tr.answer("dependency_tree")
+    if as_json:
+        _rows(tuple(found.columns), found.rows, True)
+    else:
+        typer.echo(drawn(found.dicts(), form))
+
+
+def health(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
+    """Whether all is well; the exit code is 1 if something is wrong."""
+    with _opened(warehouse, data_path) as tr:
+        found = _answer(tr, "health_check", as_json=as_json)
+    if any(row["severity"] == "error" for row in found):
+        raise typer.Exit(1)
+
+
+def audit(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
+    """Compute a stream table anew and compare; the exit code is 1 if a row differs."""
+    with _opened(warehouse, data_path) as tr:
+        frame = tr.sql(f"SELECT * FROM trickle.audit({_quoted(name)})")
+        rows = [tuple(r) for r in frame.collect()]
+        _rows(tuple(frame.columns), rows, as_json)
+        if not as_json:
+            typer.echo("exact" if not rows else f"{len(rows)} different rows differ")
+    if rows:
+        raise typer.Exit(1)
+
+
+def changes(
+    warehouse: Warehouse,
+    name: Annotated[str, typer.Argument(help="A table or stream table.")],
+    since: Annotated[int | None, typer.Option(help="After this snapshot; without it, from now on.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until Ctrl-C.")] = False,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """What changed in a table, row by row."""
+    with _opened(warehouse, data_path) as tr:
+        known = tr.snapshot if since is None else since
+        while True:
+            upto = tr.snapshot
+            if upto > known:
+                frame = tr.changes(name, known, upto)
+                rows = [tuple(r) for r in frame.collect()]
+                if rows:
+                    _rows(tuple(frame.columns), rows, as_json)
+                known = upto
+            if not follow:
+                return
+            time.sleep(0.5)
+
+
+def optimize(
+    warehouse: Warehouse,
+    name: Annotated[str, typer.Argument(help="A table or stream table.")],
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite the files of a table into few; its content stays the same."""
+    with _opened(warehouse, data_path) as tr:
+        done = tr.sql(f"OPTIMIZE {name}").collect()[0]
+        _say({"name": name, "snapshot": done.snapshot}, as_json)
+
+
+def vacuum(
+    warehouse: Warehouse,
+    hours: Annotated[float | None, typer.Option(help="Keep snapshots younger than this.")] = None,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete files that no snapshot, stream table or reader needs any more."""
+    with _opened(warehouse, data_path) as tr:
+        tail = f" RETAIN {hours:g} HOURS" if hours is not None else ""
+        done = tr.sql(f"VACUUM{tail}").collect()[0]
+        _say({"snapshot": done.snapshot}, as_json)
+
+
+# --- showing ---------------------------------------------------------------------------------------
+
+
+def _opened(warehouse: str, data_path: str | None, pairs: list[str] | None = None) -> Any:
+    from spark_trickle.cli.connection import opened
+    from spark_trickle.cli.pairs import settings_of
+
+    if "://" not in warehouse and Path(warehouse).exists() and not Path(warehouse).is_dir():
+        raise typer.BadParameter(f"{warehouse} is a file; give the folder of a warehouse")
+    return opened(warehouse, settings_of(pairs or []), data_path)
+
+
+def _quoted(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _answer(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> list[dict[str, Any]]:
+    found = tr.answer(function, *arguments)
+    _rows(tuple(found.columns), found.rows, as_json)
+    return found.dicts()
+
+
+def _rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
+    if as_json:
+        for row in rows:
+            _say(dict(zip(columns, row, strict=True)), True)
+    else:
+        _table(columns, rows)
+
+
+def _say(value: dict[str, Any], as_json: bool) -> None:
+    from spark_trickle.cli import show
+
+    if as_json:
+        typer.echo(show.as_json(show.plain(value)))
+    else:
+        typer.echo(", ".join(f"{k} {show.plain(v)}" for k, v in value.items() if v is not None))
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    from spark_trickle.cli import show
+
+    shown = show.Answer(tuple(columns), ("",) * len(columns), tuple(tuple(r) for r in rows))
+    show.console().print(show.table(shown))
+
+
+def _status_table(tr: Trickle) -> Any:
+    from spark_trickle.cli import show
+
+    found = tr.answer("status")
+    wanted = ("name", "status", "refresh_mode", "schedule", "staleness_seconds", "last_action", "waiting_for")
+    rows = tuple(tuple(_rounded(d[c]) for c in wanted) for d in found.dicts())
+    return show.table(show.Answer(wanted, ("",) * len(wanted), rows))
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 1) if isinstance(value, float) else value
+
+
+def report_line(report: RefreshReport) -> str:
+    return (
+        f"{report.name} {report.action} +{report.rows_inserted} -{report.rows_deleted} "
+        f"in {report.duration_ms:.0f} ms: {report.reason}"
+    )

@@ -1,0 +1,123 @@
+"""Refreshes -> Prometheus metrics: counted as they happen, or read from the catalog when someone asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from spark_trickle.model.stream import RefreshReport
+from spark_trickle.observe.answer import Answer
+
+_SECONDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+@dataclass(frozen=True)
+class Server:
+    port: int
+    close: Callable[[], None]
+
+
+class Metrics:
+    """`ask` answers table functions, so that metrics and SQL never disagree."""
+
+    def __init__(self, ask: Callable[[str], Answer]) -> None:
+        self.registry = CollectorRegistry()
+        self._duration = Histogram(
+            "trickle_refresh_duration_seconds",
+            "How long refreshes took.",
+            ("table", "action"),
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self._rows = Counter(
+            "trickle_rows",
+            "Rows that came to stream tables and went.",
+            ("table", "change"),
+            registry=self.registry,
+        )
+        self._read = Counter(
+            "trickle_source_rows",
+            "Changed rows of sources that were read.",
+            ("table",),
+            registry=self.registry,
+        )
+        self._alerts = Counter("trickle_alerts", "Alerts.", ("event",), registry=self.registry)
+        self.registry.register(_Standing(ask))
+
+    def observe(self, report: RefreshReport) -> None:
+        self._duration.labels(report.name, report.action).observe(report.duration_ms / 1000)
+        self._rows.labels(report.name, "inserted").inc(report.rows_inserted)
+        self._rows.labels(report.name, "deleted").inc(report.rows_deleted)
+        self._read.labels(report.name).inc(report.delta_rows)
+
+    def count_alert(self, event: str) -> None:
+        self._alerts.labels(event).inc()
+
+    def serve(self, port: int) -> Server:
+        server, thread = start_http_server(port, addr="127.0.0.1", registry=self.registry)
+
+        def close() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return Server(server.server_port, close)
+
+
+class _Standing(Collector):
+    """What the catalog says at the moment of the question."""
+
+    def __init__(self, ask: Callable[[str], Answer]) -> None:
+        self._ask = ask
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        standing = self._ask("status").dicts()
+        stale = GaugeMetricFamily(
+            "trickle_staleness_seconds", "How long a stream table is behind its sources.", labels=("table",)
+        )
+        state = GaugeMetricFamily(
+            "trickle_stream_table_status",
+            "1 for the status that a stream table has.",
+            labels=("table", "status"),
+        )
+        errors = GaugeMetricFamily(
+            "trickle_consecutive_errors", "Failures in a row of a stream table.", labels=("table",)
+        )
+        for row in standing:
+            stale.add_metric((row["name"],), row["staleness_seconds"])
+            state.add_metric((row["name"], row["status"]), 1)
+            errors.add_metric((row["name"],), row["consecutive_errors"])
+        due = GaugeMetricFamily("trickle_queue_depth", "Stream tables that are due and not refreshed yet.")
+        due.add_metric((), sum(row["waiting_for"] == "due" for row in standing))
+        running = GaugeMetricFamily("trickle_running_refreshes", "Refreshes that are under way.")
+        running.add_metric((), sum(row["waiting_for"] == "running" for row in standing))
+        yield from (stale, state, errors, due, running, *self._pending(), *self._summary())
+
+    def _pending(self) -> Iterable[Metric]:
+        """One catalog query for all sources."""
+        rows = GaugeMetricFamily(
+            "trickle_pending_rows", "Changed rows that a reader has not seen.", labels=("source",)
+        )
+        size = GaugeMetricFamily(
+            "trickle_pending_bytes", "Bytes of changes that a reader has not seen.", labels=("source",)
+        )
+        for row in self._ask("change_buffer_sizes").dicts():
+            rows.add_metric((row["source"],), row["pending_rows"])
+            size.add_metric((row["source"],), row["pending_bytes"])
+        return rows, size
+
+    def _summary(self) -> Iterable[Metric]:
+        found = GaugeMetricFamily(
+            "trickle_last_15_minutes", "Figures of the last 15 minutes.", labels=("figure",)
+        )
+        for row in self._ask("metrics_summary").dicts():
+            if row["value"] is not None:
+                found.add_metric((row["metric"],), row["value"])
+        return (found,)

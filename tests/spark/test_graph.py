@@ -1,0 +1,181 @@
+"""Graphs of stream tables: at one snapshot, in one commit, diamonds never torn, IMMEDIATE in the commit itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from spark_trickle import connect
+from spark_trickle.errors import CircularError, QueryError, UnsupportedError
+from spark_trickle.model.stream import Action
+from spark_trickle.session import Trickle
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
+    """Two sums over one table, a join of both, and a sum of the join; two IMMEDIATE ones, the second over the first."""
+    with connect(tmp_path_factory.mktemp("graph") / "warehouse") as tr:
+        tr.sql("CREATE TABLE a (id INT, k INT, v INT, PRIMARY KEY (id))")
+        tr.sql("INSERT INTO a SELECT id, id % 5, id FROM range(60)")
+        tr.sql("CREATE STREAM TABLE sums AS SELECT k, sum(v) AS s FROM a GROUP BY k")
+        tr.sql("CREATE STREAM TABLE counts AS SELECT k, count(*) AS n FROM a GROUP BY k")
+        tr.sql("CREATE STREAM TABLE joined AS SELECT sums.k, s, n FROM sums JOIN counts ON sums.k = counts.k")
+        tr.sql("CREATE STREAM TABLE total AS SELECT sum(s) AS s, sum(n) AS n FROM joined")
+        tr.sql(
+            "CREATE STREAM TABLE now_sums REFRESH MODE IMMEDIATE AS SELECT k, sum(v) AS s FROM a GROUP BY k"
+        )
+        tr.sql("CREATE STREAM TABLE now_total REFRESH MODE IMMEDIATE AS SELECT sum(s) AS s FROM now_sums")
+        yield tr
+
+
+ALL = ("sums", "counts", "joined", "total", "now_sums", "now_total")
+numbers = iter(range(1000, 100_000))
+
+
+def change(tr: Trickle) -> None:
+    n = next(numbers)
+    with tr.transaction():
+        tr.sql(f"INSERT INTO a VALUES ({n}, {n % 5}, 7)")
+        tr.sql("UPDATE a SET v = v + 1, k = 4 - k WHERE id IN (3, 4)")
+        tr.sql(f"DELETE FROM a WHERE id = {n - 990}")
+
+
+def audit(tr: Trickle) -> None:
+    for name in ALL:
+        assert tr.sql(f"SELECT * FROM trickle.audit('{name}')").collect() == [], name
+
+
+def now_total(tr: Trickle) -> tuple[int, int]:
+    return (
+        tr.sql("SELECT s FROM now_total").collect()[0].s,
+        tr.sql("SELECT sum(v) AS s FROM a").collect()[0].s,
+    )
+
+
+def test_a_whole_graph_moves_on_in_one_commit(shop: Trickle) -> None:
+    change(shop)
+    reports = shop.refresh_all()
+    assert {r.name: r.action for r in reports if r.action is not Action.NO_DATA} == dict.fromkeys(
+        ("main.sums", "main.counts", "main.joined", "main.total"), Action.DIFFERENTIAL
+    )
+    assert len({r.snapshot for r in reports if r.action is not Action.NO_DATA}) == 1
+    audit(shop)
+    assert {r.action for r in shop.refresh_all()} == {Action.NO_DATA}
+
+
+def test_upstream_first(shop: Trickle) -> None:
+    change(shop)
+    before = shop.snapshot
+    report = shop.refresh("total", upstream=True)
+    assert (report.action, report.snapshot) == (Action.DIFFERENTIAL, before + 1)
+    assert shop.sql("SELECT n FROM total").collect()[0].n == shop.sql("SELECT * FROM a").count()
+    audit(shop)
+
+
+def test_a_diamond_takes_its_arms_along(shop: Trickle) -> None:
+    change(shop)
+    shop.refresh("sums")  # one arm is ahead now
+    change(shop)
+    shop.refresh("joined")
+    torn = shop.sql("SELECT * FROM joined EXCEPT SELECT k, sum(v), count(*) FROM a GROUP BY k")
+    assert torn.collect() == []
+    audit(shop)
+
+
+def test_one_by_one_in_groups(shop: Trickle) -> None:
+    change(shop)
+    reports = {r.name: r.snapshot for r in shop.refresh_all(atomic=False)}
+    assert reports["main.sums"] == reports["main.counts"] == reports["main.joined"] < reports["main.total"]
+    audit(shop)
+
+
+def test_a_circle_is_refused_with_its_way(shop: Trickle) -> None:
+    with pytest.raises(CircularError) as caught:
+        shop.sql("ALTER STREAM TABLE sums AS SELECT k, n AS s FROM joined")
+    assert caught.value.path == ("main.sums", "main.joined", "main.sums")
+
+
+def test_immediate_is_part_of_every_commit(shop: Trickle) -> None:
+    before = shop.snapshot
+    shop.sql("UPDATE a SET v = v + 5 WHERE id < 20")
+    assert shop.snapshot == before + 1
+    kept, wanted = now_total(shop)
+    assert kept == wanted
+    assert shop.refresh("now_sums").action is Action.NO_DATA
+    first = shop.sql(f"SELECT s FROM now_total VERSION AS OF {before}").collect()[0].s
+    assert first == wanted - 5 * shop.sql("SELECT * FROM a WHERE id < 20").count()
+
+
+def test_immediate_fails_with_its_statement(shop: Trickle) -> None:
+    shop.sql(
+        "CREATE STREAM TABLE shares REFRESH MODE IMMEDIATE AS SELECT id, 100 / v AS share FROM a WHERE id > 50000"
+    )
+    before = (shop.snapshot, shop.sql("SELECT * FROM a").count())
+    with pytest.raises(QueryError, match="DIVIDE_BY_ZERO"):
+        shop.sql("INSERT INTO a VALUES (60000, 1, 0)")
+    assert (shop.snapshot, shop.sql("SELECT * FROM a").count()) == before
+    shop.sql("INSERT INTO a VALUES (60001, 1, 10)")
+    assert [tuple(r) for r in shop.sql("SELECT id, int(share) FROM shares").collect()] == [(60001, 10)]
+    shop.sql("DROP STREAM TABLE shares")
+
+
+def test_immediate_and_the_clock(shop: Trickle) -> None:
+    with pytest.raises(UnsupportedError, match="current_date"):
+        shop.sql("CREATE STREAM TABLE today REFRESH MODE IMMEDIATE AS SELECT id, current_date() AS d FROM a")
+    shop.sql("CREATE STREAM TABLE today AS SELECT id, current_date() AS d FROM a")
+    with pytest.raises(UnsupportedError, match="current_date"):
+        shop.sql("ALTER STREAM TABLE today SET REFRESH MODE DIFFERENTIAL")
+    shop.sql("DROP STREAM TABLE today")
+
+
+def test_immediate_over_a_scheduled_one(shop: Trickle) -> None:
+    shop.sql("CREATE STREAM TABLE after_sums REFRESH MODE IMMEDIATE AS SELECT max(s) AS m FROM sums")
+    change(shop)
+    stale = shop.sql("SELECT m FROM after_sums").collect()[0].m
+    shop.sql("INSERT INTO a VALUES (70000, 0, 100000)")
+    assert shop.sql("SELECT m FROM after_sums").collect()[0].m == stale
+    shop.refresh("sums")
+    assert (
+        shop.sql("SELECT m FROM after_sums").collect() == shop.sql("SELECT max(s) AS m FROM sums").collect()
+    )
+    assert shop.sql("SELECT m FROM after_sums").collect()[0].m >= 100000
+    shop.sql("DROP STREAM TABLE after_sums")
+
+
+def _write_at_once(path: str, tr: Trickle, writers: int) -> None:
+    failures: list[BaseException] = []
+
+    def write(n: int) -> None:
+        try:
+            with connect(path, spark=tr.spark) as own:
+                own.sql(f"INSERT INTO a VALUES ({200_000 + n}, {n % 5}, 1)")
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(writers)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert failures == []
+    assert tr.sql("SELECT * FROM a WHERE id >= 200000").count() == writers
+    kept, wanted = now_total(tr)
+    assert kept == wanted
+    tr.sql("DELETE FROM a WHERE id >= 200000")
+    audit_now = [tr.sql(f"SELECT * FROM trickle.audit('{n}')").collect() for n in ("now_sums", "now_total")]
+    assert audit_now == [[], []]
+
+
+def folder(tr: Trickle) -> str:
+    return tr.catalog_url.removeprefix("sqlite:///").removesuffix("/catalog.sqlite")
+
+
+def test_writers_at_once_lose_nothing(shop: Trickle) -> None:
+    _write_at_once(folder(shop), shop, 6)
+
+
+@pytest.mark.slow
+def test_a_hundred_writers_at_once_lose_nothing(shop: Trickle) -> None:
+    _write_at_once(folder(shop), shop, 100)

@@ -1,0 +1,195 @@
+"""The scheduler on a real warehouse: due, gated, failing, suspended, resumed, taken over."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_trickle import connect
+from spark_trickle.dml.work import now
+from spark_trickle.errors import FuseBlownError, InvalidDefinitionError, SettingError
+from spark_trickle.lake import scheduling
+from spark_trickle.model.stream import Action
+from spark_trickle.session import Trickle
+
+FAST = {"min_schedule_seconds": 0.01, "default_schedule_seconds": 0.01, "auto_backoff": False}
+
+
+@pytest.fixture
+def tr(tmp_path: Path) -> Iterator[Trickle]:
+    with connect(tmp_path / "warehouse", settings=FAST) as made:
+        made.sql("CREATE TABLE a (id INT, v INT)")
+        made.sql("INSERT INTO a VALUES (1, 10), (2, 20)")
+        made.sql("CREATE STREAM TABLE s SCHEDULE '10ms' AS SELECT sum(v) AS v FROM a")
+        made.sql("CREATE STREAM TABLE t AS SELECT v + 1 AS w FROM s")
+        yield made
+
+
+def value(tr: Trickle, query: str) -> object:
+    return tr.sql(query).collect()[0][0]
+
+
+def events(tr: Trickle) -> list[str]:
+    return [row["event"] for row in tr.answer("alerts").dicts()]
+
+
+def waiting(tr: Trickle, name: str) -> str:
+    return str(next(r["waiting_for"] for r in tr.answer("status").dicts() if r["name"] == name))
+
+
+def test_it_refreshes_what_is_due_in_order(tr: Trickle) -> None:
+    scheduler = tr.scheduler()
+    assert scheduler.tick().reports == ()
+    tr.sql("INSERT INTO a VALUES (3, 30)")
+    assert [r.name for r in scheduler.tick().reports] == ["main.s"]
+    assert [r.name for r in scheduler.tick().reports] == ["main.t"]
+    assert scheduler.tick().reports == ()
+    assert value(tr, "SELECT w FROM t") == 61
+    rows = tr.answer("refresh_history", "s").dicts()
+    assert [(r["action"], r["initiated_by"]) for r in rows] == [
+        ("DIFFERENTIAL", "scheduler"),
+        ("FULL", "manual"),
+    ]
+
+
+def test_a_commit_wakes_it(tr: Trickle) -> None:
+    """No polling: with an hour between two looks, it still sees the commit."""
+    tr._place = replace(tr._place, settings=replace(tr._place.settings, scheduler_interval_ms=3_600_000.0))
+    seen: list[str] = []
+    with tr.scheduler() as scheduler:
+        scheduler.report_listeners.append(lambda report: seen.append(report.name))
+        tr.sql("INSERT INTO a VALUES (4, 40)")
+        bell = tr._place.warehouse.changed
+        for _ in range(100):
+            heard = bell.heard
+            if "main.t" in seen:
+                break
+            bell.wait(heard, 1.0)
+    assert value(tr, "SELECT w FROM t") == 71
+
+
+def test_gates_and_pauses(tr: Trickle) -> None:
+    tr.gate_source("a")
+    tr.sql("INSERT INTO a VALUES (5, 50)")
+    assert tr.scheduler().tick().reports == ()
+    assert waiting(tr, "main.s") == 'the gate of "main.a" is closed'
+    tr.pause_all()
+    tr.ungate_source("a")
+    assert tr.scheduler().tick().reports == ()
+    assert waiting(tr, "main.s") == "all refreshes are paused"
+    tr.resume_all()
+    assert tr.drain()
+    assert value(tr, "SELECT w FROM t") == 81
+
+
+def test_watermarks(tr: Trickle) -> None:
+    tr.sql("CREATE TABLE b (id INT)")
+    tr.create_watermark_group("day", ["a", "b"], tolerance_seconds=60)
+    tr.sql("INSERT INTO a VALUES (6, 60)")
+    assert tr.scheduler().tick().reports == ()
+    assert "has no watermark yet" in waiting(tr, "main.s")
+    noon = datetime(2026, 11, 15, 12, tzinfo=UTC)
+    tr.advance_watermark("a", noon)
+    tr.advance_watermark("b", noon - timedelta(hours=1))
+    assert "lags by more than 60 s" in waiting(tr, "main.s")
+    tr.advance_watermark("b", noon)
+    with pytest.raises(InvalidDefinitionError, match="already"):
+        tr.advance_watermark("b", noon - timedelta(hours=1))
+    assert tr.drain()
+    assert [r["watermark_group"] for r in tr.answer("watermark_status").dicts()] == ["day", "day"]
+    tr.drop_watermark_group("day")
+    with pytest.raises(InvalidDefinitionError):
+        tr.drop_watermark_group("day")
+
+
+def test_a_failing_one_is_retried_then_suspended_then_resumed(tr: Trickle) -> None:
+    tr.sql("CREATE STREAM TABLE shares SCHEDULE '10ms' AS SELECT id, 100 / v AS share FROM a")
+    tr.sql("INSERT INTO a VALUES (7, 0)")
+    for _ in range(3):
+        tick = tr.scheduler().tick()
+        assert [name for name, _ in tick.failures] == ["main.shares"]
+        # Waiting is the scheduler's business, not the test's: the time of the retry is brought forward.
+        table = tr._stream("shares")
+        scheduling.set_retry(tr._place.warehouse.engine, table.id, now() - timedelta(seconds=1))
+    assert events(tr).count("refresh_failed") == 2
+    assert events(tr)[0] == "auto_suspended"
+    assert waiting(tr, "main.shares").startswith("SUSPENDED")
+    found = tr.answer("diagnose_errors", "shares").dicts()
+    assert [(r["error_class"], r["cause_is_gone"]) for r in found] == [("user", False)] * 3
+    checks = {r["check_name"]: r["severity"] for r in tr.answer("health_check").dicts()}
+    assert checks["suspended"] == "error"
+    assert value(tr, "SELECT count(*) FROM shares") == 2  # the last exact state
+    tr.sql("DELETE FROM a WHERE v = 0")
+    tr.resume("shares")
+    assert tr.drain()
+    assert tr.sql("SELECT * FROM trickle.audit('shares')").collect() == []
+    assert tr.answer("diagnose_errors", "shares").dicts()[0]["cause_is_gone"]
+
+
+def test_a_fuse_stops_what_is_absurd(tr: Trickle) -> None:
+    tr.sql("CREATE STREAM TABLE f SCHEDULE '10ms' WITH (fuse_ceiling = 5) AS SELECT * FROM a")
+    tr.sql("INSERT INTO a SELECT id, 1 FROM range(6)")
+    with pytest.raises(FuseBlownError, match="6 changed rows"):
+        tr.refresh("f")
+    tr.scheduler().tick()
+    assert waiting(tr, "main.f").startswith("FUSED")
+    with pytest.raises(InvalidDefinitionError, match="skip"):
+        tr.reset_fuse("f", "skip_changes")
+    assert tr.reset_fuse("f").action is Action.DIFFERENTIAL
+    tr.sql("INSERT INTO a SELECT id, 2 FROM range(6)")
+    assert tr.reset_fuse("f", "reinitialize").action is Action.REINITIALIZE
+    assert tr.sql("SELECT * FROM trickle.audit('f')").collect() == []
+    assert tr.refresh("f").action is Action.NO_DATA
+
+
+def test_append_only_ends_with_the_first_row_that_goes(tr: Trickle) -> None:
+    tr.create_stream_table("log", "SELECT * FROM a", append_only=True)
+    tr.sql("INSERT INTO a VALUES (8, 80)")
+    assert "append_only" not in tr.refresh("log").reason
+    tr.sql("UPDATE a SET v = 81 WHERE id = 8")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert "append_only was switched off" in tr.refresh("log").reason
+    assert any("append_only" in str(w.message) for w in caught)
+    assert events(tr)[0] == "append_only_reverted"
+    assert "append_only = false" in tr.answer("export_definition", "log").rows[0][0]
+    assert tr.sql("SELECT * FROM trickle.audit('log')").collect() == []
+
+
+def test_one_scheduler_at_a_time_and_the_other_takes_over(tr: Trickle, tmp_path: Path) -> None:
+    with connect(tmp_path / "warehouse", spark=tr.spark, settings=FAST) as other:
+        first, second = tr.scheduler(), other.scheduler()
+        assert first.tick().active
+        tr.sql("INSERT INTO a VALUES (9, 90)")
+        assert not second.tick().active
+        # The first one dies in the middle of a refresh: its lease runs out, and what it did is due again.
+        engine = tr._place.warehouse.engine
+        scheduling.mark_running(engine, [tr._stream("s").id], first.session_id, now())
+        scheduling.hold(engine, first.session_id, now() - timedelta(hours=1), 1.0)
+        assert [r.name for r in second.tick().reports] == ["main.s"]
+        assert "orphan_recovered" in events(tr)
+        assert not first.tick().active
+
+
+def test_settings_from_file_environment_and_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tr: Trickle
+) -> None:
+    place = tmp_path / "other"
+    place.mkdir()
+    (place / "trickle.toml").write_text('profile = "resource_constrained"\nmax_driver_rows = 30000\n')
+    monkeypatch.setenv("TRICKLE_MAX_CONSECUTIVE_ERRORS", "7")
+    with connect(place, spark=tr.spark, settings={"history_days": 2}) as made:
+        found = made._place.settings
+    assert (found.max_concurrent_refreshes, found.max_driver_rows) == (1, 30_000)
+    assert (found.max_consecutive_errors, found.history_days) == (7, 2.0)
+    (place / "trickle.toml").write_text("profile = 'fast'")
+    with pytest.raises(SettingError, match="low_latency"):
+        connect(place, spark=tr.spark)
+    (place / "trickle.toml").write_text("profile = ")
+    with pytest.raises(SettingError, match="cannot be read"):
+        connect(place, spark=tr.spark)
