@@ -11,7 +11,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv java  ## run the demo
-	.venv/bin/python -m spark_trickle.cli.main demo
+	.venv/bin/python -m spark_trickle.cli.main demo $(DEMO)
 
 test: .venv java  ## run the tests, without the slow ones
 	.venv/bin/python -m pytest -m "not slow"

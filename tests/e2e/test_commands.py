@@ -29,7 +29,9 @@ def test_version(capsys: Captured) -> None:
 def test_help_names_every_command(capsys: Captured) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(command in text for command in ("sql", "demo", "doctor", "version"))
+    assert all(
+        command in text for command in ("sql", "demo", "doctor", "version", "run", "status", "refresh")
+    )
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -119,7 +121,7 @@ class Run:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     place, temporary = tmp_path_factory.mktemp("place"), tmp_path_factory.mktemp("temporary")
-    commands = "import sys; from spark_trickle.cli.main import main; code = main(['demo']); "
+    commands = "import sys; from spark_trickle.cli.main import main; code = main(['demo', '--tour']); "
     commands += "sys.exit(code or main(['sql', 'shop', 'SELECT * FROM products']))"
     process = subprocess.Popen(
         [sys.executable, "-c", commands],

@@ -66,14 +66,25 @@ def sql(
 @app.command()
 def demo(
     path: Annotated[Path | None, typer.Option(help="Keep the warehouse in this new or empty folder.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds; else Ctrl-C.")] = None,
+    orders: Annotated[int, typer.Option(min=10, help="Orders in the shop when it opens.")] = 50_000,
+    tour: Annotated[
+        bool, typer.Option("--tour", help="Walk through tables, time travel and the change feed instead.")
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
-    """A small shop in a warehouse: tables, changes, time travel, the change feed, DuckDB."""
-    from spark_trickle.cli.demo import run_demo
+    """A shop that changes all the time, and stream tables that stay fresh; or a tour of the warehouse."""
 
     if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise typer.BadParameter(f"{path} is not an empty folder; the demo needs a fresh one")
-    run_demo(path, verbose)
+    if tour:
+        from spark_trickle.cli.demo import run_demo
+
+        run_demo(path, verbose)
+    else:
+        from spark_trickle.cli.live_demo import run_live
+
+        run_live(path, seconds, orders, verbose)
 
 
 @app.command()

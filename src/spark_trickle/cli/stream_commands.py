@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -271,7 +272,9 @@ def _say(value: dict[str, Any], as_json: bool) -> None:
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     from spark_trickle.cli import show
 
-    shown = show.Answer(tuple(columns), ("",) * len(columns), tuple(tuple(r) for r in rows))
+    shown = show.Answer(
+        tuple(columns), ("",) * len(columns), tuple(tuple(_rounded(v) for v in r) for r in rows)
+    )
     show.console().print(show.table(shown))
 
 
@@ -285,6 +288,9 @@ def _status_table(tr: Trickle) -> Any:
 
 
 def _rounded(value: Any) -> Any:
+    """For people: tenths, and whole seconds."""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
     return round(value, 1) if isinstance(value, float) else value
 
 
