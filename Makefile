@@ -5,7 +5,7 @@ UV ?= uv
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help .venv java demo test test-all lint format check docs lock bench clean
+.PHONY: help .venv java demo test test-all lint format check docs lock bench soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ docs: .venv  ## write the reference pages anew from the code
 
 bench: .venv java  ## run the benchmarks
 	.venv/bin/python -m benchmarks
+
+soak: .venv java  ## run the shop under load for MINUTES (30) and check that it stayed exact
+	.venv/bin/python scripts/soak.py --minutes $(or $(MINUTES),30)
 
 lock:  ## write requirements.lock anew from pyproject.toml (needs uv)
 	$(UV) pip compile pyproject.toml --extra dev --extra postgres \

@@ -105,9 +105,8 @@ class _Live:
             if seen is not None
             else "waiting for the first refresh"
         )
-        hint = Text(
-            f"trickle sql {self._place} 'SELECT * FROM city_overview ORDER BY revenue DESC'", style="bold"
-        )
+        query = "SELECT * FROM city_overview ORDER BY revenue DESC"
+        hint = Text(f"trickle sql {self._place} '{query}'\n", style="bold")
         return Group(Panel(head), shown, Text("Query it from another terminal:"), hint)
 
     def _close(self) -> None:

@@ -140,7 +140,12 @@ def metrics_summary(work: Work) -> Answer:
         rows.append((f"refresh_ms_{name}", quantile(took, share)))
         rows.append((f"commit_to_visible_ms_{name}", quantile(seen, share)))
     held = work.place.held
-    rows += [("cache_hits", float(held.hits)), ("cache_misses", float(held.misses))]
+    rows += [
+        ("cache_hits", float(held.shared.total())),
+        ("cache_misses", float(held.made.total())),
+        ("change_scans", float(held.made["change"])),
+        ("change_scans_shared", float(held.shared["change"])),
+    ]
     return Answer({"metric": "string", "value": "double"}, rows)
 
 

@@ -85,7 +85,7 @@ class Inputs:
         source = next(s for s in self.stream.sources if f"t{s.table_id}" == name)
         table = source_table(self.work, source)
         if at is At.DELTA:
-            return self._known_names(source, table, self._change(table))
+            return self._change(source, table)
         if at is At.NEW:
             files = self.work.files(table)
         else:
@@ -102,7 +102,7 @@ class Inputs:
             return rows if source is None else self._known_names(source, table, rows)
 
         names = source.columns if source is not None else ()
-        key = (table.id, table.columns, names, tuple((f.path, f.as_of) for f in files))
+        key = ("rows", table.id, table.columns, names, tuple((f.path, f.as_of) for f in files))
         return self.work.place.held.view(key, make)
 
     def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
@@ -114,15 +114,27 @@ class Inputs:
         listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column, _ in source.columns]
         return frame.selectExpr(*listed, *weight)
 
-    def _change(self, table: Table) -> Frame:
-        """What changed since the frontier; few rows are summed here, so that what cancels out is gone."""
+    def _change(self, source: Source, table: Table) -> str:
+        """What changed since the frontier; few rows are summed here, so that what cancels out is gone.
+
+        Stream tables that read the same change, with the same columns or not, share one scan of it.
+        """
         files = changed_files(self.work, table, self.frontier)
         place = self.work.place
-        if sum(f.rows for f in files) <= place.settings.local_tail_rows:
-            rows = _loaded(self.work, table, files)
-            if rows is not None:
-                return local_frame(place.spark, table, rows)
-        return rows_with_weights(place.spark, place.storage.locate, table, files)
+
+        def make() -> Frame:
+            if sum(f.rows for f in files) <= place.settings.local_tail_rows:
+                rows = _loaded(self.work, table, files)
+                if rows is not None:
+                    return local_frame(place.spark, table, rows)
+            return rows_with_weights(place.spark, place.storage.locate, table, files)
+
+        renamed = [c for c in source.columns if c[1] not in {k.id for k in table.columns if k.name == c[0]}]
+        key = ("change", table.id, table.columns, tuple(f.path for f in files))
+        if not renamed:
+            return place.held.view(key, make)
+        named = (*key, source.columns)
+        return place.held.view(named, lambda: self._known_names(source, table, make()))
 
 
 def source_table(work: Work, source: Source) -> Table:

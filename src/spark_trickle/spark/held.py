@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from threading import Lock
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
 _KEPT = 128
+Key = tuple[Any, ...]
 
 
 class Held:
@@ -17,19 +19,19 @@ class Held:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._names: OrderedDict[Hashable, str] = OrderedDict()
+        self._names: OrderedDict[Key, str] = OrderedDict()
         self._lock = Lock()
-        self.hits = 0
-        self.misses = 0
+        self.made: Counter[str] = Counter()  # by the kind that a key begins with
+        self.shared: Counter[str] = Counter()
 
-    def view(self, key: Hashable, make: Callable[[], DataFrame]) -> str:
+    def view(self, key: Key, make: Callable[[], DataFrame]) -> str:
         """The name of a view of these rows."""
         with self._lock:
             if key in self._names:
                 self._names.move_to_end(key)
-                self.hits += 1
+                self.shared[key[0]] += 1
                 return self._names[key]
-            self.misses += 1
+            self.made[key[0]] += 1
         name = f"trickle_held_{uuid4().hex}"
         make().createOrReplaceTempView(name)
         with self._lock:

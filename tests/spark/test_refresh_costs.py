@@ -1,0 +1,76 @@
+"""What refreshes cost, counted in Spark jobs and stages: a small change is a small job, nothing new is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from spark_trickle import connect
+from spark_trickle.model.stream import Action
+from spark_trickle.session import Trickle
+
+# Jobs and stages of a refresh after ten changed rows of the big table.
+COSTS = {
+    "scan": ("SELECT * FROM o", 1, 1),
+    "filtered": ("SELECT id, a * 2 AS b FROM o WHERE a > 10", 1, 1),
+    "summed": ("SELECT c, sum(a) AS s, count(*) AS n, avg(a) AS m FROM o GROUP BY c", 1, 1),
+    "total": ("SELECT sum(a) AS s FROM o", 1, 1),
+    "having": ("SELECT c, sum(a) AS s FROM o GROUP BY c HAVING sum(a) > 100", 1, 1),
+    "distinct_keys": ("SELECT DISTINCT c FROM o", 1, 1),
+    "doubles": ("SELECT c, sum(d) AS s FROM o GROUP BY c", 2, 2),
+    "joined": ("SELECT o.id, k.name FROM o JOIN k ON o.c = k.c", 2, 2),
+    "joined_and_summed": ("SELECT k.name, sum(o.a) AS s FROM o JOIN k ON o.c = k.c GROUP BY k.name", 2, 2),
+    "left": ("SELECT o.id, k.name FROM o LEFT JOIN k ON o.c = k.c", 2, 2),
+    "matching": ("SELECT id FROM o WHERE EXISTS (SELECT 1 FROM k WHERE k.c = o.c)", 2, 2),
+    "both": ("SELECT id FROM o WHERE c = 1 UNION ALL SELECT id FROM o WHERE c = 2", 1, 1),
+}
+
+
+@pytest.fixture(scope="module")
+def tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
+    with connect(tmp_path_factory.mktemp("costs") / "warehouse") as made:
+        made.sql("CREATE TABLE o (id BIGINT, c INT, a DECIMAL(10, 2), d DOUBLE, PRIMARY KEY (id))")
+        made.sql("CREATE TABLE k (c INT, name STRING, PRIMARY KEY (c))")
+        made.sql("INSERT INTO o SELECT id, id % 20, id, id / 4 FROM range(5000)")
+        made.sql("INSERT INTO k SELECT id, concat('n', id) FROM range(20)")
+        for name, (query, _, _) in COSTS.items():
+            made.sql(f"CREATE STREAM TABLE {name} REFRESH MODE DIFFERENTIAL AS {query}")
+        yield made
+
+
+groups = count()
+
+
+def spent(tr: Trickle, name: str) -> tuple[Action, int, int]:
+    """What a refresh did, and the Spark jobs and stages that it took."""
+    context, group = tr.spark.sparkContext, f"refresh-costs-{next(groups)}"
+    context.setJobGroup(group, name)
+    report = tr.refresh(name)
+    tracker = context.statusTracker()
+    jobs = tracker.getJobIdsForGroup(group)
+    infos = [tracker.getJobInfo(j) for j in jobs]
+    return report.action, len(jobs), sum(len(i.stageIds) for i in infos if i is not None)
+
+
+def test_jobs_and_stages_of_a_small_refresh(tr: Trickle) -> None:
+    for step in range(2):
+        tr.sql(f"UPDATE o SET a = a + 1, d = d + 0.5 WHERE id BETWEEN {step * 100} AND {step * 100 + 9}")
+        found = {name: spent(tr, name) for name in COSTS}
+    assert found == {name: (Action.DIFFERENTIAL, jobs, stages) for name, (_, jobs, stages) in COSTS.items()}
+
+
+def test_nothing_new_costs_no_job(tr: Trickle) -> None:
+    for name in COSTS:
+        tr.refresh(name)
+        assert spent(tr, name) == (Action.NO_DATA, 0, 0)
+
+
+def test_what_changed_is_scanned_once_for_all_who_read_it(tr: Trickle) -> None:
+    tr.refresh_all()
+    tr.sql("UPDATE o SET a = a + 1 WHERE id < 5")
+    held = tr._place.held
+    before = (held.made["change"], held.shared["change"])
+    tr.refresh_all()
+    assert (held.made["change"] - before[0], held.shared["change"] - before[1]) == (1, len(COSTS) - 1)

@@ -1,0 +1,213 @@
+"""What ops/ holds fits the metrics there are: names, labels and figures, and promtool agrees with the rules."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from spark_trickle.dml.work import Place, begin
+from spark_trickle.lake.warehouse import open_warehouse
+from spark_trickle.model.stream import Action, RefreshReport
+from spark_trickle.observe import functions as observe
+from spark_trickle.observe.answer import Answer
+from spark_trickle.observe.metrics import Metrics
+from spark_trickle.settings import Settings
+from spark_trickle.spark.held import Held
+
+ROOT = Path(__file__).parents[2]
+OPS = ROOT / "ops"
+RULES, DASHBOARD = OPS / "alerts.yml", OPS / "dashboard.json"
+_SECONDS_TO_FETCH = 150
+_METRIC = re.compile(r"\btrickle_\w+")
+_SELECTOR = re.compile(r"\{([^{}]*)\}")
+_MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"')
+_BY = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
+_LEGEND = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
+FROM_PROMETHEUS = {"job", "instance", "warehouse"}  # the last one as ops/README.md sets it
+
+MOMENT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+ANSWERS = {
+    "status": Answer(
+        {
+            "name": "string",
+            "status": "string",
+            "refresh_mode": "string",
+            "schedule": "string",
+            "tier": "string",
+            "frontier": "long",
+            "staleness_seconds": "double",
+            "last_refresh": "timestamp",
+            "last_action": "string",
+            "last_duration_ms": "double",
+            "consecutive_errors": "long",
+            "error": "string",
+            "waiting_for": "string",
+        },
+        [("main.s", "ACTIVE", "AUTO", "30s", "hot", 7, 1.5, MOMENT, "FULL", 90.0, 0, None, "due")],
+    ),
+    "change_buffer_sizes": Answer(
+        {
+            "source": "string",
+            "pending_files": "long",
+            "pending_rows": "long",
+            "pending_bytes": "long",
+            "oldest_frontier": "long",
+            "readers": "string",
+        },
+        [("main.t", 1, 10, 1000, 7, "main.s")],
+    ),
+    "metrics_summary": Answer({"metric": "string", "value": "double"}, [("refreshes", 1.0), ("p99", None)]),
+}
+
+
+@pytest.fixture(scope="module")
+def metrics() -> Metrics:
+    made = Metrics(lambda name: ANSWERS[name])
+    made.observe(RefreshReport("main.s", Action.DIFFERENTIAL, "", 2, 1, 3, 120.0))
+    made.count_alert("stale_data")
+    return made
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]]:
+    """What the functions themselves answer, on an empty warehouse; they need no Spark."""
+    warehouse = open_warehouse(tmp_path_factory.mktemp("ops") / "warehouse", None, 5.0)
+    nothing = cast(Any, _Nothing())
+    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, Held(nothing))
+    yield {name: observe.answer(begin(place), name) for name in ANSWERS}
+    warehouse.engine.dispose()
+
+
+class _Nothing:
+    def cover(self, *_: object) -> None:
+        """A lease that nobody needs: no file is read."""
+
+
+def expressions() -> list[str]:
+    """Every query of the rules and the dashboard."""
+    found = re.findall(r"expr: (?:\|\n((?: {10,}.*\n)+)|(.+)\n)", RULES.read_text(encoding="utf-8"))
+    return [block or line for block, line in found] + dashboard_expressions()
+
+
+def dashboard() -> dict[str, Any]:
+    return cast(dict[str, Any], json.loads(DASHBOARD.read_text(encoding="utf-8")))
+
+
+def dashboard_expressions() -> list[str]:
+    return [t["expr"] for p in dashboard()["panels"] for t in p.get("targets", ())]
+
+
+def matchers(label: str) -> set[str]:
+    """The values that queries ask of a label."""
+    pairs = [m for e in expressions() for s in _SELECTOR.findall(e) for m in _MATCHER.findall(s)]
+    return {v for name, value in pairs if name == label for v in value.split("|")}
+
+
+# --- what there is ---------------------------------------------------------------------------------
+
+
+def test_the_fake_answers_look_like_the_real_ones(real: dict[str, Answer]) -> None:
+    assert {name: a.columns for name, a in real.items()} == {n: a.columns for n, a in ANSWERS.items()}
+
+
+def test_metrics_take_the_real_answers(real: dict[str, Answer]) -> None:
+    names = {family.name for family in Metrics(lambda name: real[name]).registry.collect()}
+    assert {"trickle_staleness_seconds", "trickle_pending_rows", "trickle_last_15_minutes"} <= names
+
+
+def test_every_query_is_found() -> None:
+    rules = RULES.read_text(encoding="utf-8").count("- alert:")
+    assert len(expressions()) == rules + len(dashboard_expressions())
+    assert rules >= 8
+
+
+def test_metrics_exist(metrics: Metrics) -> None:
+    exposed = {sample.name for family in metrics.registry.collect() for sample in family.samples}
+    for file in (RULES, DASHBOARD):
+        named = set(_METRIC.findall(file.read_text(encoding="utf-8")))
+        assert named - exposed == set(), file.name
+        assert named
+
+
+def test_labels_exist(metrics: Metrics) -> None:
+    exposed = {key for f in metrics.registry.collect() for s in f.samples for key in s.labels}
+    used = {label for e in expressions() for s in _SELECTOR.findall(e) for label, _ in _MATCHER.findall(s)}
+    used |= {label.strip() for e in expressions() for by in _BY.findall(e) for label in by.split(",")}
+    used |= set(_LEGEND.findall(RULES.read_text() + DASHBOARD.read_text()))
+    assert used - exposed - FROM_PROMETHEUS == set()
+
+
+def test_figures_and_states_exist(real: dict[str, Answer]) -> None:
+    assert matchers("figure") <= {row[0] for row in real["metrics_summary"].rows}
+    assert matchers("status") == {"SUSPENDED", "FUSED"}
+
+
+def test_panels_have_ids_and_places_of_their_own() -> None:
+    panels = dashboard()["panels"]
+    ids = [p["id"] for p in panels]
+    assert len(set(ids)) == len(ids) > 10
+    taken = [cell for p in panels for cell in _cells(p["gridPos"])]
+    assert len(set(taken)) == len(taken)
+
+
+def _cells(at: dict[str, int]) -> list[tuple[int, int]]:
+    return [(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+
+
+# --- what promtool says ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    folder = ROOT / ".venv" / "promtool"
+    script = ROOT / "scripts" / "ensure-promtool.sh"
+    try:
+        done = subprocess.run(
+            [script, folder], capture_output=True, text=True, timeout=_SECONDS_TO_FETCH, check=False
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"promtool could not be fetched in {_SECONDS_TO_FETCH} s")
+    if done.returncode:
+        pytest.skip(f"no promtool: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def run(*command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rules_are_valid(promtool: str) -> None:
+    run(promtool, "check", "rules", RULES)
+
+
+def test_rules_fire_when_they_should(promtool: str) -> None:
+    run(promtool, "test", "rules", OPS / "alerts_test.yml")
+
+
+def test_every_rule_is_tried_both_ways() -> None:
+    """Each alert of the rules is expected at some moment of the unit tests, and at another it is not."""
+    text = (OPS / "alerts_test.yml").read_text(encoding="utf-8")
+    for alert in re.findall(r"- alert: (\w+)", RULES.read_text(encoding="utf-8")):
+        assert f"alertname: {alert}\n        exp_alerts:" in text
+        assert alert in FIRES_ON_A_STATE or f"alertname: {alert}}}" in text
+
+
+# The series of these tests that have another status show that they do not fire.
+FIRES_ON_A_STATE = ("TrickleSuspended", "TrickleFuseBlown")
+
+
+def test_queries_of_the_dashboard_are_valid(promtool: str, tmp_path: Path) -> None:
+    """As recording rules, because promtool checks those."""
+    plain = [e.replace("$__rate_interval", "5m") for e in dashboard_expressions()]
+    rules = [{"record": f"panel:{n}", "expr": e} for n, e in enumerate(plain)]
+    file = tmp_path / "dashboard.yml"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))  # JSON is YAML
+    run(promtool, "check", "rules", file)
