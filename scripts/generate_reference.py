@@ -7,6 +7,7 @@ A test fails when a page is not what this script writes.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from itertools import count
@@ -21,6 +22,8 @@ from spark_trickle.errors import Kind, TrickleError
 from spark_trickle.lake.ducklake import type_name
 from spark_trickle.model import types
 from spark_trickle.model.arrow import can_hold
+from spark_trickle.observe import functions as standing
+from spark_trickle.refresh import functions as streams
 from spark_trickle.settings import Settings
 from spark_trickle.sql.statements import Statement
 
@@ -214,7 +217,47 @@ def functions_page() -> str:
 They stand in FROM, in any query, and may be joined, filtered and named like a table.
 Their arguments are constants: a name in quotes, or the number of a snapshot.
 
-""" + "\n\n".join(parts)
+""" + "\n\n".join([*parts, _streams_part(), _standing_part()])
+
+
+STREAMS = {
+    "audit": (
+        "trickle.audit('s')",
+        "The rows that differ from the query at its snapshot; none if it is exact.",
+    ),
+    "explain_query_rewrite": ("trickle.explain_query_rewrite('SELECT …')", "A query as it would be kept."),
+    "explain_refresh_mode": ("trickle.explain_refresh_mode('s')", "What a refresh would do now, and why."),
+    "explain_stream_table": (
+        "trickle.explain_stream_table('s')",
+        "Operators, inner tables, strategies, costs, and the delta programs.",
+    ),
+    "stream_tables": ("trickle.stream_tables()", "All stream tables with their queries."),
+    "validate_query": ("trickle.validate_query('SELECT …')", "Whether a query can be a stream table."),
+}
+
+
+def _streams_part() -> str:
+    if missing := set(STREAMS) ^ set(streams.FUNCTIONS):
+        raise SystemExit(f"STREAMS and spark_trickle.refresh.functions differ: {missing}")
+    rows = [[f"`{call}`", meaning] for call, meaning in STREAMS.values()]
+    return f"## What stream tables do\n\n{table(['function', 'tells'], rows)}"
+
+
+def _standing_part() -> str:
+    rows = []
+    for name, function in standing.ANSWERS.items():
+        words = [w for w in (inspect.getdoc(function.answer) or "").splitlines() if w]
+        if not words:
+            raise SystemExit(f"trickle.{name} has no docstring")
+        given = [p for p in inspect.signature(function.answer).parameters if p != "work"]
+        optional = len(given) - function.least
+        shown = ", ".join(given[: len(given) - optional] + [f"[{p}]" for p in given[function.least :]])
+        rows.append([f"`trickle.{name}({shown})`", words[0]])
+    return f"""## How things stand
+
+The command line and `tr.answer(name, …)` give the same rows without a query.
+
+{table(["function", "tells"], rows)}"""
 
 
 # --- types -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A shop under load for minutes -> whether it stayed exact, without a full refresh, in bounded memory and files.
+"""A shop under load for minutes -> whether it stayed exact, never refreshed in full, in bounded memory.
 
 python scripts/soak.py --minutes 30
 """

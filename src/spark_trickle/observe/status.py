@@ -139,6 +139,7 @@ def dependency_tree(work: Work) -> Answer:
 
 
 def list_sources(work: Work, table: Table) -> Answer:
+    """The tables that a stream table reads, and the columns it uses of them."""
     assert table.stream is not None
     rows = []
     for source in table.stream.sources:
@@ -217,6 +218,7 @@ def scheduler_diagnostics(work: Work) -> Answer:
 
 
 def watermark_status(work: Work) -> Answer:
+    """The watermarks of sources, and the groups they belong to."""
     names = {t.id: t.full_name for t in work.catalog.tables()}
     with reading(work.place.warehouse.engine) as connection:
         groups, marks = scheduling.watermark_groups(connection), scheduling.watermarks(connection)
@@ -246,6 +248,7 @@ def watermark_status(work: Work) -> Answer:
 
 
 def alerts(work: Work, most: int = 100) -> Answer:
+    """The last alerts, newest first."""
     found = scheduling.alerts(work.place.warehouse.engine, most)
     columns = {"raised": "timestamp", "event": "string", "name": "string", "message": "string"}
     return Answer(columns, [(a.raised, a.event, a.table_name, a.message) for a in found])
