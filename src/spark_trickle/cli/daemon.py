@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -40,10 +41,14 @@ def serve(
     _say(f"keeping {tr.catalog_url} fresh{where}; Ctrl-C ends it", as_json, "started")
     try:
         with scheduler:
-            stop.wait(seconds)
+            end = None if seconds is None else time.monotonic() + seconds
+            while not stop.wait(0.2) and scheduler.running and (end is None or time.monotonic() < end):
+                pass
     finally:
         if server is not None:
             server.close()
+    if scheduler.failure is not None:
+        raise scheduler.failure
     _say("stopped", as_json, "stopped")
 
 

@@ -12,6 +12,15 @@ from prometheus_client.registry import Collector
 from spark_trickle.model.stream import RefreshReport
 from spark_trickle.observe.answer import Answer
 
+EVENTS = (
+    "append_only_reverted",
+    "auto_suspended",
+    "fuse_blown",
+    "orphan_recovered",
+    "refresh_failed",
+    "resumed",
+    "stale_data",
+)
 _SECONDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -46,6 +55,8 @@ class Metrics:
             registry=self.registry,
         )
         self._alerts = Counter("trickle_alerts", "Alerts.", ("event",), registry=self.registry)
+        for event in EVENTS:
+            self._alerts.labels(event)  # a counter that is there before its first event
         self.registry.register(_Standing(ask))
 
     def observe(self, report: RefreshReport) -> None:

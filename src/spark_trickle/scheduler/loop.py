@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from threading import Event, Thread
 
 from spark_trickle.dml.work import Place, now
-from spark_trickle.errors import Kind, TrickleError
+from spark_trickle.errors import CatalogBusyError, Kind, TrickleError
 from spark_trickle.lake import scheduling
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
@@ -47,6 +47,7 @@ class Scheduler:
     listeners: list[Listener] = field(default_factory=list)
     report_listeners: list[Callable[[RefreshReport], object]] = field(default_factory=list)
     ticks: int = 0
+    failure: BaseException | None = None  # what ended it, if nobody asked it to end
     _stop: Event = field(default_factory=Event)
     _thread: Thread | None = None
     _active: bool = False
@@ -63,9 +64,19 @@ class Scheduler:
         """Run in the background until `stop`."""
         if self._thread is None or not self._thread.is_alive():
             self._stop.clear()
-            self._thread = Thread(target=self.run, name="trickle-scheduler", daemon=True)
+            self._thread = Thread(target=self._run_in_background, name="trickle-scheduler", daemon=True)
             self._thread.start()
         return self
+
+    def _run_in_background(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:
+            self.failure = error
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
         """End after the refreshes that are under way."""
@@ -89,9 +100,12 @@ class Scheduler:
             with ThreadPoolExecutor(workers, thread_name_prefix="trickle-worker") as pool:
                 while not self._stop.is_set() and (end is None or time.monotonic() < end):
                     heard = self.place.warehouse.changed.heard
-                    world, found, tick = self._round(pool)
+                    try:
+                        found, tick = self._round(pool)
+                    except CatalogBusyError:  # others are slow; the next round will see
+                        found, tick = None, Tick(False)
                     if not tick.reports:
-                        self._rest(heard, world, found, end)
+                        self._rest(heard, found, end)
         finally:
             self._active = False
             scheduling.let_go(self.place.warehouse.engine, self.session_id)
@@ -99,7 +113,7 @@ class Scheduler:
     def tick(self) -> Tick:
         """One round: everything that is due now, and nothing else."""
         with ThreadPoolExecutor(self.place.settings.max_concurrent_refreshes) as pool:
-            return self._round(pool)[2]
+            return self._round(pool)[1]
 
     def drain(self, seconds: float = 60.0) -> bool:
         """Refresh until nothing is due any more; False if that takes too long."""
@@ -110,7 +124,7 @@ class Scheduler:
                 return True
         return False
 
-    def _rest(self, heard: int, world: World | None, found: Plan | None, end: float | None) -> None:
+    def _rest(self, heard: int, found: Plan | None, end: float | None) -> None:
         """Until someone commits here, something falls due, or it is time to look for commits elsewhere."""
         limits = [self.place.settings.scheduler_interval_ms / 1000]
         if found is not None and found.wake is not None:
@@ -121,11 +135,11 @@ class Scheduler:
 
     # --- one round ---------------------------------------------------------------------------------
 
-    def _round(self, pool: ThreadPoolExecutor) -> tuple[World | None, Plan | None, Tick]:
+    def _round(self, pool: ThreadPoolExecutor) -> tuple[Plan | None, Tick]:
         settings, engine = self.place.settings, self.place.warehouse.engine
         if not scheduling.hold(engine, self.session_id, now(), settings.scheduler_lease_seconds):
             self._active = False
-            return None, None, Tick(False)
+            return None, Tick(False)
         if not self._active:
             self._active = True
             for i in scheduling.recover_orphans(engine, self.session_id):
@@ -138,7 +152,7 @@ class Scheduler:
         reports, failures = self._execute(pool, world, found)
         self._watch(world)
         self._tidy()
-        return world, found, Tick(True, tuple(reports), tuple(failures), len(found.waiting), took)
+        return found, Tick(True, tuple(reports), tuple(failures), len(found.waiting), took)
 
     def _execute(
         self, pool: ThreadPoolExecutor, world: World, found: Plan
