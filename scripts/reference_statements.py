@@ -148,11 +148,17 @@ STREAMS = (
         s.CreateStream,
         "CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] s [(column, …)]\n"
         "  [SCHEDULE '1m' | SCHEDULE 'calculated' | CRON '*/5 * * * *']\n"
-        "  [REFRESH MODE AUTO | DIFFERENTIAL | FULL] [WITH (option = value, …)]\n"
+        "  [REFRESH MODE AUTO | DIFFERENTIAL | FULL | IMMEDIATE] [WITH (option = value, …)]\n"
         "  AS query",
         "CREATE STREAM TABLE s SCHEDULE '1m' AS SELECT a, count(*) AS n FROM t GROUP BY a",
         "A table that is kept equal to a query by computing only what changed."
         " CREATE MATERIALIZED VIEW means the same.",
+    ),
+    Shape(
+        s.SteerStream,
+        "ALTER STREAM TABLE name {SUSPEND | RESUME}",
+        "ALTER STREAM TABLE revenue RESUME",
+        "The scheduler leaves it alone, or refreshes it again.",
     ),
     Shape(
         s.RefreshStream,

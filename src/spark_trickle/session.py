@@ -298,6 +298,10 @@ class Trickle(Control):
                 return Result(snapshot=self._reading().base.id)
             case s.RefreshStream(name):
                 return self._refreshed(name)
+            case s.SteerStream(name, suspended):
+                steer = self.suspend if suspended else self.resume
+                steer(".".join(quote(part) for part in name))
+                return Result(snapshot=self._reading().base.id)
             case s.CreateStream() | s.AlterStream() if self._open is not None:
                 # It must be exact as of a snapshot, and what this transaction changed is in none yet.
                 raise UnsupportedError("a stream table in a transaction", "COMMIT or ROLLBACK first.")

@@ -168,3 +168,31 @@ def test_no_temporary_file_is_left(run: Run) -> None:
 
 def test_nothing_but_the_warehouse_is_left(run: Run) -> None:
     assert run.place == ["shop"]
+
+
+@pytest.mark.slow
+def test_a_conversation(tmp_path: Path) -> None:
+    """On a terminal `trickle sql` asks for statements; an error does not end it."""
+    import pty
+
+    env = {**os.environ, "HOME": str(tmp_path), "TERM": "dumb", "COLUMNS": "100"}
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "spark_trickle.cli.main", "sql", str(tmp_path / "w")]
+    process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=subprocess.DEVNULL, env=env)
+    os.close(follower)
+    os.write(leader, b"SELECT 41 +\n 1 AS answer;\nSELECT nothing;\nSELECT 7 AS seven;\nexit\n")
+    seen = b""
+    while True:
+        try:
+            part = os.read(leader, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        seen += part
+    assert process.wait(60) == 0
+    text = seen.decode()
+    assert "42" in text
+    assert "COLUMN_NOT_FOUND" in text
+    assert "seven" in text
+    assert "SELECT 7 AS seven;" in (tmp_path / ".trickle_history").read_text()

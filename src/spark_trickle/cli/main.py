@@ -49,13 +49,19 @@ def sql(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run statements in a warehouse; the folder is made if it is not there.
+    """Run statements in a warehouse, or ask for them; the folder is made if it is not there.
 
     A script stops at its first error. What came before stays, unless it was in a transaction.
     """
     from spark_trickle.cli.connection import opened
     from spark_trickle.cli.script import split_script
 
+    if statement is None and file is None and sys.stdin.isatty():
+        from spark_trickle.cli.repl import converse
+
+        with opened(warehouse, settings_of(set_ or []), data_path, verbose) as tr:
+            converse(tr, max_rows)
+        return
     entries = split_script(_text(statement, file))
     if not entries:
         raise typer.BadParameter("there is no statement to run")

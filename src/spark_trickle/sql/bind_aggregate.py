@@ -17,10 +17,12 @@ from spark_trickle.algebra.operator import (
     Aggregate,
     Call,
     Expr,
+    Filter,
     Generate,
     Join,
     JoinKind,
     KeyPair,
+    Operator,
     Output,
     Project,
     column,
@@ -129,7 +131,9 @@ class _Aggregation:
         self._by_text = {sql_of(k): o.name for k, o in zip(groups.keys, keys, strict=False)}
         self._calls: dict[str, Call] = {}
         self._count = self._env.fresh("n")
+        self._counts_rows = False  # whether some expression asks for that number
         self._finals: dict[str, exp.Expr] = {}
+        self._distinct: dict[str, _DistinctPart] = {}
 
     def run(self, select: exp.Select, tail: Tail) -> Tail:
         from spark_trickle.sql.bind_subquery import subqueries_computed
@@ -138,8 +142,9 @@ class _Aggregation:
         tail = tail.map(lambda n: rewritten(n, self._arguments(subqueries_computed)))
         above = tail.map(self._above)
         keys = (*self._given_keys(), *self._keys)
-        plan = Aggregate(self._block.plan, keys, tuple(self._calls.values()), self._count)
-        self._block.plan = plan
+        self._block.plan = self._joined(
+            Aggregate(self._block.plan, keys, tuple(self._calls.values()), self._count)
+        )
         self._after(select)
         return above
 
@@ -233,10 +238,11 @@ class _Aggregation:
         condition, inner = None, node
         if isinstance(inner, exp.Filter):
             condition, inner = to_expr(inner.expression.this), inner.this
-        if isinstance(inner, exp.Anonymous) and not any(
-            isinstance(a, exp.Distinct) for a in inner.expressions
-        ):
-            taken_apart = self._algebraic(name, inner.expressions, condition)
+        if isinstance(inner, exp.Anonymous):
+            if any(isinstance(a, exp.Distinct) for a in inner.expressions):
+                taken_apart = self._of_distinct(name, inner.expressions, condition)
+            else:
+                taken_apart = self._algebraic(name, inner.expressions, condition)
             if taken_apart is not None:
                 return taken_apart
         plain = bound(self._add(Call(self._env.fresh(name), to_expr(node))))
@@ -267,6 +273,7 @@ class _Aggregation:
             or all(isinstance(a, exp.Literal) for a in arguments)
         ):
             if condition is None:
+                self._counts_rows = True
                 return _sql(f"coalesce(`{self._count}`, 0)", self._count)
             return self._count_final(self._counted(allowed, columns))
         args = [to_expr(a) for a in arguments]
@@ -290,6 +297,50 @@ class _Aggregation:
         if name in ("sum", "avg", "mean") and len(args) == 1:
             return self._sum_or_average(name, args[0], allowed, columns)
         return None
+
+    # --- DISTINCT ----------------------------------------------------------------------------------
+
+    def _of_distinct(self, name: str, arguments: list[exp.Expr], condition: Expr | None) -> exp.Expr | None:
+        """The same function without DISTINCT, over the different values of each group."""
+        values = arguments[0].expressions if isinstance(arguments[0], exp.Distinct) else []
+        if name not in ("count", "sum", "avg", "mean") or len(arguments) != 1 or not values:
+            return None
+        text = f"{[sql_of(v) for v in values]} {condition.sql if condition else ''}"
+        part = self._distinct.get(text) or self._distinct_part(values, condition)
+        final = part.calls._algebraic(name, [bound(c) for c in part.values], None)
+        if final is not None:
+            self._distinct[text] = part
+        return final
+
+    def _distinct_part(self, values: list[exp.Expr], condition: Expr | None) -> _DistinctPart:
+        """Each different value of a group once: a node of its own, which counts how often it is there."""
+        fresh = self._env.fresh
+        plan = self._block.plan if condition is None else Filter(self._block.plan, condition)
+        keys = [Output(fresh("k"), column(g)) for g in self._block.given]
+        keys += [Output(fresh("k"), k.expr) for k in self._keys]
+        named = [Output(fresh("v"), to_expr(v)) for v in values]
+        inner = Aggregate(plan, (*keys, *named), (), fresh("n"))
+        calls = _Aggregation(Block(inner, self._block.scope, self._env), _Groups(), [], None)
+        outer = tuple(Output(fresh("k"), column(k.name)) for k in keys)
+        return _DistinctPart(calls, outer, tuple(v.name for v in named), condition is None)
+
+    def _joined(self, plain: Aggregate) -> Operator:
+        """The groups with what is known of their different values beside them."""
+        parts = list(self._distinct.values())
+        if len(parts) == 1 and parts[0].has_all_groups and not plain.calls and not self._counts_rows:
+            made = parts[0].aggregate()
+            keys = zip(plain.keys, parts[0].keys, strict=True)
+            shown = tuple(Output(k.name, column(other.name)) for k, other in keys)
+            return Project(made, (*shown, *outputs(made.columns[len(shown) :])))
+        plan: Operator = plain
+        for part in parts:
+            pairs = tuple(
+                KeyPair(column(mine.name), column(other.name), True)
+                for mine, other in zip(plain.keys, part.keys, strict=True)
+            )
+            kind = JoinKind.LEFT if pairs else JoinKind.INNER  # without keys each has just one row
+            plan = Join(plan, part.aggregate(), kind, pairs)
+        return plan
 
     def _count_final(self, name: str) -> exp.Expr:
         return _sql(f"coalesce(`{name}`, 0)", name)
@@ -377,6 +428,20 @@ class _Aggregation:
             return _sql(f"CAST({parts[0]} AS TINYINT)", self._gid)
         shifted = " + ".join(f"shiftleft({p}, {len(parts) - 1 - n})" for n, p in enumerate(parts))
         return _sql(f"CAST({shifted} AS BIGINT)", self._gid)
+
+
+@dataclass(frozen=True)
+class _DistinctPart:
+    """Aggregates over the different values of some expressions; `calls` collects what is asked of them."""
+
+    calls: _Aggregation
+    keys: tuple[Output, ...]
+    values: tuple[str, ...]
+    has_all_groups: bool  # no FILTER that may leave a group without any value
+
+    def aggregate(self) -> Aggregate:
+        inside = self.calls
+        return Aggregate(inside._block.plan, self.keys, tuple(inside._calls.values()), inside._count)
 
 
 def _sql(text: str, *columns: str) -> exp.Expr:

@@ -11,6 +11,7 @@ from spark_trickle.sql.statements import (
     ExplainStream,
     RefreshStream,
     Statement,
+    SteerStream,
 )
 from spark_trickle.sql.words import WordKind
 
@@ -62,8 +63,11 @@ def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
     return tuple(pair for text in c.bracketed() for pair in _pairs(Cursor(text)))
 
 
-def alter(c: Cursor) -> AlterStream:
+def alter(c: Cursor) -> AlterStream | SteerStream:
     name = c.name()
+    for word, suspended in (("SUSPEND", True), ("RESUME", False)):
+        if c.accept(word):
+            return SteerStream(name, suspended)
     if c.accept("AS"):
         return AlterStream(name, query=c.rest())
     c.expect("SET")

@@ -303,6 +303,14 @@ class DropStream:
 
 
 @dataclass(frozen=True)
+class SteerStream:
+    """Whether the scheduler refreshes it."""
+
+    name: Name
+    suspended: bool
+
+
+@dataclass(frozen=True)
 class RefreshStream:
     name: Name
 
@@ -329,6 +337,7 @@ Statement = (
     | RowChange
     | StreamChange
     | RefreshStream
+    | SteerStream
     | ExplainStreams
     | Look
     | Begin
