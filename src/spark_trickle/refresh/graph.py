@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import TopologicalSorter
 
 from spark_trickle.model.table import Table
 
@@ -18,18 +19,13 @@ class Graph:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Every stream table after those it reads."""
-        done: dict[int, None] = {}
-
-        def visit(i: int) -> None:
-            if i in done:
-                return
-            for source in self.streams_read_by(i):
-                visit(source)
-            done[i] = None
-
-        for i in sorted(self.reads):
-            visit(i)
+        """Every stream table after those it reads, otherwise by age."""
+        sorter = TopologicalSorter({i: self.streams_read_by(i) for i in sorted(self.reads)})
+        sorter.prepare()
+        done: list[int] = []
+        while ready := sorted(sorter.get_ready()):
+            done += ready
+            sorter.done(*ready)
         return tuple(done)
 
     @cached_property

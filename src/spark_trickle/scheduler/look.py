@@ -11,9 +11,15 @@ from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.scheduler.due import Standing, World, lagging
 
 
-def look(place: Place) -> World:
+def look(place: Place, graphs: dict[int, Graph] | None = None) -> World:
+    """`graphs` keeps the graph for as long as no definition changes."""
     work = begin(place)
-    graph = graph_of(work.catalog.tables())
+    graphs = {} if graphs is None else graphs
+    version = work.base.schema_version
+    if version not in graphs:
+        graphs.clear()
+        graphs[version] = graph_of(work.catalog.tables())
+    graph = graphs[version]
     with reading(place.warehouse.engine) as connection:
         known = states.all_states(connection)
         runs = scheduling.last_runs(connection)

@@ -17,6 +17,7 @@ from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.scheduling import Alert
 from spark_trickle.model.stream import RefreshReport, Status
+from spark_trickle.refresh.graph import Graph
 from spark_trickle.scheduler.due import Plan, Unit, World, plan, retry_delay
 from spark_trickle.scheduler.look import look
 from spark_trickle.spark.session import described
@@ -52,6 +53,7 @@ class Scheduler:
     _thread: Thread | None = None
     _active: bool = False
     _tidied: float = 0.0
+    _graphs: dict[int, Graph] = field(default_factory=dict)
     _stale_alerts: dict[int, datetime] = field(default_factory=dict)
 
     @property
@@ -145,7 +147,7 @@ class Scheduler:
             for i in scheduling.recover_orphans(engine, self.session_id):
                 self._alert("orphan_recovered", i, "its refresh was cut off; it is due again")
         start = time.perf_counter()
-        world = look(self.place)
+        world = look(self.place, self._graphs)
         found = plan(world, now(), settings)
         took = (time.perf_counter() - start) * 1000
         self.ticks += 1
