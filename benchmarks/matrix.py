@@ -24,15 +24,16 @@ SCENARIOS = {
     "scan": "SELECT id, region, category, amount, score FROM src",
     "filter": "SELECT id, region, amount FROM src WHERE amount > 5000",
     "aggregate": "SELECT region, SUM(amount) AS total, COUNT(*) AS cnt FROM src GROUP BY region",
-    "join": "SELECT s.id, s.region, s.amount, d.region_name FROM src s INNER JOIN dim d ON s.region = d.region",
+    "join": "SELECT s.id, s.region, s.amount, d.region_name FROM src s "
+    "INNER JOIN dim d ON s.region = d.region",
     "join_agg": "SELECT d.region_name, SUM(s.amount) AS total, COUNT(*) AS cnt FROM src s "
     "INNER JOIN dim d ON s.region = d.region GROUP BY d.region_name",
     "union_all": "SELECT id, 'high' AS kind FROM src WHERE amount > 5000 UNION ALL "
     "SELECT id, 'low' AS kind FROM src WHERE amount <= 5000",
     "cte": "WITH regional AS (SELECT region, SUM(amount) AS total FROM src GROUP BY region) "
     "SELECT s.id, s.region, s.amount, r.total FROM src s JOIN regional r ON s.region = r.region",
-    "window": "SELECT id, region, amount, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC, id) AS rn "
-    "FROM src",
+    "window": "SELECT id, region, amount, "
+    "ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount DESC, id) AS rn FROM src",
     "lateral": "SELECT s.id, s.region, l.top_score FROM src s, "
     "LATERAL (SELECT MAX(score) AS top_score FROM src s2 WHERE s2.region = s.region) l",
 }
@@ -76,12 +77,10 @@ def run(rows: int, percents: Sequence[float], rounds: int, names: Sequence[str] 
 
 
 def _fill(tr: Trickle, folder: str, rows: int) -> None:
-    tr.sql(
-        "CREATE TABLE src (id BIGINT, region STRING, category STRING, amount INT, score INT, PRIMARY KEY (id))"
-    )
-    tr.sql(
-        "CREATE TABLE dim (id INT, region STRING, region_name STRING, multiplier DECIMAL(4, 2), PRIMARY KEY (id))"
-    )
+    columns = "id BIGINT, region STRING, category STRING, amount INT, score INT"
+    tr.sql(f"CREATE TABLE src ({columns}, PRIMARY KEY (id))")
+    columns = "id INT, region STRING, region_name STRING, multiplier DECIMAL(4, 2)"
+    tr.sql(f"CREATE TABLE dim ({columns}, PRIMARY KEY (id))")
     tr.append(
         "src",
         tr.spark.range(1, rows + 1).selectExpr(
@@ -94,7 +93,8 @@ def _fill(tr: Trickle, folder: str, rows: int) -> None:
     )
     tr.sql(
         "INSERT INTO dim VALUES (1, 'north', 'Northern Region', 1.1), (2, 'south', 'Southern Region', 0.9), "
-        "(3, 'east', 'Eastern Region', 1.0), (4, 'west', 'Western Region', 1.2), (5, 'central', 'Central Region', 1.05)"
+        "(3, 'east', 'Eastern Region', 1.0), (4, 'west', 'Western Region', 1.2), "
+        "(5, 'central', 'Central Region', 1.05)"
     )
     for name in ("src", "dim"):
         tr.sql(f"SELECT * FROM {name}").write.parquet(f"{folder}/plain/{name}")
@@ -119,7 +119,8 @@ class _Changes:
             first, self._next = self._next, self._next + come
             self._tr.sql(
                 f"INSERT INTO src SELECT id, element_at(array('north', 'south', 'east', 'west', 'central'), "
-                f"int(id % 5) + 1), 'A', int(abs(hash(id)) % 10000), int(id % 100) FROM range({first}, {first + come})"
+                f"int(id % 5) + 1), 'A', int(abs(hash(id)) % 10000), int(id % 100) "
+                f"FROM range({first}, {first + come})"
             )
 
 

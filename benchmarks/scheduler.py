@@ -1,0 +1,115 @@
+"""The scheduler: what a round costs when nothing changed, how changes travel, what sharing brings."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+
+import spark_trickle
+from benchmarks.timing import Ratio, race, ratio, save
+from spark_trickle.session import Trickle
+
+_QUICK = {"min_schedule_seconds": 0.01, "default_schedule_seconds": 0.01, "auto_backoff": False}
+
+
+def run(rounds: int) -> list[Ratio]:
+    lines = [*_idle(100, rounds), *_shared(rounds), *_travel(rounds)]
+    save("scheduler", lines)
+    return lines
+
+
+def _connected(folder: str, **settings: object) -> Trickle:
+    return spark_trickle.connect(f"{folder}/warehouse", settings={**_QUICK, **settings})
+
+
+def _bare(tr: Trickle) -> Callable[[], object]:
+    return lambda: tr.spark.sql("SELECT 1").collect()
+
+
+def _idle(tables: int, rounds: int) -> list[Ratio]:
+    """A round in which nothing is due, against the smallest Spark job there is."""
+    with tempfile.TemporaryDirectory() as folder, _connected(folder) as tr:
+        tr.sql("CREATE TABLE t (a INT, b INT)")
+        for n in range(tables):
+            tr.sql(f"CREATE STREAM TABLE s{n} AS SELECT a, b FROM t WHERE b > {n}")
+        scheduler = tr.scheduler()
+        measured = race({"SELECT 1": _bare(tr), "a round": scheduler.tick}, rounds * 3, warm_up=3)
+        return [ratio(f"nothing changed, {tables} stream tables", measured["a round"], measured["SELECT 1"])]
+
+
+def _shared(rounds: int) -> list[Ratio]:
+    """Fifty stream tables over five tables: one scan of each change, with one worker and with two."""
+    found = {}
+    for workers in (1, 2):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            _connected(folder, max_concurrent_refreshes=workers) as tr,
+        ):
+            for t in range(5):
+                tr.sql(f"CREATE TABLE t{t} (a INT, b INT)")
+                tr.sql(f"INSERT INTO t{t} SELECT id, id % 10 FROM range(10000)")
+            for n in range(50):
+                tr.sql(f"CREATE STREAM TABLE s{n} AS SELECT b, sum(a) AS s FROM t{n % 5} GROUP BY b")
+
+            def once(tr: Trickle = tr) -> None:
+                for t in range(5):
+                    tr.sql(f"INSERT INTO t{t} VALUES (1, 1)")
+                before = tr._place.held.made["change"]
+                assert len(tr.scheduler().tick().reports) == 50
+                assert tr._place.held.made["change"] - before == 5
+
+            found[workers] = race({f"{workers} workers": once}, rounds, warm_up=2)[f"{workers} workers"]
+    return [ratio("50 stream tables over 5 tables, one scan each", found[2], found[1], 1.0)]
+
+
+def _travel(rounds: int) -> list[Ratio]:
+    """From a commit until everything above it is fresh, against as many refreshes by hand."""
+    lines, number = [], iter(range(10_000, 10**6))
+    shapes = {
+        "a chain of 10": [(n, [n - 1] if n else []) for n in range(10)],
+        "a diamond of 4": [(0, []), (1, [0]), (2, [0]), (3, [1, 2])],
+    }
+    for name, shape in shapes.items():
+        with tempfile.TemporaryDirectory() as folder, _connected(folder) as tr:
+            tr.sql("CREATE TABLE t (a INT, b INT)")
+            tr.sql("INSERT INTO t SELECT id, id % 10 FROM range(1000)")
+            for n, reads in shape:
+                sources = [f"s{r}" for r in reads] or ["t"]
+                joined = sources[0] if len(sources) == 1 else f"{sources[0]} JOIN {sources[1]} USING (a)"
+                tr.sql(f"CREATE STREAM TABLE s{n} AS SELECT {sources[0]}.a AS a FROM {joined}")
+
+            def by_scheduler(tr: Trickle = tr) -> None:
+                tr.sql(f"INSERT INTO t VALUES ({next(number)}, 1)")
+                assert tr.drain()
+
+            def by_hand(tr: Trickle = tr, shape: list[tuple[int, list[int]]] = shape) -> None:
+                tr.sql(f"INSERT INTO t VALUES ({next(number)}, 1)")
+                for n, _ in shape:
+                    tr.refresh(f"s{n}")
+
+            def together(tr: Trickle = tr) -> None:
+                tr.sql(f"INSERT INTO t VALUES ({next(number)}, 1)")
+                tr.refresh_all()
+
+            contenders = {"one by one": by_hand, "scheduler": by_scheduler, "refresh_all": together}
+            measured = race(contenders, rounds, warm_up=2)
+            base = measured["one by one"]
+            lines += [ratio(name, measured[c], base) for c in ("scheduler", "refresh_all")]
+    return lines
+
+
+def overhead(tables: int = 500, rounds: int = 10) -> float:
+    """Milliseconds of a round over so many stream tables that were never filled, in the middle."""
+    with tempfile.TemporaryDirectory() as folder, _connected(folder) as tr:
+        tr.sql("CREATE TABLE t (a INT, b INT)")
+        for n in range(tables):
+            tr.create_stream_table(f"s{n}", f"SELECT a FROM t WHERE b > {n}", initialize=False)
+        tr.pause_all()
+        scheduler, took = tr.scheduler(), []
+        for _ in range(rounds):
+            start = time.perf_counter()
+            scheduler.tick()
+            took.append((time.perf_counter() - start) * 1000)
+        return statistics.median(took)
