@@ -48,6 +48,15 @@ EXAMPLES: list[TrickleError] = [
     errors.WarehouseError("the folder is read-only", "Choose another one."),
     errors.VersionError("0009", "0001"),
     errors.DamagedFileError("t", "x.parquet", "is missing"),
+    errors.SourceAddressError("the dsn holds a password", "Put it into a passfile."),
+    errors.SourceUnavailableError("connection refused"),
+    errors.SourceBusyError("the source is busy: a lock"),
+    errors.SourceSetupError("wal_level is not logical", "Change it."),
+    errors.SourceValueError("price", "DECIMAL(38,18)", "NaN"),
+    errors.ReplicaIdentityError("public.t", 'ALTER TABLE "public"."t" REPLICA IDENTITY FULL'),
+    errors.SourceSchemaChangedError("public.t", ('column "a" was dropped', 'column "b" was dropped')),
+    errors.ResyncNeededError("public.t", "its triggers were disabled"),
+    errors.WalDecodeError("a text does not end", 7),
 ]
 
 # SQL words, names in quotes and names of products may stand at the beginning of a message.
@@ -62,7 +71,7 @@ def _classes(of: type[TrickleError] = TrickleError) -> Iterator[type[TrickleErro
 
 
 def test_every_class_has_an_example() -> None:
-    assert {type(e) for e in EXAMPLES} == {c for c in _classes() if c.__module__ == errors.__name__}
+    assert {type(e) for e in EXAMPLES} == {c for c in _classes() if c.__module__.startswith(errors.__name__)}
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
@@ -95,7 +104,12 @@ def test_codes_are_unique() -> None:
 
 def test_only_what_others_did_meanwhile_is_worth_a_retry() -> None:
     retryable = {type(e) for e in EXAMPLES if e.retryable}
-    assert retryable == {errors.ConflictError, errors.CatalogBusyError}
+    assert retryable == {
+        errors.ConflictError,
+        errors.CatalogBusyError,
+        errors.SourceUnavailableError,
+        errors.SourceBusyError,
+    }
     assert {e.kind for e in EXAMPLES} == set(Kind)
 
 

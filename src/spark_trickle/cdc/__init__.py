@@ -1,0 +1,1 @@
+"""Other systems -> changes: what happened to a table elsewhere, as weighted rows."""

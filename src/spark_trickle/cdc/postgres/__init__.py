@@ -1,0 +1,1 @@
+"""A PostgreSQL database -> its rows at one moment, and every change after it, exactly once."""

@@ -1,0 +1,153 @@
+"""Statements -> rows and bytes; whatever psycopg raises comes out as one of our errors, without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import capabilities, errors, sql
+
+from spark_trickle.cdc.postgres.connect import Connection, first_line, scrub, secrets_of
+from spark_trickle.errors import (
+    InternalError,
+    SourceBusyError,
+    SourceSetupError,
+    SourceUnavailableError,
+    TrickleError,
+)
+
+# Names go into statements only as sql.Identifier and values only as sql.Literal. Parameters are not used:
+# in a statement with parameters psycopg would take the % in a quoted name for one.
+Statement = sql.SQL | sql.Composed
+
+_STREAMED = 500  # rows that a stream brings at a time
+
+
+def rows(connection: Connection, query: Statement) -> list[tuple[Any, ...]]:
+    _require_idle(connection)
+    with translated(connection):
+        return connection.execute(query).fetchall()
+
+
+def value(connection: Connection, query: Statement) -> Any:
+    """The only value of a query that gives one row."""
+    return rows(connection, query)[0][0]
+
+
+def run(connection: Connection, *statements: Statement) -> int:
+    """The number of rows that the last statement touched."""
+    touched = 0
+    _require_idle(connection)
+    with translated(connection):
+        for statement in statements:
+            touched = connection.execute(statement).rowcount
+    return touched
+
+
+def copy_out(connection: Connection, query: Statement) -> Generator[bytes, None, None]:
+    """The rows of a query as lines of CSV; NULL is nothing, an empty text is \"\"."""
+
+    def lines() -> Generator[bytes, None, None]:
+        copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
+        with translated(connection), connection.cursor() as cursor, cursor.copy(copy) as found:
+            for line in found:
+                yield bytes(line)
+
+    return _unread(connection, lines())
+
+
+def stream(connection: Connection, query: Statement) -> Generator[tuple[Any, ...], None, None]:
+    """The rows of a query one by one, in binary form; they are never all in memory."""
+
+    def found() -> Generator[tuple[Any, ...], None, None]:
+        with translated(connection), connection.cursor(binary=True) as cursor:
+            yield from cursor.stream(query, size=_STREAMED if capabilities.has_stream_chunked() else 1)
+
+    return _unread(connection, found())
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """All of the block or nothing of it; what is read in it has to be read to the end."""
+    _require_idle(connection)
+    with translated(connection), connection.transaction():
+        try:
+            yield
+        except BaseException:
+            _give_up(connection)
+            raise
+        if _give_up(connection):
+            raise InternalError("rows were left unread at the end of a transaction")
+
+
+# --- one thing at a time -------------------------------------------------------------------------
+
+# psycopg locks a connection while rows come in: another statement would wait for ever. And a reader that
+# stops half way would leave out rows without a word. Both are mistakes of ours, so they are errors.
+
+T = TypeVar("T")
+
+
+def _unread(connection: Connection, rows: Generator[T, None, None]) -> Generator[T, None, None]:
+    _require_idle(connection)
+    connection.unread = rows
+    try:
+        yield from rows
+    finally:
+        rows.close()
+        connection.unread = None
+
+
+def _require_idle(connection: Connection) -> None:
+    if connection.unread is not None:
+        raise InternalError("a statement was sent while rows of another one are unread")
+
+
+def _give_up(connection: Connection) -> bool:
+    """Close what is unread; whether there was something."""
+    unread, connection.unread = connection.unread, None
+    if unread is not None:
+        unread.close()
+    return unread is not None
+
+
+@contextmanager
+def translated(connection: Connection) -> Iterator[None]:
+    """Ours pass through; psycopg's are explained, and the original is not chained: it may hold a secret."""
+    try:
+        yield
+    except psycopg.Error as error:
+        ours = explain(error, secrets_of(connection))
+    else:
+        return
+    raise ours from None
+
+
+def explain(error: psycopg.Error, secrets: tuple[str, ...]) -> TrickleError:
+    """An error of psycopg as the user should read it."""
+    detail = scrub(first_line(error), secrets)
+    match error:
+        case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
+            return SourceBusyError(f"the source is busy: {detail}")
+        case errors.ObjectInUse():
+            return SourceBusyError(f"another connection uses it: {detail}")
+        case errors.InsufficientPrivilege():
+            return SourceSetupError(
+                f"our role has too few rights on the source: {detail}",
+                "Grant our role the right that the error names; the guide lists all that capturing needs.",
+            )
+        case errors.ObjectNotInPrerequisiteState() | errors.ConfigurationLimitExceeded():
+            return SourceSetupError(
+                f"the source is not set up for this: {detail}",
+                "Change the setting that the error names, then try again.",
+            )
+        case errors.UndefinedObject() | errors.UndefinedTable():
+            return SourceSetupError(
+                f"something of ours is gone from the source: {detail}",
+                "Set up the capture of this source again, then copy its tables again.",
+            )
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return SourceUnavailableError(detail)
+    return InternalError(f"{type(error).__name__}: {detail}")

@@ -1,0 +1,183 @@
+"""A slot -> the committed changes after a position, table by table, as weighted rows.
+
+Peek, commit them in the warehouse together with `end_lsn`, and only then `slot.advance`: a crash anywhere in
+between repeats the peek, and transactions before the committed position are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+
+from spark_trickle.cdc.postgres.assemble import Followed, NewRow, TableNet, assemble
+from spark_trickle.cdc.postgres.connect import Connection
+from spark_trickle.cdc.postgres.discover import SourceTable
+from spark_trickle.cdc.postgres.messages import UNCHANGED, Tuple
+from spark_trickle.cdc.postgres.moment import show_lsn
+from spark_trickle.cdc.postgres.pgoutput import decode_all
+from spark_trickle.cdc.postgres.publication import require_published
+from spark_trickle.cdc.postgres.run import stream
+from spark_trickle.cdc.postgres.slot import readable_end, require_slot
+from spark_trickle.cdc.postgres.types import MappedColumn
+from spark_trickle.cdc.postgres.values import from_text, to_table, weights
+from spark_trickle.errors import ResyncNeededError, SettingError
+from spark_trickle.model.table import WEIGHT
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Partial:
+    """New rows with weight 1 of which the log did not repeat all values.
+
+    The columns that `unchanged` names are in the row of the mirror with the key in `old_keys`.
+    """
+
+    rows: pa.Table
+    unchanged: tuple[tuple[str, ...], ...]
+    old_keys: pa.Table
+
+
+@dataclass(frozen=True)
+class TableChanges:
+    """What happened to one table: `complete` makes weighted rows of it with what the mirror held before."""
+
+    source: SourceTable
+    truncated: bool  # everything that the mirror held goes
+    rows: pa.Table  # whole rows with their weights
+    removed_keys: pa.Table  # the rows of the mirror with these keys go; there is one for each
+    partial: Partial
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`transactions` counts those that changed one of the tables; others may have moved `end_lsn` too."""
+
+    tables: tuple[TableChanges, ...]
+    end_lsn: int
+    transactions: int
+    committed: datetime | None  # when the last of them was
+
+
+def peek(
+    connection: Connection,
+    slot: str,
+    publication: str,
+    followed: Sequence[Followed],
+    after: int,
+    max_changes: int = 10_000,
+) -> Batch:
+    """The next transactions after a position: at least one, and no more once there are `max_changes`.
+
+    A transaction is never cut, so a large one comes whole. Nothing is consumed.
+    """
+    if not 1 <= max_changes <= 10_000_000:
+        raise SettingError(
+            "wal_max_changes_per_poll",
+            f"{max_changes} is outside 1 to 10000000",
+            advice="Choose a value between 1 and 10000000.",
+        )
+    require_slot(connection, slot, after)
+    require_published(connection, publication, ((f.source, f.published) for f in followed))
+    with closing(_messages(connection, slot, publication, max_changes)) as messages:
+        net = assemble(decode_all(messages), followed, after)
+    committed = None if net.commit_time is None else _EPOCH + timedelta(microseconds=net.commit_time)
+    return Batch(tuple(_changes(t) for t in net.tables), net.end_lsn, net.transactions, committed)
+
+
+def _messages(connection: Connection, slot: str, publication: str, most: int) -> Generator[bytes, None, None]:
+    """Protocol 1 streams nothing: transactions come in the order of their commits, each in one piece."""
+    query = sql.SQL(
+        "SELECT data FROM pg_logical_slot_peek_binary_changes({slot}, {upto}::pg_lsn, {most}, "
+        "'proto_version', '1', 'publication_names', {publication}, 'messages', 'true')"
+    ).format(
+        slot=slot,
+        upto=show_lsn(readable_end(connection)),
+        most=most,
+        publication=sql.Identifier(publication).as_string(None),
+    )
+    with closing(stream(connection, query)) as found:
+        for (data,) in found:
+            yield data
+
+
+# --- from values of the log to Arrow -------------------------------------------------------------
+
+
+def _changes(net: TableNet) -> TableChanges:
+    columns, source = net.followed.columns, net.followed.source
+    whole = [*net.added, *(r.values for r in net.current.values() if r.old_key is None)]
+    partial = [r for r in net.current.values() if r.old_key is not None]
+    weight = weights([1] * len(whole) + [-1] * len(net.dropped))
+    rows = to_table(columns, _texts(columns, whole + net.dropped), weight)
+    return TableChanges(source, net.truncated, rows, _keys(net, list(net.removed)), _partial(net, partial))
+
+
+def _partial(net: TableNet, found: list[NewRow]) -> Partial:
+    columns = net.followed.columns
+    rows = to_table(columns, _texts(columns, [r.values for r in found]), weights([1] * len(found)))
+    names = [tuple(c.name for c, v in zip(columns, r.values, strict=True) if v is UNCHANGED) for r in found]
+    return Partial(rows, tuple(names), _keys(net, [r.old_key or () for r in found]))
+
+
+def _keys(net: TableNet, keys: list[Tuple]) -> pa.Table:
+    if net.followed.full:
+        return pa.table({})
+    columns = _identity(net.followed.source, net.followed.columns)
+    texts = _texts(columns, keys)
+    return pa.table({c.name: from_text(c.name, c.type, t) for c, t in zip(columns, texts, strict=True)})
+
+
+def _identity(source: SourceTable, columns: Sequence[MappedColumn]) -> list[MappedColumn]:
+    return [next(c for c in columns if c.name == name) for name in source.identity]
+
+
+def _texts(columns: Sequence[MappedColumn], rows: list[Tuple]) -> list[pa.Array]:
+    """Values of the log column by column, as texts; a value that it did not repeat is empty for now."""
+    turned = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    known = ([None if v is UNCHANGED else v for v in column] for column in turned)
+    return [pa.array(column, pa.binary()).cast(pa.string()) for column in known]
+
+
+# --- together with the mirror --------------------------------------------------------------------
+
+
+def complete(changes: TableChanges, mirror: pa.Table) -> pa.Table:
+    """All changes of a table as weighted rows.
+
+    `mirror` holds, without weights, the rows with the removed keys, or all rows if the table was truncated.
+    """
+    shape = changes.rows.drop_columns([WEIGHT]).schema
+    held = mirror.select(shape.names).cast(shape)
+    gone = held.append_column(WEIGHT, weights([-1] * held.num_rows))
+    if changes.truncated:
+        return pa.concat_tables([gone, changes.rows])
+    names = changes.removed_keys.column_names
+    places = {key: n for n, key in enumerate(_tuples(held, names))}
+    if held.num_rows != len(places) or set(places) != set(_tuples(changes.removed_keys, names)):
+        raise ResyncNeededError(
+            changes.source.full_name, "the mirror does not hold what the log says is gone"
+        )
+    return pa.concat_tables([gone, changes.rows, _fill(changes.partial, held, places)])
+
+
+def _fill(partial: Partial, mirror: pa.Table, places: dict[tuple[object, ...], int]) -> pa.Table:
+    """The partial rows with what the mirror held under their old keys."""
+    rows, keys = partial.rows, partial.old_keys
+    found = mirror.take(pa.array([places[k] for k in _tuples(keys, keys.column_names)], pa.int64()))
+    for n, name in enumerate(mirror.column_names):
+        kept = pa.array([name in unchanged for unchanged in partial.unchanged], pa.bool_())
+        rows = rows.set_column(
+            n, rows.schema.field(n), pc.if_else(kept, found.column(name), rows.column(name))
+        )
+    return rows
+
+
+def _tuples(rows: pa.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
+    return list(zip(*(rows.column(n).to_pylist() for n in names), strict=True))

@@ -1,0 +1,156 @@
+"""What can go wrong between us and a PostgreSQL source: fields in, message and hint out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from spark_trickle.errors.base import Kind, TrickleError, short
+
+
+@dataclass(eq=False)
+class SourceAddressError(TrickleError):
+    """The address of a source is not one; it never shows the address, which may hold a secret."""
+
+    detail: str
+    advice: str
+    code: ClassVar[str] = "SOURCE_ADDRESS"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return self.detail
+
+    @property
+    def hint(self) -> str:
+        return self.advice
+
+
+@dataclass(eq=False)
+class SourceUnavailableError(TrickleError):
+    detail: str
+    code: ClassVar[str] = "SOURCE_UNAVAILABLE"
+    kind: ClassVar[Kind] = Kind.TRANSIENT
+
+    @property
+    def message(self) -> str:
+        return f"the PostgreSQL source cannot be reached: {self.detail}"
+
+    @property
+    def hint(self) -> str:
+        return "Check that the server runs and the address is right; what was captured so far is kept."
+
+
+@dataclass(eq=False)
+class SourceBusyError(TrickleError):
+    detail: str
+    advice: str = "Try again; long transactions of the application may have to end first."
+    code: ClassVar[str] = "SOURCE_BUSY"
+    kind: ClassVar[Kind] = Kind.TRANSIENT
+
+    @property
+    def message(self) -> str:
+        return self.detail
+
+    @property
+    def hint(self) -> str:
+        return self.advice
+
+
+@dataclass(eq=False)
+class SourceSetupError(TrickleError):
+    """The server, its settings or the rights of our role do not let us capture."""
+
+    detail: str
+    advice: str
+    code: ClassVar[str] = "SOURCE_SETUP"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return self.detail
+
+    @property
+    def hint(self) -> str:
+        return self.advice
+
+
+@dataclass(eq=False)
+class SourceValueError(TrickleError):
+    """A value of the source that our type for its column cannot hold."""
+
+    column: str
+    type: str
+    value: str
+    code: ClassVar[str] = "SOURCE_VALUE"
+    kind: ClassVar[Kind] = Kind.UNSUPPORTED
+
+    @property
+    def message(self) -> str:
+        return f'column "{self.column}" holds {short(self.value)}, which {self.type} cannot represent'
+
+    @property
+    def hint(self) -> str:
+        return "Correct the value in the source, or capture this column as text, or leave it out."
+
+
+@dataclass(eq=False)
+class ReplicaIdentityError(TrickleError):
+    table: str
+    statement: str
+    code: ClassVar[str] = "REPLICA_IDENTITY"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'table "{self.table}" has nothing that identifies its rows in the write-ahead log'
+
+    @property
+    def hint(self) -> str:
+        return f"Run {self.statement}; or give it a primary key, or capture it with triggers."
+
+
+@dataclass(eq=False)
+class SourceSchemaChangedError(TrickleError):
+    table: str
+    changes: tuple[str, ...]
+    code: ClassVar[str] = "SOURCE_SCHEMA_CHANGED"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'the source table "{self.table}" is not what it was: {"; ".join(self.changes)}'
+
+    @property
+    def hint(self) -> str:
+        return "Bring the mirror to the new columns and copy the table again; until then it stays as it is."
+
+
+@dataclass(eq=False)
+class ResyncNeededError(TrickleError):
+    """Changes of a table are gone for good: only a new copy makes the mirror right again."""
+
+    table: str
+    reason: str
+    code: ClassVar[str] = "RESYNC_NEEDED"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f'changes of "{self.table}" were lost: {self.reason}'
+
+    @property
+    def hint(self) -> str:
+        return "Copy the table again; the mirror keeps its last exact state until then."
+
+
+@dataclass(eq=False)
+class WalDecodeError(TrickleError):
+    detail: str
+    offset: int
+    code: ClassVar[str] = "WAL_DECODE"
+    kind: ClassVar[Kind] = Kind.BUG
+
+    @property
+    def message(self) -> str:
+        return f"a message of the write-ahead log cannot be read at byte {self.offset}: {self.detail}"

@@ -1,0 +1,109 @@
+"""What stream tables refuse, and what stops them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from spark_trickle.errors.base import Kind, TrickleError
+
+
+@dataclass(eq=False)
+class ReadOnlyTableError(TrickleError):
+    table: str
+    code: ClassVar[str] = "READ_ONLY_TABLE"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'"{self.table}" is a stream table and cannot be changed directly'
+
+    @property
+    def hint(self) -> str:
+        return "Change its source tables, or its query with ALTER STREAM TABLE … AS SELECT …."
+
+
+@dataclass(eq=False)
+class SourceLostError(TrickleError):
+    """A stream table cannot go on because of what happened to a table it reads."""
+
+    table: str
+    detail: str
+    code: ClassVar[str] = "SOURCE_LOST"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'the source "{self.table}" {self.detail}'
+
+    @property
+    def hint(self) -> str:
+        return "Change the query with ALTER STREAM TABLE … AS SELECT …, or drop the stream table."
+
+
+@dataclass(eq=False)
+class CircularError(TrickleError):
+    path: tuple[str, ...]
+    code: ClassVar[str] = "CIRCULAR"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f"a stream table would read itself: {' -> '.join(self.path)}"
+
+    @property
+    def hint(self) -> str:
+        return "Break the circle: let one of them read a table instead."
+
+
+@dataclass(eq=False)
+class FuseBlownError(TrickleError):
+    table: str
+    rows: int
+    ceiling: int
+    code: ClassVar[str] = "FUSE_BLOWN"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'the fuse of "{self.table}" is blown: {self.rows} changed rows, its ceiling is {self.ceiling}'
+
+    @property
+    def hint(self) -> str:
+        return "Look at what changed; then reset_fuse() applies it, or fills the stream table anew."
+
+
+@dataclass(eq=False)
+class RecursionTooDeepError(TrickleError):
+    table: str
+    limit: int
+    code: ClassVar[str] = "RECURSION_TOO_DEEP"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'the recursion of "{self.table}" does not end within {self.limit} steps'
+
+    @property
+    def hint(self) -> str:
+        return "Use UNION instead of UNION ALL where rows form a cycle, or SET trickle.max_recursion_depth."
+
+
+@dataclass(eq=False)
+class InUseError(TrickleError):
+    """A change of a table that stream tables depend on."""
+
+    table: str
+    change: str
+    users: tuple[str, ...]
+    code: ClassVar[str] = "IN_USE"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        names = ", ".join(f'"{u}"' for u in self.users)
+        return f'"{self.table}" cannot be {self.change}: stream tables depend on it: {names}'
+
+    @property
+    def hint(self) -> str:
+        return "Drop these stream tables first, or SET trickle.block_source_ddl = false."

@@ -1,0 +1,99 @@
+"""What others did meanwhile, and where we run: conflicts, locks, disks, files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from spark_trickle.errors.base import Kind, TrickleError
+
+
+@dataclass(eq=False)
+class ConflictError(TrickleError):
+    table: str
+    read_snapshot: int
+    other_snapshot: int
+    change: str
+    code: ClassVar[str] = "CONFLICT"
+    kind: ClassVar[Kind] = Kind.TRANSIENT
+
+    @property
+    def message(self) -> str:
+        return (
+            f'"{self.table}" was {self.change} by snapshot {self.other_snapshot} '
+            f"after this transaction read snapshot {self.read_snapshot}; nothing of it was written"
+        )
+
+    @property
+    def hint(self) -> str:
+        return "Run the transaction again: it will see the newer data."
+
+
+@dataclass(eq=False)
+class CatalogBusyError(TrickleError):
+    catalog: str
+    seconds: float
+    code: ClassVar[str] = "CATALOG_BUSY"
+    kind: ClassVar[Kind] = Kind.TRANSIENT
+
+    @property
+    def message(self) -> str:
+        return f"the catalog {self.catalog} was locked by another process for {self.seconds:g} seconds"
+
+    @property
+    def hint(self) -> str:
+        return (
+            "Try again; if it stays locked, look for a process that holds it open, or raise catalog_timeout."
+        )
+
+
+@dataclass(eq=False)
+class WarehouseError(TrickleError):
+    """The folder, catalog or disk does not let us work."""
+
+    detail: str
+    advice: str
+    code: ClassVar[str] = "WAREHOUSE_UNAVAILABLE"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return self.detail
+
+    @property
+    def hint(self) -> str:
+        return self.advice
+
+
+@dataclass(eq=False)
+class VersionError(TrickleError):
+    found: str
+    known: str
+    code: ClassVar[str] = "WAREHOUSE_TOO_NEW"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f"the warehouse has catalog version {self.found}, this release knows {self.known}"
+
+    @property
+    def hint(self) -> str:
+        return "Install a newer spark-trickle; opening it with this one could damage it."
+
+
+@dataclass(eq=False)
+class DamagedFileError(TrickleError):
+    table: str
+    path: str
+    detail: str
+    code: ClassVar[str] = "DAMAGED_FILE"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        of_table = f' of table "{self.table}"' if self.table else ""
+        return f"a data file{of_table} is damaged: {self.path} {self.detail}"
+
+    @property
+    def hint(self) -> str:
+        return "Restore the file from a backup; snapshots that do not need it can still be read."

@@ -1,0 +1,46 @@
+"""A table and statements -> its rows as they arrive by copy, by both kinds of trigger, and from the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from spark_trickle.cdc.postgres.assemble import Followed
+from spark_trickle.cdc.postgres.buffer import Position, changes, reading, this_moment
+from spark_trickle.cdc.postgres.capture import plan_capture
+from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
+from spark_trickle.cdc.postgres.install import install, uninstall
+from spark_trickle.cdc.postgres.publication import publish, unpublish
+from spark_trickle.cdc.postgres.slot import create_slot, drop_slot
+from spark_trickle.cdc.postgres.wal import peek
+from tests.postgres.world import World, mapped, table_of
+
+
+def both_ways(world: World, name: str, statements: list[str], **options: Any) -> dict[str, pa.Table]:
+    """The statements only insert; they are run once for each way, on the emptied table."""
+    connection = world.connect()
+    table = table_of(connection, name)
+    columns = mapped(table, **options)
+    arrived: dict[str, pa.Table] = {}
+    if statements:
+        for mode in ("statement", "row"):
+            capture = plan_capture(table, mode=mode)  # type: ignore[arg-type]
+            token = install(connection, capture)
+            with reading(connection):
+                start = Position(token, this_moment(connection))
+            world.run(*statements)
+            with reading(connection):
+                arrived[mode] = pa.concat_tables(changes(connection, capture, columns, start))
+            uninstall(connection, capture)
+            world.run(f"TRUNCATE {name}")
+        marks = publish(connection, "p", [table])
+        after = create_slot(connection, "slot")
+        world.run(*statements)
+        (change,) = peek(connection, "slot", "p", [Followed(table, columns, marks[table.oid])], after).tables
+        arrived["log"] = change.rows
+        drop_slot(connection, "slot")
+        unpublish(connection, "p")
+    with snapshot(connection, [table]):
+        arrived["copy"] = pa.concat_tables(copy_rows(connection, table, columns))
+    return arrived
