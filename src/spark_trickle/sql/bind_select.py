@@ -22,6 +22,7 @@ from spark_trickle.algebra.operator import (
     column,
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.aggregates import is_aggregated
 from spark_trickle.sql.bind import Env, distinct_rows, limited, order_sql, outputs, sort_key
 from spark_trickle.sql.bind_from import bind_from, generated_names, is_generator
 from spark_trickle.sql.dialect import sql_of
@@ -97,7 +98,7 @@ def where(select: exp.Select, block: Block) -> None:
 
 
 def finish(select: exp.Select, block: Block) -> Bound:
-    from spark_trickle.sql.bind_aggregate import aggregated, is_aggregated
+    from spark_trickle.sql.bind_aggregate import aggregated
 
     items = _items(select, block)
     order = _order_nodes(select, items, block)

@@ -27,8 +27,9 @@ from spark_trickle.algebra.operator import (
     column,
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.aggregates import has_aggregate, is_aggregated
 from spark_trickle.sql.bind import Env, Given, bind_query, distinct_rows, outputs
-from spark_trickle.sql.bind_aggregate import aggregated, has_aggregate, is_aggregated
+from spark_trickle.sql.bind_aggregate import aggregated
 from spark_trickle.sql.bind_from import is_generator, key_pair
 from spark_trickle.sql.bind_select import Block, Item, Tail, start
 from spark_trickle.sql.dialect import sql_of
