@@ -26,6 +26,7 @@ from spark_trickle.observe import functions as standing
 from spark_trickle.refresh import functions as streams
 from spark_trickle.settings import Settings
 from spark_trickle.sql.statements import Statement
+from spark_trickle.sql.support import FEATURES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by scripts/generate_reference.py from the code; do not edit. -->"
@@ -37,6 +38,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings_page(),
         "errors.md": errors_page(),
         "statements.md": statements_page(),
+        "supported-sql.md": support_page(),
         "table-functions.md": functions_page(),
         "types.md": types_page(),
     }
@@ -258,6 +260,20 @@ def _standing_part() -> str:
 The command line and `tr.answer(name, …)` give the same rows without a query.
 
 {table(["function", "tells"], rows)}"""
+
+
+# --- supported SQL -----------------------------------------------------------------------------------
+
+
+def support_page() -> str:
+    rows = [[f.name, f.state.value, f"`{f.example}`", f.note] for f in FEATURES]
+    return f"""
+# What a stream table may be made of
+
+*Incremental* means that a refresh computes what changed, or what it touches; `trickle.validate_query` tells
+what a query costs. The examples read `t(k INT, v INT)` and `u(k INT, w INT)`, and a test binds each of them.
+
+{table(["SQL", "state", "example", "note"], rows)}"""
 
 
 # --- types -----------------------------------------------------------------------------------------

@@ -1,0 +1,88 @@
+"""What SQL a stream table may be made of: one table, which the reference page and a test are made from.
+
+Examples read `t(k INT, v INT)` and `u(k INT, w INT)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    INCREMENTAL = "incremental"
+    NOT_YET = "not yet"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Feature:
+    name: str
+    state: State
+    example: str
+    note: str = ""
+
+
+YES, LATER, NO = State.INCREMENTAL, State.NOT_YET, State.NEVER
+
+FEATURES = (
+    Feature("filter, projection, expressions", YES, "SELECT k + 1 AS a FROM t WHERE v > 1"),
+    Feature("VALUES, SELECT without FROM", YES, "SELECT k FROM t UNION ALL VALUES (1)"),
+    Feature("inner join", YES, "SELECT t.k, w FROM t JOIN u ON t.k = u.k AND v < w"),
+    Feature("left, right, full join", YES, "SELECT t.k, w FROM t FULL JOIN u ON t.k = u.k"),
+    Feature("cross and comma join", YES, "SELECT t.k, w FROM t, u"),
+    Feature("NATURAL, USING", YES, "SELECT k, w FROM t JOIN u USING (k)"),
+    Feature("semi and anti join", YES, "SELECT k FROM t LEFT ANTI JOIN u ON t.k = u.k"),
+    Feature("EXISTS, IN, NOT IN", YES, "SELECT k FROM t WHERE k NOT IN (SELECT w FROM u)"),
+    Feature("ANY, ALL", YES, "SELECT k FROM t WHERE v > ALL (SELECT w FROM u WHERE u.k = t.k)"),
+    Feature(
+        "subqueries under OR", YES, "SELECT k FROM t WHERE v = 1 OR EXISTS (SELECT 1 FROM u WHERE u.k = t.k)"
+    ),
+    Feature("scalar subqueries", YES, "SELECT k, (SELECT max(w) FROM u WHERE u.k = t.k) AS m FROM t"),
+    Feature("GROUP BY, HAVING", YES, "SELECT k, sum(v) AS s FROM t GROUP BY k HAVING count(*) > 1"),
+    Feature(
+        "FILTER, DISTINCT aggregates",
+        YES,
+        "SELECT k, count(DISTINCT v) FILTER (WHERE v > 1) AS n FROM t GROUP BY k",
+    ),
+    Feature("GROUPING SETS, CUBE, ROLLUP", YES, "SELECT k, v, count(*) AS n FROM t GROUP BY ROLLUP (k, v)"),
+    Feature("DISTINCT", YES, "SELECT DISTINCT k FROM t"),
+    Feature("UNION, INTERSECT, EXCEPT [ALL]", YES, "SELECT k FROM t EXCEPT ALL SELECT k FROM u"),
+    Feature(
+        "windows",
+        YES,
+        "SELECT k, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM t",
+        "without PARTITION BY it is computed again",
+    ),
+    Feature("QUALIFY", YES, "SELECT k, v FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY v) = 1"),
+    Feature(
+        "ORDER BY … LIMIT, OFFSET",
+        YES,
+        "SELECT k, v FROM t ORDER BY v, k LIMIT 3 OFFSET 1",
+        "chosen again from the whole input",
+    ),
+    Feature("CTE", YES, "WITH a AS (SELECT k FROM t) SELECT x.k FROM a x JOIN a y ON x.k = y.k"),
+    Feature(
+        "WITH RECURSIVE",
+        YES,
+        "WITH RECURSIVE r AS (SELECT k FROM t UNION SELECT v FROM r JOIN t USING (k)) SELECT k FROM r",
+        "the fixpoint is computed again",
+    ),
+    Feature("LATERAL subqueries", YES, "SELECT t.k, l.w FROM t, LATERAL (SELECT w FROM u WHERE u.k = t.k) l"),
+    Feature(
+        "explode and other generators", YES, "SELECT k, e FROM t LATERAL VIEW explode(array(v, k)) x AS e"
+    ),
+    Feature(
+        "functions of the clock",
+        YES,
+        "SELECT k, current_date() AS d FROM t",
+        "AUTO refreshes in full, with that reason",
+    ),
+    Feature("a subquery in ON", LATER, "SELECT t.k FROM t JOIN u ON t.k = u.k AND v IN (SELECT w FROM u)"),
+    Feature("UNION BY NAME", LATER, "SELECT k FROM t UNION ALL BY NAME SELECT k FROM u"),
+    Feature("PIVOT", LATER, "SELECT * FROM t PIVOT (sum(v) FOR k IN (1, 2))"),
+    Feature("table functions such as range", LATER, "SELECT id FROM range(5)"),
+    Feature("random functions", NO, "SELECT k, rand() AS r FROM t", "another value at every refresh"),
+    Feature("TABLESAMPLE", NO, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"),
+    Feature("SORT BY, DISTRIBUTE BY", NO, "SELECT k FROM t SORT BY k", "a table has no order"),
+)
