@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -31,18 +32,20 @@ class Tails:
         self._spark = spark
         self._most_rows = most_rows
         self._known: OrderedDict[tuple[object, ...], Replaced | Counted | None] = OrderedDict()
+        self._lock = Lock()
 
     def read(self, table: Table, log: Log) -> Replaced | Counted | None:
         """The tail as rows that are here already; None if it is too long for that."""
         if not log.tail or sum(f.rows for f in log.tail) > self._most_rows:
             return None
         key = (table.columns, *(f.path for f in log.tail))
-        if key not in self._known:
-            self._known[key] = self._load(table, log)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        self._known.move_to_end(key)
-        return self._known[key]
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._load(table, log)
+                if len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(key)
+            return self._known[key]
 
     def _load(self, table: Table, log: Log) -> Replaced | Counted | None:
         if not all(can_hold(c.type) for c in table.columns):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
@@ -79,10 +80,15 @@ class SessionLease:
         self._keep = keep
         self._handed_out: dict[int, datetime] = {}
         self._covers: int | None = None
+        self._lock = Lock()
         self._renewed = datetime.min.replace(tzinfo=UTC)
 
     def cover(self, snapshot_id: int, now: datetime) -> None:
         """Protect a snapshot from VACUUM elsewhere; costs a catalog write only now and then."""
+        with self._lock:
+            self._cover(snapshot_id, now)
+
+    def _cover(self, snapshot_id: int, now: datetime) -> None:
         self._handed_out[snapshot_id] = now
         fresh = now - self._renewed < self._keep / 2
         if self._covers is not None and fresh and snapshot_id >= self._covers:

@@ -35,6 +35,9 @@ class Held:
         name = f"trickle_held_{uuid4().hex}"
         make().createOrReplaceTempView(name)
         with self._lock:
+            if key in self._names:  # another thread was faster
+                self._spark.catalog.dropTempView(name)
+                return self._names[key]
             self._names[key] = name
             while len(self._names) > _KEPT:
                 self._spark.catalog.dropTempView(self._names.popitem(last=False)[1])
