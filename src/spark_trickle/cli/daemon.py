@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -25,18 +26,27 @@ if TYPE_CHECKING:
 _WEBHOOK_SECONDS = 5.0
 
 
-def serve(
-    tr: Trickle, seconds: float | None, metrics_port: int | None, webhook: str | None, as_json: bool
-) -> None:
+@dataclass(frozen=True)
+class Outlets:
+    """Where what happens is told, beside the terminal."""
+
+    metrics_port: int | None = None
+    metrics_address: str = "127.0.0.1"
+    webhook: str | None = None
+
+
+def serve(tr: Trickle, seconds: float | None, outlets: Outlets, as_json: bool) -> None:
     metrics = Metrics(tr.answer)
-    scheduler = tr.scheduler(on_alert=_alerts(as_json, webhook))
+    scheduler = tr.scheduler(on_alert=_alerts(as_json, outlets.webhook))
     scheduler.report_listeners += [metrics.observe, lambda report: _say_report(report, as_json)]
     scheduler.listeners.append(lambda alert: metrics.count_alert(alert.event))
     stop = threading.Event()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-    server = metrics.serve(metrics_port) if metrics_port is not None else None
+    server = None
+    if outlets.metrics_port is not None:
+        server = metrics.serve(outlets.metrics_port, outlets.metrics_address)
     where = f", metrics on port {server.port}" if server is not None else ""
     _say(f"keeping {tr.catalog_url} fresh{where}; Ctrl-C ends it", as_json, "started")
     try:

@@ -92,16 +92,19 @@ def run(
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus metrics at /metrics on this port.")
     ] = None,
+    metrics_address: Annotated[
+        str, typer.Option(help="Where to listen for who asks for metrics.")
+    ] = "127.0.0.1",
     webhook: Annotated[str | None, typer.Option(help="POST every alert as JSON to this address.")] = None,
     set_: Set = None,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep the stream tables of a warehouse fresh until Ctrl-C."""
-    from spark_trickle.cli.daemon import serve
+    from spark_trickle.cli.daemon import Outlets, serve
 
     with _opened(warehouse, data_path, set_) as tr:
-        serve(tr, seconds, metrics_port, webhook, as_json)
+        serve(tr, seconds, Outlets(metrics_port, metrics_address, webhook), as_json)
 
 
 def status(

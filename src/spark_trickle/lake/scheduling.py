@@ -245,6 +245,14 @@ def alerts(engine: Engine, most: int = 1000) -> list[Alert]:
         return [Alert(*row) for row in connection.execute(query)]
 
 
+def alerts_after(engine: Engine, moment: datetime) -> list[Alert]:
+    """What was raised after a moment, oldest first."""
+    c = s.trickle_alert.c
+    with reading(engine) as connection:
+        rows = connection.execute(select(s.trickle_alert).where(c.raised > moment).order_by(c.raised))
+        return [Alert(*row) for row in rows]
+
+
 def prune(engine: Engine, before: datetime) -> int:
     """Forget refreshes and alerts that are older than anyone asks for; the newest of each table stays."""
     c = s.trickle_refresh.c

@@ -75,7 +75,8 @@ def record(connection: Connection, done: Refreshed, current: int, snapshot: int)
         insert(s.trickle_stream).values(
             table_id=done.table_id,
             frontier=snapshot if done.at_commit else done.frontier,
-            status=Status.ACTIVE.value,
+            # Only resume() lets the scheduler have it again.
+            status=(found.status if found.status is Status.SUSPENDED else Status.ACTIVE).value,
             error=None,
             errors_in_a_row=0,
             streams_frontier=snapshot if done.at_commit or done.together else done.frontier,

@@ -68,8 +68,8 @@ class Metrics:
     def count_alert(self, event: str) -> None:
         self._alerts.labels(event).inc()
 
-    def serve(self, port: int) -> Server:
-        server, thread = start_http_server(port, addr="127.0.0.1", registry=self.registry)
+    def serve(self, port: int, address: str = "127.0.0.1") -> Server:
+        server, thread = start_http_server(port, addr=address, registry=self.registry)
 
         def close() -> None:
             server.shutdown()

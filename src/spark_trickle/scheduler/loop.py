@@ -53,6 +53,7 @@ class Scheduler:
     _thread: Thread | None = None
     _active: bool = False
     _tidied: float = 0.0
+    _told: datetime = field(default_factory=now)
     _graphs: dict[int, Graph] = field(default_factory=dict)
     _stale_alerts: dict[int, datetime] = field(default_factory=dict)
 
@@ -153,6 +154,7 @@ class Scheduler:
         self.ticks += 1
         reports, failures = self._execute(pool, world, found)
         self._watch(world)
+        self._deliver()
         self._tidy()
         return found, Tick(True, tuple(reports), tuple(failures), len(found.waiting), took)
 
@@ -236,10 +238,16 @@ class Scheduler:
         graph_name = str(table_id)
         with reading(self.place.warehouse.engine) as connection:
             graph_name = states.name_of(connection, table_id) or graph_name
-        alert = Alert(now(), event, graph_name, message)
-        scheduling.raise_alert(self.place.warehouse.engine, alert)
-        for listener in self.listeners:
-            listener(alert)
+        scheduling.raise_alert(self.place.warehouse.engine, Alert(now(), event, graph_name, message))
+
+    def _deliver(self) -> None:
+        """Whoever raised it, in whatever process: each alert is told once."""
+        if not self.listeners:
+            return
+        for alert in scheduling.alerts_after(self.place.warehouse.engine, self._told):
+            self._told = alert.raised
+            for listener in self.listeners:
+                listener(alert)
 
     def _tidy(self) -> None:
         """Now and then, history that nobody asks for any more is forgotten."""
