@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_trickle.dml.work import Work, now
-from spark_trickle.errors import InvalidDefinitionError, SqlSyntaxError, UnsupportedError
+from spark_trickle.errors import InvalidDefinitionError, SqlSyntaxError, UnsupportedError, closest
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.catalog import Snapshot
@@ -21,8 +21,10 @@ Argument = str | int
 def table_function(work: Work, name: str, arguments: tuple[str, ...]) -> Frame:
     functions = {**_FUNCTIONS, **work.place.functions}
     if (function := functions.get(name.lower())) is None:
-        known = ", ".join(f"trickle.{n}" for n in sorted(functions))
-        raise UnsupportedError(f"the table function trickle.{name}", f"There are {known}.")
+        known = tuple(f"trickle.{n}" for n in functions)
+        raise UnsupportedError(
+            f"the table function trickle.{name}", closest(f"trickle.{name}", known, "table functions")
+        )
     return function(work, tuple(_constant(a) for a in arguments))
 
 

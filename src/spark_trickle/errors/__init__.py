@@ -1,6 +1,6 @@
 """Every error: fields -> message, hint, code, and whether it is worth a retry."""
 
-from spark_trickle.errors.base import InternalError, Kind, TrickleError, short
+from spark_trickle.errors.base import InternalError, Kind, TrickleError, closest, short
 from spark_trickle.errors.sources import (
     ReplicaIdentityError,
     ResyncNeededError,
@@ -88,5 +88,6 @@ __all__ = [
     "VersionError",
     "WalDecodeError",
     "WarehouseError",
+    "closest",
     "short",
 ]

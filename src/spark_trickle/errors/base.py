@@ -58,9 +58,9 @@ def short(text: str, most: int = 100) -> str:
 
 
 def closest(name: str, available: tuple[str, ...], noun: str) -> str:
-    if close := get_close_matches(name.split(".")[-1].lower(), [a.lower() for a in available], n=1):
-        original = next(a for a in available if a.lower() == close[0])
-        return f'Did you mean "{original}"?'
+    last = {a.lower().split(".")[-1]: a for a in available}
+    if close := get_close_matches(name.split(".")[-1].lower(), list(last), n=1):
+        return f'Did you mean "{last[close[0]]}"?'
     if not available:
         return f"There are no {noun} yet."
     return f"The {noun} are {', '.join(sorted(available)[:20])}."

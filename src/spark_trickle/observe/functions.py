@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from spark_trickle.dml.functions import Argument
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import UnsupportedError
+from spark_trickle.errors import UnsupportedError, closest
 from spark_trickle.observe import definitions, refreshes, status
 from spark_trickle.observe.answer import Answer, Function
 from spark_trickle.spark.frames import Frame, frame_of
@@ -37,7 +37,9 @@ ANSWERS: dict[str, Function] = {
 
 def answer(work: Work, name: str, *arguments: Argument) -> Answer:
     if name not in ANSWERS:
-        raise UnsupportedError(f"the table function trickle.{name}", f"There are {', '.join(ANSWERS)}.")
+        raise UnsupportedError(
+            f"the table function trickle.{name}", closest(name, tuple(ANSWERS), "table functions")
+        )
     return ANSWERS[name].call(work, name, arguments)
 
 
