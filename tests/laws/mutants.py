@@ -55,6 +55,9 @@ MUTANTS = (
     Mutant("sums of many groups read the touched ones only half", "refresh/fit.py", "own=restricted(op.own, keys, Keys(partial, keys))", "own=restricted(op.own, keys[:0] + tuple(column(k) for k in op.keys[:0]), Keys(partial, keys)) if not op.keys else replace(op.own, moment=At.DELTA)"),
     Mutant("groups without distinct values are lost", AGGREGATE, "kind = JoinKind.LEFT if pairs else JoinKind.INNER", "kind = JoinKind.INNER"),
     Mutant("distinct values are counted as often as they are there", AGGREGATE, "inner = Aggregate(plan, (*keys, *named), (), fresh(\"n\"))", "inner = Project(plan, (*keys, *named))"),
+    Mutant("a buffer never runs dry", RENDER, "WHERE n < {op.least} OR n > {op.most}", "WHERE n < 0 OR n > {op.most}"),
+    Mutant("rows beyond the buffer come into it", RENDER, "WHERE mine = 0 AND later = 1", "WHERE mine = 0"),
+    Mutant("rows that equal the last of the buffer are beyond it", RENDER, "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS later", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS later"),
     Mutant("an extremum that goes stays", RENDER, "{'<=' if c.pick == 'min' else '>='}", "{'<' if c.pick == 'min' else '>'}"),
     Mutant("the worse of two values is kept", RENDER, '"least" if call.pick', '"greatest" if call.pick'),
     Mutant("weights are dropped in unions", RENDER, "{f', {W}' if weighted else ''} FROM ({render(part)})", "{f', 1 AS {W}' if weighted else ''} FROM ({render(part)})"),
@@ -83,7 +86,7 @@ def broken(mutant: Mutant, folder: Path) -> Path:
 def is_caught(mutant: Mutant, folder: Path) -> bool:
     """Whether the laws fail on the broken copy."""
     env = {**os.environ, "PYTHONPATH": f"{broken(mutant, folder)}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
-    suites = ("tests/laws/test_deltas.py", "tests/cases/test_cases.py")
+    suites = ("tests/laws/test_buffer.py", "tests/laws/test_deltas.py", "tests/cases/test_cases.py")
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *suites]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     return done.returncode == 1

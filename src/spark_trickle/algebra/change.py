@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.operator import Call, Expr, Operator, Output
+from spark_trickle.algebra.operator import Call, Expr, Operator, Output, SortKey
 
 
 @dataclass(frozen=True)
@@ -173,3 +173,38 @@ class Net(Operator):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.input.columns
+
+
+@dataclass(frozen=True)
+class Within(Operator):
+    """The rows of a change that are not beyond the last row of a buffer."""
+
+    delta: Operator
+    own: Operator
+    order: tuple[SortKey, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.delta.columns
+
+    @property
+    def weighted(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Unfit(Operator):
+    """One row if a buffer would have too few rows after a change, or far too many; otherwise none."""
+
+    within: Operator
+    own: Operator
+    least: int
+    most: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("unfit",)
+
+    @property
+    def weighted(self) -> bool:
+        return False

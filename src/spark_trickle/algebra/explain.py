@@ -7,6 +7,7 @@ from functools import singledispatch
 
 from spark_trickle.algebra.operator import (
     Aggregate,
+    Buffer,
     Constant,
     Filter,
     Generate,
@@ -78,7 +79,17 @@ def _(op: Window) -> tuple[Cost, str]:
 
 @strategy.register
 def _(op: TopK) -> tuple[Cost, str]:
+    if op.buffered:
+        return Cost.CHANGE, "the first rows are chosen again from a small buffer"
     return Cost.ALL, "the first rows are chosen again from the whole input"
+
+
+@strategy.register
+def _(op: Buffer) -> tuple[Cost, str]:
+    return (
+        Cost.CHANGE,
+        f"the first {op.keep} rows are kept; the input is read again when fewer than {op.need} are left",
+    )
 
 
 @strategy.register
@@ -147,6 +158,11 @@ def _(op: Window) -> str:
 @title.register
 def _(op: TopK) -> str:
     return f"First {'rows' if op.limit is None else op.limit} from {op.offset}"
+
+
+@title.register
+def _(op: Buffer) -> str:
+    return f"Buffer of the first {op.keep} rows"
 
 
 @title.register

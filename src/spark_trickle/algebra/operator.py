@@ -286,10 +286,33 @@ class TopK(Operator):
     order: tuple[SortKey, ...]
     limit: int | None
     offset: int = 0
+    buffered: bool = False  # the input is a buffer, which is small
 
     @property
     def columns(self) -> tuple[str, ...]:
         return self.input.columns
+
+
+@dataclass(frozen=True)
+class Buffer(Operator):
+    """The first `keep` rows in an order of everything, and all that equal the last of them.
+
+    It holds more than the `need` rows that are wanted of it, so that some may go without a look at the rest.
+    """
+
+    input: Operator
+    order: tuple[SortKey, ...]
+    need: int
+    keep: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def most(self) -> int:
+        """Rows beyond which it is made anew: those that come are never taken out otherwise."""
+        return 4 * self.keep
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from spark_trickle.algebra.change import Added, Fold, Partial, Shaken, Terms, Touched, Untouched
+from spark_trickle.algebra.change import (
+    Added,
+    Fold,
+    Partial,
+    Shaken,
+    Terms,
+    Touched,
+    Unfit,
+    Untouched,
+    Within,
+)
 from spark_trickle.algebra.operator import (
     Aggregate,
     At,
+    Buffer,
     Operator,
     Recursive,
     Scan,
@@ -102,3 +113,20 @@ def differentiate_top_k(op: TopK, own: Scan, changed: Changed) -> Operator | Non
     if differentiate(op.input, changed) is None:
         return None
     return subtract(replace(op, input=op.input.at(At.NEW)), own.at(At.OLD))
+
+
+@differentiate_node.register
+def differentiate_buffer(op: Buffer, own: Scan, changed: Changed) -> Operator | None:
+    """Rows come and go within the buffer; the whole input is read only when too few are left.
+
+    All rows of the input up to the last row of the buffer are in it. That stays true when rows go.
+    """
+    delta = differentiate(op.input, changed)
+    if delta is None:
+        return None
+    before = own.at(At.OLD)
+    within = Within(delta, before, op.order)
+    unfit = Unfit(within, before, op.need, op.most)
+    again = replace(op, input=op.input.at(At.NEW))
+    anew = subtract(Touched(again, (), unfit), Touched(before, (), unfit))
+    return UnionAll((Untouched(within, (), unfit), anew))

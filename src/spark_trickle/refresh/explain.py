@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_trickle.algebra.explain import cost, strategy, tree
-from spark_trickle.algebra.operator import Aggregate, Join, Operator, Scan, SetOperation, TopK, Window
+from spark_trickle.algebra.operator import Aggregate, Buffer, Join, Operator, Scan, SetOperation, TopK, Window
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake import stream as states
@@ -70,7 +70,7 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     lines.append((f"{name} cost", cost(node.plan)))
     for text in tree(node.plan):
         lines.append((f"{name} plan", _with_names(work, text)))
-    kinds = (Aggregate, Join, SetOperation, TopK, Window)
+    kinds = (Aggregate, Buffer, Join, SetOperation, TopK, Window)
     for op in node.plan.walk():
         if isinstance(op, kinds):
             lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))

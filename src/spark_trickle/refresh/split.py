@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from spark_trickle.algebra.operator import (
     Aggregate,
     At,
+    Buffer,
     Materialized,
     Operator,
     Recursive,
@@ -15,7 +16,7 @@ from spark_trickle.algebra.operator import (
     Window,
 )
 
-_STATEFUL = (Aggregate, Window, TopK, Recursive, Materialized)
+_STATEFUL = (Aggregate, Window, TopK, Buffer, Recursive, Materialized)
 
 
 @dataclass(frozen=True)

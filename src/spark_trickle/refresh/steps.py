@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.change import Keys, Partial, Shaken
+from spark_trickle.algebra.change import Keys, Partial, Shaken, Unfit
 from spark_trickle.algebra.operator import At, Operator, Recursive, Scan
 from spark_trickle.refresh.fit import takes_work
 
@@ -23,7 +23,9 @@ def with_steps(plan: Operator) -> tuple[tuple[Step, ...], Operator]:
 
     def visit(op: Operator) -> Operator:
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
-        needed_first = isinstance(inner, Partial) or (isinstance(inner, Keys | Shaken) and takes_work(inner))
+        needed_first = isinstance(inner, Partial) or (
+            isinstance(inner, Keys | Shaken | Unfit) and takes_work(inner)
+        )
         if not isinstance(inner, Recursive) and not needed_first:
             return inner
         step = steps.setdefault(inner, Step(f"k{len(steps) + 1}", inner))

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from spark_trickle.algebra.operator import (
     Aggregate,
+    Buffer,
     Constant,
     Expr,
     Filter,
@@ -32,6 +33,8 @@ from spark_trickle.sql.expressions import bound, rewritten, to_expr
 from spark_trickle.sql.scope import Bound, Find, Scope, Types
 
 _LARGEST_LIMIT = 2_147_483_647
+_LARGEST_BUFFER = 10_000
+_SPARE_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -260,7 +263,19 @@ def limited(node: exp.Expr, body: Bound, order: list[SortKey], env: Env) -> Boun
         return body
     if body.given:
         return _limited_for_each(body, order, limit, offset, env)
-    return replace(body, plan=TopK(body.plan, tuple(order), limit, offset))
+    if limit is None or not order or offset + limit > _LARGEST_BUFFER:
+        return replace(body, plan=TopK(body.plan, tuple(order), limit, offset))
+    return replace(body, plan=_buffered(body, order, limit, offset))
+
+
+def _buffered(body: Bound, order: list[SortKey], limit: int, offset: int) -> Operator:
+    """The first rows of a buffer; all columns are part of its order, so that only equal rows are ties."""
+    used = frozenset(body.columns).union(*(k.expr.columns for k in order))
+    needed = tuple(c for c in body.plan.columns if c in used)
+    everything = (*order, *(SortKey(column(c), False, True) for c in needed))
+    need = offset + limit
+    buffer = Buffer(Project(body.plan, outputs(needed)), everything, need, need + max(need, _SPARE_ROWS))
+    return TopK(buffer, everything, limit, offset, buffered=True)
 
 
 def _limited_for_each(body: Bound, order: list[SortKey], limit: int | None, offset: int, env: Env) -> Bound:

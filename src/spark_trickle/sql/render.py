@@ -14,10 +14,13 @@ from spark_trickle.algebra.change import (
     Signed,
     Terms,
     Touched,
+    Unfit,
     Untouched,
+    Within,
 )
 from spark_trickle.algebra.operator import (
     Aggregate,
+    Buffer,
     Call,
     Constant,
     Filter,
@@ -174,6 +177,13 @@ def _(op: TopK) -> str:
     limit = f" LIMIT {op.limit}" if op.limit is not None else ""
     offset = f" OFFSET {op.offset}" if op.offset else ""
     return f"SELECT {_names(op.columns)} FROM ({render(op.input)}){order}{limit}{offset}"
+
+
+@render.register
+def _(op: Buffer) -> str:
+    place = f"rank() OVER (ORDER BY {', '.join(_order(k) for k in op.order)})"
+    ranked = f"SELECT {_names(op.columns)}, {place} AS place FROM ({render(op.input)})"
+    return f"SELECT {_names(op.columns)} FROM ({ranked}) WHERE place <= {op.keep}"
 
 
 @render.register
@@ -343,3 +353,23 @@ def _(op: Net) -> str:
         f"SELECT {names}, CASE WHEN total > 0 THEN 1 ELSE -1 END AS {W} FROM ({summed}) "
         f"LATERAL VIEW explode(sequence(1L, abs(total))) copies AS copy"
     )
+
+
+@render.register
+def _(op: Within) -> str:
+    """A row is not beyond the buffer if a row of it comes later, or is its equal in the order."""
+    names = _names(op.columns)
+    order = ", ".join(_order(k) for k in op.order)
+    both = (
+        f"SELECT {names}, {W}, 0 AS mine FROM ({render(op.delta)}) UNION ALL "
+        f"SELECT {names}, 1 AS {W}, 1 AS mine FROM ({render(op.own)})"
+    )
+    later = f"max(mine) OVER (ORDER BY {order} RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS later"
+    return f"SELECT {names}, {W} FROM (SELECT *, {later} FROM ({both})) WHERE mine = 0 AND later = 1"
+
+
+@render.register
+def _(op: Unfit) -> str:
+    rows = f"SELECT {W} FROM ({render(op.within)}) UNION ALL SELECT 1 AS {W} FROM ({render(op.own)})"
+    count = f"SELECT coalesce(sum({W}), 0) AS n FROM ({rows})"
+    return f"SELECT 1 AS unfit FROM ({count}) WHERE n < {op.least} OR n > {op.most}"

@@ -59,7 +59,7 @@ FEATURES = (
         "ORDER BY … LIMIT, OFFSET",
         YES,
         "SELECT k, v FROM t ORDER BY v, k LIMIT 3 OFFSET 1",
-        "chosen again from the whole input",
+        "from a buffer; the input is read again when it runs dry",
     ),
     Feature("CTE", YES, "WITH a AS (SELECT k FROM t) SELECT x.k FROM a x JOIN a y ON x.k = y.k"),
     Feature(
