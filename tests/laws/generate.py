@@ -510,9 +510,11 @@ class Author:
 
     def around(self, scope: Scope) -> Columns:
         """What a subquery knows: nothing, the row around it, or also the row around that one."""
-        if self.pick(False, True, True):
-            return (*scope.shown, *scope.around) if self.one_in(3) else scope.shown
-        return ()
+        if not self.pick(False, True, True):
+            return ()
+        # A name without its table would be taken for one of the subquery's own.
+        shown = tuple(c for c in scope.shown if "." in c.sql)
+        return (*shown, *scope.around) if self.one_in(3) else shown
 
     def inner(self, scope: Scope, kinds: tuple[str, ...]) -> Query:
         """A subquery that knows the row around it, or does not."""

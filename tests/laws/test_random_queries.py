@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from spark_trickle.delta.touched import before_and_after, restricted, touched_ke
 from spark_trickle.errors import TrickleError
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import with_steps
+from spark_trickle.sql import bind
 from spark_trickle.sql.render import render
 from spark_trickle.sql.scope import Bound
 from tests.cases.reader import CaseTable, parse_cases
@@ -48,6 +50,7 @@ STEPS = 3
 TRIES = 4  # to find a batch that changes the result
 LEAST = 0.95  # of what is generated must be executed
 TELLING = 0.65  # of the batches must change the result: others prove little
+sys.setrecursionlimit(10_000)  # the text of a plan is nested deeply
 _LIMITS = settings(
     derandomize=True,
     deadline=None,
@@ -390,6 +393,12 @@ def test_a_failure_tells_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(AssertionError):
             run_on_duckdb(case)
     run_on_duckdb(case)
+
+
+@pytest.fixture(autouse=True)
+def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With so few rows a buffer of the usual size would never run dry."""
+    monkeypatch.setattr(bind, "_SPARE_ROWS", 1)
 
 
 @pytest.mark.parametrize(("law", "examples"), LAWS)
