@@ -6,8 +6,8 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -50,7 +50,7 @@ from spark_trickle.refresh.functions import FUNCTIONS
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.immediate import has_immediate, keep_immediate
 from spark_trickle.refresh.run import Occasion
-from spark_trickle.refresh.together import refresh_together
+from spark_trickle.refresh.together import refresh_together, streams_by_id
 from spark_trickle.scheduler.control import Control
 from spark_trickle.settings import gathered
 from spark_trickle.spark.frames import frame_of
@@ -198,7 +198,7 @@ class Trickle(Control):
         groups = [graph.order] if atomic else graph.groups
         reports = []
         for group in groups:
-            reports += self.refresh_chosen(lambda work, ids=group: _tables(work, ids))  # type: ignore[misc]
+            reports += self.refresh_chosen(lambda work, ids=group: streams_by_id(work, ids))  # type: ignore[misc]
         return reports
 
     def refresh_chosen(
@@ -216,14 +216,11 @@ class Trickle(Control):
             tables = choose(work)
             occasion = Occasion(initiated_by, together=len(tables) > 1, waited_ms=waited_ms)
             try:
-                return self._refresh_once(work, tables, occasion)
+                return self._finished(work, refresh_together(work, tables, occasion))
             except ConflictError:
                 if attempt == self._place.settings.commit_retries:
                     raise
         raise AssertionError
-
-    def _refresh_once(self, work: Work, tables: list[Table], occasion: Occasion) -> list[RefreshReport]:
-        return self._finished(work, refresh_together(work, tables, occasion))
 
     def _work(self) -> Work:
         self._require_open_connection()
@@ -392,21 +389,28 @@ class Trickle(Control):
         self._require_open_connection()
         if self._open is not None:
             return replace(self._in_transaction(self._open, action), snapshot=self._open.base.id)
-        immediate = has_immediate(begin(self._place).catalog)
+        retries, work = self._place.settings.commit_retries, begin(self._place)
+        if not has_immediate(work.catalog):
+            return self._committed_change(work, action, message, retries)
         # Whoever changes sources of an IMMEDIATE stream table waits for its turn, or others would always win.
-        with self._place.warehouse.turn if immediate else nullcontext():
-            for attempt in count():
+        with self._place.warehouse.turn:
+            return self._committed_change(begin(self._place), action, message, 10 * retries)
+
+    def _committed_change(
+        self, work: Work, action: Callable[[Work], Result], message: str, retries: int
+    ) -> Result:
+        for attempt in count():
+            try:
+                result = self._in_transaction(work, lambda w: _with_immediate(w, action))
+                snapshot = work.commit(message)
+            except ConflictError:
+                if attempt >= retries:
+                    raise
+                time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 10))))
                 work = begin(self._place)
-                try:
-                    result = self._in_transaction(work, lambda w: _with_immediate(w, action))
-                    snapshot = work.commit(message)
-                except ConflictError:
-                    if attempt >= self._place.settings.commit_retries * (10 if immediate else 1):
-                        raise
-                    time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 10))))
-                    continue
-                self._tidy(work)
-                return replace(result, snapshot=snapshot.id)
+                continue
+            self._tidy(work)
+            return replace(result, snapshot=snapshot.id)
         raise AssertionError
 
     def _in_transaction(self, work: Work, action: Callable[[Work], Result]) -> Result:
@@ -517,12 +521,6 @@ def _committed(report: RefreshReport, snapshot: int, commit_ms: float) -> Refres
         return report
     phases = {**report.phases, "commit": commit_ms}
     return replace(report, snapshot=snapshot, phases=phases, duration_ms=sum(phases.values()))
-
-
-def _tables(work: Work, ids: Iterable[int]) -> list[Table]:
-    """Those that are still there."""
-    found = (work.catalog.table_by_id(i) for i in ids)
-    return [t for t in found if t is not None and t.stream is not None]
 
 
 def _as_text(work: Work, lines: list[tuple[str, str]]) -> DataFrame:

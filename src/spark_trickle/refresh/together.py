@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import CatalogBusyError, ConflictError, TrickleError
@@ -12,6 +12,12 @@ from spark_trickle.model.table import Table
 from spark_trickle.refresh.define import refresh_stream
 from spark_trickle.refresh.immediate import keep_immediate
 from spark_trickle.refresh.run import Occasion
+
+
+def streams_by_id(work: Work, ids: Iterable[int]) -> list[Table]:
+    """Those that are still there."""
+    found = (work.catalog.table_by_id(i) for i in ids)
+    return [t for t in found if t is not None and t.stream is not None]
 
 
 def refresh_together(work: Work, tables: Sequence[Table], occasion: Occasion) -> list[RefreshReport]:

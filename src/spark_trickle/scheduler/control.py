@@ -15,7 +15,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.refresh.define import fill, stream_table
 from spark_trickle.refresh.immediate import keep_immediate
 from spark_trickle.refresh.run import Occasion
-from spark_trickle.refresh.together import refresh_together
+from spark_trickle.refresh.together import refresh_together, streams_by_id
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.sql.cursor import Cursor
 
@@ -42,11 +42,7 @@ class Control:
         """Keeps the stream tables of this warehouse fresh: start it, or use it in a `with` block."""
 
         def refresh(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
-            def chosen(work: Work) -> list[Table]:
-                found = (work.catalog.table_by_id(i) for i in ids)
-                return [t for t in found if t is not None and t.stream is not None]
-
-            return self.refresh_chosen(chosen, "scheduler", waited_ms)
+            return self.refresh_chosen(lambda work: streams_by_id(work, ids), "scheduler", waited_ms)
 
         return Scheduler(self._place, refresh, listeners=[on_alert] if on_alert else [])
 

@@ -6,7 +6,7 @@ Pure: everything that matters is in the arguments, so every decision can be show
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -44,7 +44,7 @@ class World:
     graph: Graph
     standings: Mapping[int, Standing]
     gates: frozenset[int] = frozenset()
-    held_back: Mapping[int, str] = frozenset()  # type: ignore[assignment]  # sources whose watermark lags, and why
+    held_back: Mapping[int, str] = field(default_factory=dict)  # sources whose watermark lags, and why
     paused: bool = False
 
 

@@ -44,7 +44,6 @@ class Scheduler:
 
     place: Place
     refresh: Refresh
-    tidy: Callable[[], None] = lambda: None
     listeners: list[Listener] = field(default_factory=list)
     report_listeners: list[Callable[[RefreshReport], object]] = field(default_factory=list)
     ticks: int = 0
@@ -122,9 +121,12 @@ class Scheduler:
         """Refresh until nothing is due any more; False if that takes too long."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            heard = self.place.warehouse.changed.heard
             tick = self.tick()
             if tick.active and not tick.reports and not tick.failures:
                 return True
+            if not tick.active:  # another scheduler is at work
+                self._rest(heard, None, end)
         return False
 
     def _rest(self, heard: int, found: Plan | None, end: float | None) -> None:
@@ -235,10 +237,9 @@ class Scheduler:
                 self._alert("stale_data", i, f"behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC")
 
     def _alert(self, event: str, table_id: int, message: str) -> None:
-        graph_name = str(table_id)
         with reading(self.place.warehouse.engine) as connection:
-            graph_name = states.name_of(connection, table_id) or graph_name
-        scheduling.raise_alert(self.place.warehouse.engine, Alert(now(), event, graph_name, message))
+            name = states.name_of(connection, table_id) or str(table_id)
+        scheduling.raise_alert(self.place.warehouse.engine, Alert(now(), event, name, message))
 
     def _deliver(self) -> None:
         """Whoever raised it, in whatever process: each alert is told once."""
@@ -257,4 +258,3 @@ class Scheduler:
         scheduling.prune(
             self.place.warehouse.engine, now() - timedelta(days=self.place.settings.history_days)
         )
-        self.tidy()
