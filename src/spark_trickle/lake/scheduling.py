@@ -33,7 +33,8 @@ class Holder:
 @dataclass(frozen=True)
 class LastRun:
     started: datetime
-    duration_ms: float
+    duration_ms: float | None  # None: it failed
+    action: str
 
 
 @dataclass(frozen=True)
@@ -143,10 +144,10 @@ def last_runs(connection: Connection) -> dict[int, LastRun]:
     """When each stream table was last refreshed, successfully or not."""
     c = s.trickle_refresh.c
     newest = select(c.table_id, func.max(c.started).label("started")).group_by(c.table_id).subquery()
-    query = select(c.table_id, c.started, c.duration_ms).join(
+    query = select(c.table_id, c.started, c.duration_ms, c.action).join(
         newest, (c.table_id == newest.c.table_id) & (c.started == newest.c.started)
     )
-    return {row[0]: LastRun(row[1], row[2] or 0.0) for row in connection.execute(query)}
+    return {row[0]: LastRun(*row[1:]) for row in connection.execute(query)}
 
 
 def times_of(connection: Connection, snapshot_ids: Iterable[int]) -> dict[int, datetime]:

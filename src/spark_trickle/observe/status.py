@@ -20,7 +20,7 @@ def status(work: Work) -> Answer:
     found = plan(world, moment, work.place.settings)
     due = {i for unit in found.due for i in unit.ids}
     with reading(work.place.warehouse.engine) as connection:
-        past = {p.table_id: p for p in reversed(reports.past(connection))}
+        past = scheduling.last_runs(connection)
         running = {i for i, _, _ in scheduling.running(connection)}
     rows = []
     for i in world.graph.order:

@@ -37,7 +37,7 @@ def look(place: Place, graphs: dict[int, Graph] | None = None) -> World:
         standings[i] = Standing(
             known.get(i) or StreamState(i, None, Status.INITIALIZING),
             run.started if run else None,
-            run.duration_ms if run else 0.0,
+            (run.duration_ms or 0.0) if run else 0.0,
             times.get(first) if first is not None else None,
         )
     names = {i: t.full_name for i, t in graph.tables.items()}
