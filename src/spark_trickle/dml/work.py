@@ -74,6 +74,7 @@ class Work:
     changes: dict[int, TableChange] = field(default_factory=dict)
     written: list[tuple[Table, str]] = field(default_factory=list)
     refreshed: list[Refreshed] = field(default_factory=list)
+    once_committed: list[Callable[[], None]] = field(default_factory=list)  # what others are told of it
     _steps: int = 0
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
 
@@ -203,6 +204,8 @@ class Work:
         used = {f.path.split("/")[0] for c in commit.changes for f in c.added + c.feed_only}
         self.written = [(table, name) for table, name in self.written if name not in used]
         self.discard()
+        for tell in self.once_committed:
+            tell()
         return snapshot
 
     def discard(self) -> None:

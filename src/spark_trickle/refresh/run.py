@@ -84,8 +84,13 @@ def _append_only(work: Work, table: Table, facts: Facts, decision: Decision) -> 
     kept = {**stream.options, "append_only": "false"}
     work.define(AlterTable(table, replace(table, stream=replace(stream, options=kept))))
     message = f"{facts.deleted_rows} rows of {', '.join(facts.changed)} went"
-    raise_alert(work.place.warehouse.engine, Alert(now(), "append_only_reverted", table.full_name, message))
-    warnings.warn(f'append_only of "{table.full_name}" was switched off: {message}', stacklevel=2)
+
+    def tell() -> None:
+        alert = Alert(now(), "append_only_reverted", table.full_name, message)
+        raise_alert(work.place.warehouse.engine, alert)
+        warnings.warn(f'append_only of "{table.full_name}" was switched off: {message}', stacklevel=2)
+
+    work.once_committed.append(tell)
     return replace(decision, reason=f"{decision.reason}; append_only was switched off: {message}")
 
 
