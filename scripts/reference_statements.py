@@ -193,6 +193,75 @@ STREAMS = (
     ),
 )
 
+SOURCES = (
+    Shape(
+        s.AttachSource,
+        "ATTACH SOURCE [IF NOT EXISTS] name TYPE postgres OPTIONS (\n"
+        "  {dsn 'env:NAME' | service '…' | dsn '…', passfile '…'}\n"
+        "  [, cdc_mode 'auto' | 'trigger' | 'wal'] [, tables 'public.*'] [, schema 'trickle_changes']\n"
+        "  [, capture 'statement' | 'row'] [, unlogged 'false'] [, guarded 'true'] [, resync 'auto' | 'manual'])",
+        "ATTACH SOURCE shop TYPE postgres OPTIONS (dsn 'env:SHOP_DSN', tables 'public.*')",
+        "A PostgreSQL database whose tables may be mirrored here."
+        " The catalog keeps where the password is, never the password.",
+    ),
+    Shape(
+        s.MirrorTable,
+        "CREATE TABLE [IF NOT EXISTS] t FROM SOURCE name.schema.table [(column, …)]\n"
+        "  [WITH (skip 'column, …', as_text 'column, …')]",
+        "CREATE TABLE orders FROM SOURCE shop.public.orders",
+        "A read-only mirror: a first copy, then every change. The key is always among its columns.",
+    ),
+    Shape(
+        s.MirrorTables,
+        "ALTER SOURCE name ADD TABLES 'schema.*' [INTO schema]",
+        "ALTER SOURCE shop ADD TABLES 'public.*'",
+        "A mirror for every table that is meant and not mirrored yet.",
+    ),
+    Shape(
+        s.WidenMirror,
+        "ALTER TABLE t ADD COLUMNS FROM SOURCE (column, …)",
+        "ALTER TABLE orders ADD COLUMNS FROM SOURCE (comment)",
+        "Capture more columns of the table that a mirror follows; it is copied again for them.",
+    ),
+    Shape(
+        s.SyncSource,
+        "SYNC SOURCE name",
+        "SYNC SOURCE shop",
+        "Bring all mirrors of a source to what it holds now, in one commit.",
+    ),
+    Shape(
+        s.ResyncTable,
+        "RESYNC TABLE t",
+        "RESYNC TABLE orders",
+        "Copy the table behind a mirror again, with the columns it has now; only rows that differ change.",
+    ),
+    Shape(
+        s.DetachSource,
+        "DETACH SOURCE [IF EXISTS] name [CASCADE] [FORCE]",
+        "DETACH SOURCE shop",
+        "Take everything of ours out of the database. Mirrors become ordinary tables; with CASCADE they go."
+        " FORCE forgets a database that cannot be reached.",
+    ),
+    Shape(
+        s.PublishStream,
+        "PUBLISH STREAM TABLE s TO SOURCE name [AS schema.table]",
+        "PUBLISH STREAM TABLE revenue TO SOURCE shop AS public.revenue_live",
+        "Keep its rows in a table of the database too; each refresh is one transaction there.",
+    ),
+    Shape(
+        s.RepairPublished,
+        "PUBLISH STREAM TABLE s REPAIR",
+        "PUBLISH STREAM TABLE revenue REPAIR",
+        "Compare the table there with the stream table, and change what differs.",
+    ),
+    Shape(
+        s.UnpublishStream,
+        "UNPUBLISH STREAM TABLE s [KEEP TABLE]",
+        "UNPUBLISH STREAM TABLE revenue",
+        "Stop, and drop the table there unless it is to be kept.",
+    ),
+)
+
 CHANGES = (
     Shape(
         s.Insert,
@@ -297,6 +366,7 @@ SECTIONS = {
     "Queries": QUERIES,
     "Definitions": DEFINITIONS,
     "Stream tables": STREAMS,
+    "Sources": SOURCES,
     "Changes of rows": CHANGES,
     "Transactions": TRANSACTIONS,
     "Maintenance": MAINTENANCE,

@@ -17,6 +17,8 @@ from typing import Any, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_trickle.cdc.calls import Sources
+from spark_trickle.cdc.link import Links
 from spark_trickle.dml import compact
 from spark_trickle.dml.definitions import define
 from spark_trickle.dml.delete import delete, truncate
@@ -83,12 +85,13 @@ def connect(
     return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, functions))
 
 
-class Trickle(Control):
+class Trickle(Control, Sources):
     """A connection to a warehouse. Not to be shared between threads while a transaction is open."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._open: Work | None = None
+        self._links = Links()
         self._closed = False
 
     # --- the public API --------------------------------------------------------------------------
@@ -261,6 +264,7 @@ class Trickle(Control):
             return
         if self._open is not None:
             self._rollback()
+        self._links.close()
         self._place.held.clear()
         self._place.lease.end()
         self._place.warehouse.engine.dispose()
@@ -317,6 +321,18 @@ class Trickle(Control):
                 | s.ShowSettings()
             ):
                 raise AssertionError
+            case (
+                s.AttachSource()
+                | s.DetachSource()
+                | s.SyncSource()
+                | s.MirrorTable()
+                | s.MirrorTables()
+                | s.WidenMirror()
+                | s.ResyncTable()
+            ):
+                return self._source_statement(statement)
+            case s.PublishStream() | s.RepairPublished() | s.UnpublishStream():
+                raise UnsupportedError("PUBLISH", "It is not there yet.")
             case s.CreateStream(mode=Mode.IMMEDIATE) | s.AlterStream(mode=Mode.IMMEDIATE):
                 result = self._change(lambda work: _run(work, statement), _first_words(text))
                 # What others changed while it was filled; from now on every commit keeps it.

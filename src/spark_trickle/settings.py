@@ -75,6 +75,23 @@ class Settings:
         0, "Changed rows beyond which a stream table stops until reset_fuse; 0 for no fuse.", low=0
     )
     history_days: float = _setting(30.0, "How long the history of refreshes is kept.", low=0.01, high=36_500)
+    copy_piece_rows: int = _setting(
+        1_000_000,
+        "Rows of a first copy that are committed at a time; a crash loses no more.",
+        low=1,
+    )
+    compact_buffer_rows: int = _setting(
+        500_000, "Changes that wait in a source beyond which those that cancel are removed there.", low=1
+    )
+    wal_max_changes_per_poll: int = _setting(
+        10_000, "Changes of the log after which a commit is made.", low=1, high=10_000_000
+    )
+    wal_max_lag_bytes: int = _setting(
+        65_536, "Log without changes of ours beyond which the slot is moved on.", low=1_024, high=2**40
+    )
+    source_sync_interval_ms: float = _setting(
+        500.0, "How often a running scheduler asks attached sources for changes.", low=10, high=3_600_000
+    )
     commit_retries: int = _setting(
         20, "How often a single statement is run again after a conflict.", high=1_000
     )

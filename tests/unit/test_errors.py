@@ -28,6 +28,7 @@ EXAMPLES: list[TrickleError] = [
     errors.ColumnNotFoundError("Nmae", ("name", "price")),
     errors.AlreadyExistsError("table", "t"),
     errors.ReadOnlyTableError("main.s"),
+    errors.SourceNotFoundError("shpo", ("shop",)),
     errors.RecursionTooDeepError("main.s", 100),
     errors.CircularError(("main.a", "main.b", "main.a")),
     errors.FuseBlownError("main.s", 5_000_000, 1_000_000),

@@ -268,13 +268,19 @@ def _drop_table(work: Work, statement: s.DropTable) -> None:
     found = work.catalog.find(statement.name, work.place.schema)
     if found is None and statement.if_exists:
         return
-    table = work.target(statement.name)
+    table = _movable(work, statement.name)
     refuse_readers(work, table, "dropped")
     work.define(commit.DropTable(table))
 
 
+def _movable(work: Work, name: s.Name) -> Table:
+    """A table that may go or get another name: also a mirror, although nobody may change its rows."""
+    table = work.catalog.table(name, work.place.schema)
+    return table if table.mirror is not None else work.target(name)
+
+
 def _rename_table(work: Work, statement: s.RenameTable) -> None:
-    table = work.target(statement.table)
+    table = _movable(work, statement.table)
     target = statement.new if len(statement.new) == 2 else (table.schema, statement.new[-1])
     schema, name = free_name(work, target)
     existing = work.catalog.find((schema, name), schema)

@@ -29,6 +29,7 @@ from spark_trickle.model.commit import (
     TableChange,
 )
 from spark_trickle.model.files import DataFile, Log, split_log
+from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar
@@ -74,6 +75,7 @@ class Work:
     changes: dict[int, TableChange] = field(default_factory=dict)
     written: list[tuple[Table, str]] = field(default_factory=list)
     refreshed: list[Refreshed] = field(default_factory=list)
+    landed: Landed | None = None
     once_committed: list[Callable[[], None]] = field(default_factory=list)  # what others are told of it
     _steps: int = 0
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
@@ -84,7 +86,7 @@ class Work:
         """A table that a statement may change."""
         table = self.catalog.table(parts, self.place.schema)
         if table.derived:
-            raise ReadOnlyTableError(table.full_name)
+            raise ReadOnlyTableError(table.full_name, table.mirror.full_name if table.mirror else None)
         return table
 
     def files(self, table: Table) -> tuple[DataFile, ...]:
@@ -220,6 +222,7 @@ class Work:
             definitions=tuple(self.definitions),
             changes=tuple(c for c in self.changes.values() if not c.empty),
             refreshed=tuple(self.refreshed),
+            landed=self.landed,
         )
 
 

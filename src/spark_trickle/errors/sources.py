@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_trickle.errors.base import Kind, TrickleError, short
+from spark_trickle.errors.base import Kind, TrickleError, closest, short
 
 
 @dataclass(eq=False)
@@ -24,6 +24,24 @@ class SourceAddressError(TrickleError):
     @property
     def hint(self) -> str:
         return self.advice
+
+
+@dataclass(eq=False)
+class SourceNotFoundError(TrickleError):
+    source: str
+    available: tuple[str, ...]
+    code: ClassVar[str] = "SOURCE_NOT_FOUND"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'there is no source "{self.source}"'
+
+    @property
+    def hint(self) -> str:
+        if not self.available:
+            return "Attach one with ATTACH SOURCE … TYPE postgres OPTIONS (dsn 'env:NAME')."
+        return closest(self.source, self.available, "sources")
 
 
 @dataclass(eq=False)

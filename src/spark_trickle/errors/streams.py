@@ -11,15 +11,19 @@ from spark_trickle.errors.base import Kind, TrickleError
 @dataclass(eq=False)
 class ReadOnlyTableError(TrickleError):
     table: str
+    mirrors: str | None = None  # the table of a source that it follows
     code: ClassVar[str] = "READ_ONLY_TABLE"
     kind: ClassVar[Kind] = Kind.USER
 
     @property
     def message(self) -> str:
-        return f'"{self.table}" is a stream table and cannot be changed directly'
+        what = f'a mirror of "{self.mirrors}"' if self.mirrors else "a stream table"
+        return f'"{self.table}" is {what} and cannot be changed directly'
 
     @property
     def hint(self) -> str:
+        if self.mirrors:
+            return "Change the rows in the source, then run SYNC SOURCE."
         return "Change its source tables, or its query with ALTER STREAM TABLE … AS SELECT …."
 
 

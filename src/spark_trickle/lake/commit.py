@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, and_, insert, update
 from sqlalchemy import Table as SqlTable
 
 from spark_trickle.errors import ConflictError
-from spark_trickle.lake import ducklake, read, stream
+from spark_trickle.lake import ducklake, read, sources, stream
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.engine import writing
@@ -46,6 +46,8 @@ def publish(engine: Engine, commit: Commit, now: datetime) -> Snapshot:
         for done in commit.refreshed:
             report = replace(done.report, snapshot=snapshot.id)
             stream.record(connection, replace(done, report=report), current.id, snapshot.id)
+        if commit.landed is not None:
+            sources.record(connection, commit.landed, current.id)
         crash_point("before_commit")
     crash_point("after_commit")
     return snapshot
@@ -269,6 +271,8 @@ class _Writer:
         self._end(s.trickle_table, table_id=table.id)
         self._end(s.data_file, table_id=table.id)
         stream.forget(self._connection, table.id)
+        sources.forget_mirror(self._connection, table.id)
+        sources.forget_published(self._connection, table.id)
 
     def _create_view(self, view: View) -> None:
         self._words.append(f"created_view:{ducklake.quoted(view.schema)}.{ducklake.quoted(view.name)}")

@@ -337,6 +337,28 @@ trickle_alert = Table(
     "trickle_alert", metadata, Column("raised", UtcTime), *_text("event", "table_name", "message")
 )
 
+trickle_source = Table(
+    "trickle_source",
+    metadata,
+    Column("name", String, primary_key=True),
+    *_text("kind", "options"),
+    Column("attached", UtcTime),
+    *_int("version"),
+    *_text("state"),
+)
+trickle_mirror = Table(
+    "trickle_mirror", metadata, *_id("table_id"), *_text("source", "status", "reason", "position")
+)
+trickle_published = Table(
+    "trickle_published",
+    metadata,
+    *_id("table_id"),
+    *_text("source", "schema_name", "table_name"),
+    *_int("reached"),
+    Column("applied", UtcTime),
+    *_text("error"),
+)
+
 Index("trickle_by_refreshed_table", trickle_refresh.c.table_id)
 Index("trickle_by_table_file", data_file.c.table_id, data_file.c.begin_snapshot)
 Index("trickle_by_ended_file", data_file.c.end_snapshot)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select
 
-from spark_trickle.lake import lease, read, stream
+from spark_trickle.lake import lease, read, sources, stream
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.engine import reading, writing
@@ -54,8 +54,9 @@ def _oldest_needed(connection: Connection, own_session: str, now: datetime, reta
     needed = read.oldest_id(connection) if in_force is None else int(in_force)
     # The session that runs VACUUM knows what it still reads; the others are protected by their leases.
     others = [x for x in lease.active(connection, now) if x.session_id != own_session]
-    frontier = stream.oldest_frontier(connection)
-    waiting = [] if frontier is None else [frontier]  # what stream tables have not seen yet
+    # What stream tables have not seen yet, and what has not been published yet.
+    waits = (stream.oldest_frontier(connection), sources.oldest_published(connection))
+    waiting = [snapshot for snapshot in waits if snapshot is not None]
     return min([needed, *waiting, *(x.reads_since for x in others if x.reads(now))])
 
 

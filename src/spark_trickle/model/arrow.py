@@ -97,6 +97,19 @@ def summed(table: Table, rows: pa.Table) -> pa.Table:
     return grouped.select(names).append_column(WEIGHT, weights).filter(pc.not_equal(weights, 0))
 
 
+def single_weights(rows: pa.Table) -> pa.Table:
+    """Each row as often as its weight says, with weight +1 or −1."""
+    weights = rows.column(WEIGHT).combine_chunks()
+    if rows.num_rows == 0 or pc.max(pc.abs(weights)).as_py() == 1:
+        return rows
+    indices = [n for n, w in enumerate(weights.to_pylist()) for _ in range(abs(w))]
+    taken = rows.take(pa.array(indices, pa.int64()))
+    position = taken.column_names.index(WEIGHT)
+    return taken.set_column(
+        position, rows.schema.field(WEIGHT), pc.sign(taken.column(WEIGHT)).cast(pa.int32())
+    )
+
+
 def images(rows: pa.Table) -> list[Hashable]:
     """Each row, without its weight, to compare by: as text where NaN or a list would spoil it."""
     columns = []

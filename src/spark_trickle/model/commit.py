@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Schema, Table, View
 
@@ -112,6 +113,7 @@ class Commit:
     changes: tuple[TableChange, ...] = ()
     message: str | None = None
     refreshed: tuple[Refreshed, ...] = ()
+    landed: Landed | None = None
 
     @property
     def empty(self) -> bool:

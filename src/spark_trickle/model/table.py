@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_trickle.errors import ColumnNotFoundError
 from spark_trickle.model import types
+from spark_trickle.model.source import Mirror
 from spark_trickle.model.stream import Stream
 from spark_trickle.model.types import ColumnType
 
@@ -45,6 +46,7 @@ class Table:
     view_id: int
     stream: Stream | None = None  # the query that fills it, if it is a stream table
     owner: int | None = None  # the stream table whose inner node this is
+    mirror: Mirror | None = None  # the table of a source that it follows
 
     @property
     def full_name(self) -> str:
@@ -52,8 +54,8 @@ class Table:
 
     @property
     def derived(self) -> bool:
-        """Whether its rows come from a query, so that nobody else may change them."""
-        return self.stream is not None or self.owner is not None
+        """Whether its rows come from elsewhere, so that no statement may change them."""
+        return self.stream is not None or self.owner is not None or self.mirror is not None
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -121,6 +123,7 @@ def table_to_json(table: Table) -> dict[str, Any]:
         "view_id": table.view_id,
         "stream": table.stream.to_json() if table.stream else None,
         "owner": table.owner,
+        "mirror": table.mirror.to_json() if table.mirror else None,
     }
 
 
@@ -140,6 +143,7 @@ def table_from_json(id: int, schema: str, name: str, value: dict[str, Any]) -> T
         view_id=value["view_id"],
         stream=Stream.from_json(value["stream"]) if value.get("stream") else None,
         owner=value.get("owner"),
+        mirror=Mirror.from_json(value["mirror"]) if value.get("mirror") else None,
     )
 
 

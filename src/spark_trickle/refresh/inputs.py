@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_trickle.algebra.operator import At, Operator, Scan
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import SourceLostError
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
-from spark_trickle.model.arrow import can_hold, from_storage, summed
+from spark_trickle.model.arrow import can_hold, from_storage, single_weights, summed
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.stream import Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
@@ -176,16 +175,3 @@ def _loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | N
     if any(p is None for p in parts):
         return None
     return single_weights(summed(table, pa.concat_tables(parts)))
-
-
-def single_weights(rows: pa.Table) -> pa.Table:
-    """Each row as often as its weight says, with weight +1 or −1."""
-    weights = rows.column(WEIGHT).combine_chunks()
-    if rows.num_rows == 0 or pc.max(pc.abs(weights)).as_py() == 1:
-        return rows
-    indices = [n for n, w in enumerate(weights.to_pylist()) for _ in range(abs(w))]
-    taken = rows.take(pa.array(indices, pa.int64()))
-    position = taken.column_names.index(WEIGHT)
-    return taken.set_column(
-        position, rows.schema.field(WEIGHT), pc.sign(taken.column(WEIGHT)).cast(pa.int32())
-    )

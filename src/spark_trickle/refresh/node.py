@@ -14,11 +14,11 @@ from spark_trickle.algebra.operator import Aggregate, Operator, Recursive
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.errors import RecursionTooDeepError
-from spark_trickle.model.arrow import summed, to_storage
+from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.refresh.inputs import Inputs, single_weights, source_table
+from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.split import Node
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.spark.frames import Frame, as_frame, local_frame

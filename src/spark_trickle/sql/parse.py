@@ -9,7 +9,7 @@ from math import isfinite
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql import parse_definitions as definitions
 from spark_trickle.sql import parse_rows as rows
-from spark_trickle.sql import parse_streams
+from spark_trickle.sql import parse_sources, parse_streams
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.statements import (
     Begin,
@@ -211,4 +211,10 @@ _PARSERS: dict[str, Callable[[Cursor], Statement | None]] = {
     "DESCRIBE": _describe,
     "DESC": _describe,
     "SET": _set,
+    "ATTACH": parse_sources.attach,
+    "DETACH": parse_sources.detach,
+    "SYNC": parse_sources.sync,
+    "RESYNC": parse_sources.resync,
+    "PUBLISH": parse_sources.publish,
+    "UNPUBLISH": parse_sources.unpublish,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_trickle.errors import UnsupportedError
-from spark_trickle.sql import parse_streams
+from spark_trickle.sql import parse_sources, parse_streams
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.statements import (
     AddColumns,
@@ -19,10 +19,12 @@ from spark_trickle.sql.statements import (
     DropSchema,
     DropTable,
     DropView,
+    MirrorTable,
     Name,
     RenameColumn,
     RenameTable,
     Statement,
+    WidenMirror,
 )
 
 _AFTER_TYPE = ("NOT", "NULL", "DEFAULT", "COMMENT", "PRIMARY", "GENERATED", "UNIQUE", "CHECK", "REFERENCES")
@@ -62,9 +64,11 @@ def create(c: Cursor) -> Statement | None:
     return None
 
 
-def _create_table(c: Cursor, swap: bool) -> CreateTable:
+def _create_table(c: Cursor, swap: bool) -> CreateTable | MirrorTable:
     quiet = c.accept("IF", "NOT", "EXISTS")
     statement = CreateTable(c.name(), if_not_exists=quiet, replace=swap)
+    if not swap and c.accept("FROM", "SOURCE"):
+        return parse_sources.mirror(c, statement.name, quiet)
     if c.peek() == "(":
         statement = _table_elements(c, statement)
     _table_options(c)
@@ -234,9 +238,13 @@ def alter(c: Cursor) -> Statement | None:
     c.expect("ALTER")
     if parse_streams.accept_noun(c):
         return parse_streams.alter(c)
+    if c.accept("SOURCE"):
+        return parse_sources.alter(c)
     if not c.accept("TABLE"):
         return None
     table = c.name()
+    if c.accept("ADD", "COLUMNS", "FROM", "SOURCE"):
+        return WidenMirror(table, c.names_in_brackets())
     if c.accept("ADD"):
         return _add_columns(c, table)
     if c.accept("DROP"):

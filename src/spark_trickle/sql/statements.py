@@ -327,6 +327,82 @@ class ExplainQuery:
     query: str
 
 
+@dataclass(frozen=True)
+class AttachSource:
+    name: str
+    kind: str
+    options: tuple[tuple[str, str], ...] = ()
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DetachSource:
+    """Its mirrors become tables of their own, or go with it."""
+
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+    force: bool = False  # even if the source cannot be reached and keeps what we made there
+
+
+@dataclass(frozen=True)
+class SyncSource:
+    name: str
+
+
+@dataclass(frozen=True)
+class MirrorTable:
+    """A table that follows one of a source."""
+
+    name: Name
+    source: Name
+    columns: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class MirrorTables:
+    """A mirror for every table that some patterns mean."""
+
+    source: str
+    patterns: str
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class WidenMirror:
+    table: Name
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ResyncTable:
+    table: Name
+
+
+@dataclass(frozen=True)
+class PublishStream:
+    name: Name
+    source: str
+    target: Name
+
+
+@dataclass(frozen=True)
+class RepairPublished:
+    name: Name
+
+
+@dataclass(frozen=True)
+class UnpublishStream:
+    name: Name
+    keep: bool = False  # the table there stays as it is
+
+
+CaptureStatement = (
+    AttachSource | DetachSource | SyncSource | MirrorTable | MirrorTables | WidenMirror | ResyncTable
+)
+PublishStatement = PublishStream | RepairPublished | UnpublishStream
 StreamChange = CreateStream | AlterStream | DropStream
 ExplainStreams = ExplainStream | ExplainQuery
 Look = ShowTables | ShowSchemas | ShowColumns | ShowCreateTable | Describe | ShowSettings
@@ -338,6 +414,8 @@ Statement = (
     | StreamChange
     | RefreshStream
     | SteerStream
+    | CaptureStatement
+    | PublishStatement
     | ExplainStreams
     | Look
     | Begin

@@ -52,6 +52,11 @@ def claim(connection: Connection, schema: str = SCHEMA) -> None:
         )
 
 
+def release(connection: Connection, schema: str = SCHEMA) -> None:
+    """Let others read these buffers."""
+    run(connection, _RELEASE.format(schema=sql.Literal(schema)))
+
+
 @contextmanager
 def reading(connection: Connection, schema: str = SCHEMA) -> Iterator[Moment]:
     """One moment, which everything that is read in the block shows; it comes out as the new position."""
@@ -142,6 +147,9 @@ _CLAIM = sql.SQL("""
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
     THEN true ELSE pg_try_advisory_lock(hashtext('spark-trickle'), hashtext({schema})) END
 """)
+
+
+_RELEASE = sql.SQL("SELECT pg_advisory_unlock(hashtext('spark-trickle'), hashtext({schema}))")
 
 
 def _unread(since: Snapshot) -> Statement:

@@ -1,0 +1,128 @@
+"""The log of a source -> its mirrors, transaction by transaction, each whole in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from spark_trickle.cdc.by_trigger import Read
+from spark_trickle.cdc.job import Job, troubled
+from spark_trickle.cdc.landing import Landing, held_rows, land
+from spark_trickle.cdc.mirrored import columns_of, mirror_of
+from spark_trickle.cdc.position import read_marks, read_moment
+from spark_trickle.cdc.postgres.assemble import Followed
+from spark_trickle.cdc.postgres.publication import published
+from spark_trickle.cdc.postgres.slot import advance, readable_end
+from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
+from spark_trickle.cdc.postgres.watch import log_gap
+from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.work import Work, begin
+from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
+from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.model.source import MirrorState, MirrorStatus
+from spark_trickle.model.table import WEIGHT, Table
+
+_MOST_POLLS = 1_000  # of one sync; a busy source is never at its end
+
+
+def read_log(job: Job) -> Read:
+    """Peek, commit with the position, and only then let the slot go on; until the log ends."""
+    total, end = Read(begin(job.place)), readable_end(job.connection)
+    for _ in range(_MOST_POLLS):
+        before = job.state.lsn
+        found, batch = _poll(job)
+        _add(total, found)
+        if batch is None or job.state.lsn == before or job.state.lsn >= end:
+            return total
+    return total
+
+
+def _poll(job: Job) -> tuple[Read, Batch | None]:
+    found = Read(begin(job.place))
+    mirrors = [(t, s) for t, s in job.mirrors(found.work) if s.status is MirrorStatus.ACTIVE]
+    followed = _followed(job, found, mirrors)
+    if not followed:
+        if found.troubles:
+            job.note(job.state, list(found.states.values()))
+        return found, None
+    settings = job.place.settings
+    batch = peek(
+        job.connection,
+        job.state.slot,
+        job.state.publication,
+        list(followed.values()),
+        job.state.lsn,
+        settings.wal_max_changes_per_poll,
+    )
+    tables = {mirror_of(t).oid: t for t, _ in mirrors}
+    for change in batch.tables:
+        table = tables[change.source.oid]
+        landing = _land(found.work, table, change)
+        if landing != Landing():
+            found.landings[table.full_name] = landing
+    found.transactions = batch.transactions
+    moved = batch.end_lsn - job.state.lsn
+    if not found.work.empty or found.troubles or moved > settings.wal_max_lag_bytes:
+        state = replace(job.state, lsn=max(batch.end_lsn, job.state.lsn))
+        message = f"sync {job.source.name}"
+        found.snapshot = job.commit(found.work, message, list(found.states.values()), state)
+        crash_point("after_landing")
+        advance(job.connection, job.state.slot, job.state.lsn)
+    else:
+        found.work.discard()
+    return found, batch
+
+
+def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]) -> dict[int, Followed]:
+    """The mirrors that can be followed; what stops the others is noted."""
+    there = job.remote([t for t, _ in mirrors])
+    marks = published(job.connection, job.state.publication)
+    followed = {}
+    for table, state in mirrors:
+        try:
+            remote = there.get(table.id)
+            if remote is None:
+                raise SourceSchemaChangedError(mirror_of(table).full_name, ("it was dropped",))
+            columns = columns_of(table, remote)
+            names = [c.name for c in columns]
+            if reason := log_gap(job.connection, remote, names, read_marks(state.position)):
+                raise ResyncNeededError(mirror_of(table).full_name, reason)
+            if marks.get(remote.oid) != state.position["published"]:
+                raise ResyncNeededError(
+                    mirror_of(table).full_name, "the publication did not show it all the time"
+                )
+            since = read_moment(state.position)
+            followed[table.id] = Followed(remote, columns, state.position["published"], since=since)
+        except ResyncNeededError as error:
+            found.troubles[table.full_name] = error.reason
+            found.states[table.id] = troubled(state, MirrorStatus.RESYNC_NEEDED, error.reason)
+        except SourceSchemaChangedError as error:
+            reason = "; ".join(error.changes)
+            found.troubles[table.full_name] = reason
+            found.states[table.id] = troubled(state, MirrorStatus.SCHEMA_CHANGED, reason)
+    return followed
+
+
+def _land(work: Work, table: Table, change: TableChanges) -> Landing:
+    if change.truncated:
+        gone = truncate(work, table).rows_deleted
+        return land(work, table, _some(change.rows)) + Landing(gone=gone)
+    held = change.rows.drop_columns([WEIGHT]).slice(0, 0)
+    if change.removed_keys.num_rows:
+        held = held_rows(work, table, change.removed_keys)
+    return land(work, table, _some(complete(change, held)))
+
+
+def _some(rows: pa.Table) -> Iterator[pa.Table]:
+    if rows.num_rows:
+        yield rows
+
+
+def _add(total: Read, found: Read) -> None:
+    for name, landing in found.landings.items():
+        total.landings[name] = total.landings.get(name, Landing()) + landing
+    total.troubles |= found.troubles
+    total.transactions += found.transactions
+    total.snapshot = max(total.snapshot, found.snapshot)

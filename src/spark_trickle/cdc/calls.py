@@ -1,0 +1,124 @@
+"""What a user does with sources: attach, mirror, sync, detach, as calls and as statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from spark_trickle.cdc.attach import attach, detach, mirror_table, mirror_tables
+from spark_trickle.cdc.link import Links
+from spark_trickle.cdc.mirrored import mirror_of
+from spark_trickle.cdc.postgres.copy import Progress
+from spark_trickle.cdc.resync import resync
+from spark_trickle.cdc.sync import SyncReport, sync, using
+from spark_trickle.dml.work import Place, Work, begin
+from spark_trickle.errors import ConflictError, InvalidDefinitionError, UnsupportedError
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import Table
+from spark_trickle.sql import statements as s
+from spark_trickle.sql.cursor import Cursor
+
+Listen = Callable[[Progress], None]
+
+
+def _silent(_: Progress) -> None: ...
+
+
+class Sources:
+    """The part of a connection that speaks with other databases."""
+
+    _place: Place
+    _open: Work | None
+    _links: Links
+
+    def _require_open_connection(self) -> None:
+        raise NotImplementedError
+
+    def attach_source(self, name: str, kind: str = "postgres", **options: str) -> None:
+        """Attach a database; `dsn="env:NAME"` says where its address is, and the catalog keeps only that."""
+        self._source_statement(s.AttachSource(name, kind, tuple(options.items())))
+
+    def create_mirror(
+        self,
+        name: str,
+        source: str,
+        columns: Iterable[str] = (),
+        *,
+        skip: Iterable[str] = (),
+        as_text: Iterable[str] = (),
+        progress: Listen = _silent,
+    ) -> Result:
+        """A read-only table that follows one of a source, such as "shop.public.orders"."""
+        lists = (("skip", ", ".join(skip)), ("as_text", ", ".join(as_text)))
+        options = tuple((key, value) for key, value in lists if value)
+        parts = Cursor(name).name(), Cursor(source).name()
+        return self._source_statement(s.MirrorTable(*parts, tuple(columns), options), progress)
+
+    def add_tables(
+        self, source: str, patterns: str, schema: str | None = None, progress: Listen = _silent
+    ) -> Result:
+        """A mirror for every table of a source that patterns such as "public.*" mean."""
+        return self._source_statement(s.MirrorTables(source, patterns, schema), progress)
+
+    def sync(self, source: str, progress: Listen = _silent) -> SyncReport:
+        """Bring the mirrors of a source to what it holds now; the report tells what came and went."""
+        self._no_transaction("SYNC SOURCE")
+        return sync(self._place, self._links, source, progress)
+
+    def resync(self, table: str, progress: Listen = _silent) -> Result:
+        """Copy the table behind a mirror again; only rows that differ are changed."""
+        return self._source_statement(s.ResyncTable(Cursor(table).name()), progress)
+
+    def detach_source(self, name: str, *, cascade: bool = False, force: bool = False) -> None:
+        """Leave nothing of ours in a source; its mirrors become ordinary tables, or are dropped."""
+        self._source_statement(s.DetachSource(name, cascade=cascade, force=force))
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def _source_statement(self, statement: s.CaptureStatement, progress: Listen = _silent) -> Result:
+        self._no_transaction("a statement about a source")
+        place, links = self._place, self._links
+        match statement:
+            case s.AttachSource():
+                done = attach(place, links, statement)
+            case s.DetachSource():
+                done = detach(place, links, statement)
+            case s.SyncSource(name):
+                report = sync(place, links, name, progress)
+                done = Result(report.rows_inserted, 0, report.rows_deleted)
+            case s.MirrorTable():
+                done = mirror_table(place, links, statement, progress)
+            case s.MirrorTables():
+                done = mirror_tables(place, links, statement, progress)
+            case s.ResyncTable(name):
+                done = self._resync(name, (), progress)
+            case s.WidenMirror(name, columns):
+                done = self._resync(name, columns, progress)
+        return replace(done, snapshot=begin(place).base.id)
+
+    def _resync(self, name: s.Name, more: tuple[str, ...], progress: Listen) -> Result:
+        retries = self._place.settings.commit_retries
+        for attempt in range(retries + 1):
+            table = self._mirror(name)
+            try:
+                with using(self._place, self._links, mirror_of(table).source, progress) as job:
+                    landing, _ = resync(job, table, more)
+                    return Result(landing.come, 0, landing.gone)
+            except ConflictError:
+                if attempt == retries:
+                    raise
+        raise AssertionError
+
+    def _mirror(self, name: s.Name) -> Table:
+        work = begin(self._place)
+        table = work.catalog.table(name, work.place.schema)
+        if table.mirror is None:
+            raise InvalidDefinitionError(
+                f'"{table.full_name}" is not a mirror of a source', "See trickle.source_status()."
+            )
+        return table
+
+    def _no_transaction(self, what: str) -> None:
+        self._require_open_connection()
+        if self._open is not None:
+            raise UnsupportedError(f"{what} in a transaction", "COMMIT or ROLLBACK first.")

@@ -1,0 +1,94 @@
+"""Which tables of a source carry triggers, or are in a publication with a slot, and how they come and go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from spark_trickle.cdc.job import Job
+from spark_trickle.cdc.mirrored import capture_of, mirror_of
+from spark_trickle.cdc.postgres.capture import Capture
+from spark_trickle.cdc.postgres.discover import SourceTable, describe
+from spark_trickle.cdc.postgres.install import install, installed, uninstall
+from spark_trickle.cdc.postgres.publication import publish, published, unpublish
+from spark_trickle.cdc.postgres.slot import create_slot, drop_slot, slot_state
+from spark_trickle.dml.work import begin
+from spark_trickle.errors import ResyncNeededError
+from spark_trickle.model.source import SourceState
+from spark_trickle.model.table import Table
+
+
+def put_triggers(job: Job, table: Table, remote: SourceTable) -> tuple[Capture, str]:
+    """Capture a table by triggers; what may be left behind by a crash is noted before it is made."""
+    if remote.oid not in job.state.captured:
+        job.note(replace(job.state, captured=(*job.state.captured, remote.oid)))
+    capture = capture_of(table, remote, job.options)
+    return capture, install(job.connection, capture)
+
+
+def triggers_of(job: Job, table: Table, remote: SourceTable) -> Capture:
+    """The capture as the source itself knows it."""
+    found = installed(job.connection, job.options.schema).get(remote.oid)
+    if found is None:
+        raise ResyncNeededError(mirror_of(table).full_name, "its triggers were removed")
+    return found.capture(remote)
+
+
+def remove_triggers(job: Job, keep: Collection[int] = ()) -> None:
+    """Take away the triggers that nobody needs any more."""
+    for oid in (o for o in job.state.captured if o not in keep):
+        known = installed(job.connection, job.options.schema)
+        there = describe(job.connection, [oid])
+        if oid in known and there:
+            uninstall(job.connection, known[oid].planned(there[0]))
+        job.note(replace(job.state, captured=tuple(o for o in job.state.captured if o != oid)))
+
+
+# --- the log -------------------------------------------------------------------------------------
+
+
+def log_names(job: Job) -> tuple[str, str]:
+    """The slot and the publication of a source; two warehouses never share them."""
+    plain = re.sub(r"[^a-z0-9_]", "_", job.source.name.lower())[:20]
+    mark = f"{int(job.source.attached.timestamp() * 1e6):x}"[-10:]
+    return f"trickle_{plain}_{mark}", f"trickle_{plain}_{mark}"
+
+
+def open_log(job: Job, tables: Sequence[SourceTable]) -> tuple[SourceState, dict[int, str]]:
+    """A publication of these tables and a slot that begins after it; the new state, and their marks."""
+    slot, publication = log_names(job)
+    if job.state.slot != slot:
+        job.note(replace(job.state, slot=slot, publication=publication))
+    drop_slot(job.connection, slot)  # one that was made before the publication knew these tables
+    marks = publish(job.connection, publication, tables)
+    return replace(job.state, lsn=create_slot(job.connection, slot)), marks
+
+
+def add_to_log(job: Job, tables: Sequence[SourceTable]) -> dict[int, str]:
+    """Make the publication hold exactly these tables; their marks."""
+    return publish(job.connection, job.state.publication, tables)
+
+
+def close_log(job: Job) -> None:
+    """A slot that nobody reads would fill the disk of the server."""
+    if job.state.slot:
+        drop_slot(job.connection, job.state.slot)
+        unpublish(job.connection, job.state.publication)
+        job.note(replace(job.state, slot="", publication="", lsn=0))
+
+
+def has_log(job: Job) -> bool:
+    return bool(job.state.slot) and slot_state(job.connection, job.state.slot) is not None
+
+
+def tidy(job: Job) -> None:
+    """Take away what was captured for tables that are no longer mirrored."""
+    mirrors = [t for t, _ in job.mirrors(begin(job.place))]
+    needed = () if job.by_log else tuple(mirror_of(t).oid for t in mirrors)
+    remove_triggers(job, needed)
+    if job.by_log and job.state.publication:
+        there = list(job.remote(mirrors).values())
+        shown = published(job.connection, job.state.publication)
+        if there and not shown.keys() <= {t.oid for t in there}:
+            add_to_log(job, there)

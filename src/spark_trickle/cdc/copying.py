@@ -1,0 +1,195 @@
+"""A table of a source -> its mirror: copied in pieces that survive a crash, shown when it is whole.
+
+The copy is a hidden table. Each piece is committed with the moment it was read at; at the end all are brought
+to one moment, and in the same commit the table gets its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spark_trickle.cdc.captures import add_to_log, open_log, put_triggers, triggers_of
+from spark_trickle.cdc.job import Job
+from spark_trickle.cdc.landing import land, land_new
+from spark_trickle.cdc.mirrored import columns_of, mirror_of
+from spark_trickle.cdc.position import (
+    keep_log_position,
+    keep_piece,
+    keep_position,
+    keep_ranges,
+    read_piece,
+    read_range,
+)
+from spark_trickle.cdc.postgres.buffer import Position, reading
+from spark_trickle.cdc.postgres.chunks import Bounds
+from spark_trickle.cdc.postgres.copy import Piece, catch_up, copy_rows, snapshot
+from spark_trickle.cdc.postgres.discover import SourceTable
+from spark_trickle.cdc.postgres.install import renew
+from spark_trickle.cdc.postgres.publication import require_identity
+from spark_trickle.cdc.postgres.ranges import KeyRange, key_ranges
+from spark_trickle.cdc.postgres.watch import table_marks
+from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.work import Work, begin
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    Kind,
+    ResyncNeededError,
+    TrickleError,
+)
+from spark_trickle.model import commit
+from spark_trickle.model.source import CaptureMode, MirrorState, MirrorStatus
+from spark_trickle.model.table import HIDDEN_SCHEMA, Table
+
+FILE_BOUNDS = Bounds(rows=500_000, bytes=96 << 20)  # what one file of a copy holds
+
+
+def begin_copy(job: Job, work: Work, table: Table) -> Table:
+    """Note down what is to be copied; from here on a crash leaves something that can be gone on with."""
+    mirror = replace(mirror_of(table), becomes=(table.schema, table.name))
+    hidden = replace(table, schema=HIDDEN_SCHEMA, name=f"{table.name}$copy_{table.id}", mirror=mirror)
+    work.define(commit.CreateTable(hidden))
+    state = MirrorState(table.id, job.source.name, MirrorStatus.COPYING, "its first copy is not complete")
+    job.commit(work, f"copy of {mirror.table}", [state])
+    return hidden
+
+
+def go_on(job: Job, table: Table, state: MirrorState) -> int:
+    """Copy what is left and show the mirror; the rows that it has then."""
+    try:
+        if job.by_log or (job.options.cdc_mode == "wal" and not job.state.captured):
+            return _from_log(job, table, state)
+        return _with_triggers(job, table, state)
+    except TrickleError as error:
+        if error.kind is not Kind.TRANSIENT:  # it would fail in the same way again
+            give_up(job, table)
+        raise
+
+
+def give_up(job: Job, table: Table) -> None:
+    work = begin(job.place)
+    if work.catalog.table_by_id(table.id) is not None:
+        work.define(commit.DropTable(table))
+        work.commit("copy given up")
+
+
+def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
+    remote = job.require_remote(table)
+    _, token = put_triggers(job, table, remote)
+    pieces: Sequence[Piece] = [read_piece(p) for p in state.position.get("pieces", ())]
+    if pieces and pieces[0].position.token != token:
+        state, pieces = _start_over(job, table, state), []
+    for key_range in _ranges(job, remote, state)[len(pieces) :]:
+        state, pieces = _copy_piece(job, table, remote, state, pieces, key_range, token)
+    for _ in range(job.place.settings.commit_retries + 1):
+        try:
+            return _finish(job, table, state, pieces)
+        except ConflictError:
+            continue
+        except ResyncNeededError:
+            _start_over(job, table, state)
+            renew(job.connection, triggers_of(job, table, remote))
+            raise
+    raise ConflictError(table.full_name, 0, 0, "changed")
+
+
+def _ranges(job: Job, remote: SourceTable, state: MirrorState) -> list[KeyRange]:
+    if kept := state.position.get("ranges"):
+        return [read_range(r) for r in kept]
+    return list(key_ranges(job.connection, remote, job.place.settings.copy_piece_rows))
+
+
+def _copy_piece(
+    job: Job,
+    table: Table,
+    remote: SourceTable,
+    state: MirrorState,
+    pieces: Sequence[Piece],
+    key_range: KeyRange,
+    token: str,
+) -> tuple[MirrorState, Sequence[Piece]]:
+    work = begin(job.place)
+    columns = columns_of(table, remote)
+    with snapshot(job.connection, [remote]) as moment:
+        rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, key_range, job.progress)
+        land_new(work, table, rows)
+    pieces = [*pieces, Piece(key_range, Position(token, moment))]
+    ranges = state.position.get("ranges") or keep_ranges(_ranges(job, remote, state))
+    position = {"ranges": ranges, "pieces": [keep_piece(p) for p in pieces]}
+    state = replace(state, position=position)
+    job.commit(work, f"copy of {remote.full_name}, piece {len(pieces)}", [state])
+    return state, pieces
+
+
+def _start_over(job: Job, table: Table, state: MirrorState) -> MirrorState:
+    """Changes were lost meanwhile: what was copied so far cannot be brought up to date."""
+    work = begin(job.place)
+    truncate(work, table)
+    state = replace(state, position={})
+    job.commit(work, "copy begun anew", [state])
+    return state
+
+
+def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece]) -> int:
+    remote = job.require_remote(table)
+    capture, columns = triggers_of(job, table, remote), columns_of(table, remote)
+    work = begin(job.place)
+    with reading(job.connection, job.options.schema) as moment:
+        land(work, table, catch_up(job.connection, capture, columns, pieces))
+    _show(work, table)
+    position = Position(pieces[0].position.token, moment)
+    done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=keep_position(position))
+    rows = work.row_count(table)
+    job.commit(work, f"mirror of {remote.full_name}", [done])
+    return rows
+
+
+def _from_log(job: Job, table: Table, state: MirrorState) -> int:
+    """In one piece, at one moment: only the server could say in which range a key of the log lies."""
+    if "published" not in state.position:
+        state = _copy_beside_log(job, table, state)
+    done = replace(state, status=MirrorStatus.ACTIVE, reason="")
+    for _ in range(job.place.settings.commit_retries + 1):
+        work = begin(job.place)
+        _show(work, table)
+        try:
+            job.commit(work, f"mirror of {mirror_of(table).full_name}", [done])
+        except ConflictError:
+            continue
+        return work.row_count(table)
+    raise ConflictError(table.full_name, 0, 0, "changed")
+
+
+def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
+    remote = job.require_remote(table)
+    require_identity(remote)
+    work = begin(job.place)
+    others = [t for t, s in job.mirrors(work) if t.id != table.id and s.status is MirrorStatus.ACTIVE]
+    there = [*job.remote(others).values(), remote]
+    if job.by_log:
+        new, marks = job.state, add_to_log(job, there)
+    else:
+        opened, marks = open_log(job, there)
+        job.note(opened)
+        new = job.moved(CaptureMode.WAL, "cdc_mode is wal")
+    columns = columns_of(table, remote)
+    if work.files(table):  # of a copy that was cut off
+        truncate(work, table)
+    with snapshot(job.connection, [remote]) as moment:
+        noted = table_marks(job.connection, remote, [c.name for c in columns])
+        land_new(work, table, copy_rows(job.connection, remote, columns, FILE_BOUNDS, None, job.progress))
+    state = replace(state, position=keep_log_position(moment, marks[remote.oid], noted))
+    job.commit(work, f"copy of {remote.full_name}", [state], new)
+    return state
+
+
+def _show(work: Work, table: Table) -> None:
+    """Give a finished copy the name that it was made for."""
+    mirror = mirror_of(table)
+    assert mirror.becomes is not None
+    schema, name = mirror.becomes
+    if (taken := work.catalog.find((schema, name), schema)) is not None:
+        raise AlreadyExistsError("table", taken.full_name)
+    shown = replace(table, schema=schema, name=name, mirror=replace(mirror, becomes=None))
+    work.define(commit.AlterTable(table, shown))

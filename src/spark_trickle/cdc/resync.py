@@ -1,0 +1,79 @@
+"""A mirror that cannot go on -> one that is exact again: copied once more, changed where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spark_trickle.cdc.captures import add_to_log, has_log, open_log, put_triggers
+from spark_trickle.cdc.copying import FILE_BOUNDS
+from spark_trickle.cdc.job import Job
+from spark_trickle.cdc.landing import Landing, land_difference
+from spark_trickle.cdc.mirrored import adapted, columns_of, mirror_of
+from spark_trickle.cdc.position import keep_log_position, keep_position
+from spark_trickle.cdc.postgres.buffer import Position
+from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
+from spark_trickle.cdc.postgres.discover import SourceTable
+from spark_trickle.cdc.postgres.install import renew
+from spark_trickle.cdc.postgres.moment import Moment
+from spark_trickle.cdc.postgres.watch import TableMarks, table_marks
+from spark_trickle.dml.work import begin
+from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.model import commit
+from spark_trickle.model.source import MirrorState, MirrorStatus
+from spark_trickle.model.table import Table
+
+
+def resync(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Landing, int]:
+    """Bring the columns of a mirror to those of its source, then its rows; what changed, and the snapshot."""
+    remote = job.require_remote(table)
+    work = begin(job.place)
+    state = _state(job, table)
+    new = adapted(table, remote, more)
+    if job.by_log:
+        published = _show_in_log(job, table, remote)
+        token = ""
+    else:
+        capture, _ = put_triggers(job, new, remote)
+        token, published = renew(job.connection, capture), ""
+    if new != table:
+        work.define(commit.AlterTable(table, new))
+    columns = columns_of(new, remote)
+    with snapshot(job.connection, [remote]) as moment:
+        noted = table_marks(job.connection, remote, [c.name for c in columns])
+        rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, None, job.progress)
+        landing = land_difference(work, new, rows)
+    position = _position(job, token, moment, published, noted)
+    done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=position)
+    return landing, job.commit(work, f"resync of {remote.full_name}", [done])
+
+
+def _state(job: Job, table: Table) -> MirrorState:
+    found = next((s for t, s in job.mirrors(begin(job.place)) if t.id == table.id), None)
+    if found is None or found.status is MirrorStatus.COPYING:
+        raise InvalidDefinitionError(
+            f'"{table.full_name}" has no complete copy yet', f"Run SYNC SOURCE {job.source.name} first."
+        )
+    return found
+
+
+def _position(job: Job, token: str, moment: Moment, published: str, noted: TableMarks) -> dict[str, object]:
+    if job.by_log:
+        return keep_log_position(moment, published, noted)
+    return keep_position(Position(token, moment))
+
+
+def _show_in_log(job: Job, table: Table, remote: SourceTable) -> str:
+    """The mark of the table in the publication. A slot that is gone takes all mirrors with it."""
+    mirrors = [t for t, _ in job.mirrors(begin(job.place)) if mirror_of(t).becomes is None]
+    there = list({**job.remote(mirrors), table.id: remote}.values())
+    if has_log(job):
+        return add_to_log(job, there)[remote.oid]
+    opened, marks = open_log(job, there)
+    lost = [
+        replace(s, status=MirrorStatus.RESYNC_NEEDED, reason="the replication slot had to be made anew")
+        for t, s in job.mirrors(begin(job.place))
+        if t.id != table.id and s.status is MirrorStatus.ACTIVE
+    ]
+    job.note(opened, lost)
+    return marks[remote.oid]

@@ -1,0 +1,183 @@
+"""One synchronisation: finish copies, read what changed, mend what broke, take away what nobody needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from spark_trickle.cdc.by_log import read_log
+from spark_trickle.cdc.by_trigger import Read, read_buffers
+from spark_trickle.cdc.captures import tidy
+from spark_trickle.cdc.copying import go_on
+from spark_trickle.cdc.job import Job
+from spark_trickle.cdc.landing import Landing
+from spark_trickle.cdc.link import Links
+from spark_trickle.cdc.mirrored import mirror_of
+from spark_trickle.cdc.options import read_options
+from spark_trickle.cdc.postgres.buffer import claim, release
+from spark_trickle.cdc.postgres.copy import Progress
+from spark_trickle.cdc.resync import resync
+from spark_trickle.cdc.transition import move_to_log, move_to_triggers, wants_log
+from spark_trickle.dml.work import Place, begin, now
+from spark_trickle.errors import (
+    ConflictError,
+    ResyncNeededError,
+    SourceBusyError,
+    TrickleError,
+)
+from spark_trickle.lake import sources
+from spark_trickle.model.source import Landed, MirrorStatus
+
+_PATIENCE = 30.0  # seconds to wait while another process reads the source
+_NOTED_EVERY = 30.0  # seconds between notes that a source was looked at and had nothing
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What one synchronisation did: rows by mirror, mirrors that were copied again, and what is wrong."""
+
+    source: str
+    capture: str
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    tables: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    copied: tuple[str, ...] = ()
+    resynced: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    transactions: int = 0
+    snapshot: int = 0
+    duration_ms: float = 0.0
+
+
+@contextmanager
+def using(
+    place: Place, links: Links, name: str, progress: Callable[[Progress], None] = lambda _: None
+) -> Iterator[Job]:
+    """A source, alone: nobody else reads its buffers meanwhile."""
+    source = sources.find_source(place.warehouse.engine, name)
+    options = read_options(source.kind, source.options)
+    with links.to(source.name, options, "sync") as connection:
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                claim(connection, options.schema)
+                break
+            except SourceBusyError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+        fresh = sources.find_source(place.warehouse.engine, name)  # as the last one left it
+        yield Job(place, connection, fresh, options, progress)
+        release(connection, options.schema)
+
+
+def sync(
+    place: Place, links: Links, name: str, progress: Callable[[Progress], None] = lambda _: None
+) -> SyncReport:
+    """Bring all mirrors of a source to what it holds now."""
+    for attempt in range(place.settings.commit_retries + 1):
+        try:
+            with using(place, links, name, progress) as job:
+                return _synced(job)
+        except ConflictError:  # somebody changed the catalog; nothing was consumed
+            if attempt == place.settings.commit_retries:
+                raise
+        except TrickleError as error:
+            _note_error(place, name, error)
+            raise
+    raise AssertionError
+
+
+def _synced(job: Job) -> SyncReport:
+    start = time.perf_counter()
+    copied = _finish_copies(job)
+    found = _read(job)
+    landings, resynced = dict(found.landings), {}
+    problems = _problems(job)
+    if job.options.resync == "auto":
+        resynced = {n: r for n, (status, r) in problems.items() if status is MirrorStatus.RESYNC_NEEDED}
+        for table, _ in job.mirrors(begin(job.place)):
+            if table.full_name in resynced:
+                landing, found.snapshot = resync(job, table)
+                landings[table.full_name] = landings.get(table.full_name, Landing()) + landing
+    tidy(job)
+    _note_success(job)
+    return SyncReport(
+        job.source.name,
+        job.state.capture.value,
+        sum(x.come for x in landings.values()),
+        sum(x.gone for x in landings.values()),
+        {n: (x.come, x.gone) for n, x in sorted(landings.items())},
+        copied,
+        resynced,
+        {n: reason for n, (_, reason) in problems.items() if n not in resynced},
+        found.transactions,
+        found.snapshot or begin(job.place).base.id,
+        (time.perf_counter() - start) * 1000,
+    )
+
+
+def _finish_copies(job: Job) -> tuple[str, ...]:
+    """Those that a crash or a lost connection left behind."""
+    done = []
+    for table, state in job.mirrors(begin(job.place)):
+        if state.status is MirrorStatus.COPYING:
+            go_on(job, table, state)
+            done.append(".".join(mirror_of(table).becomes or ()))
+    return tuple(done)
+
+
+def _read(job: Job) -> Read:
+    if job.by_log:
+        try:
+            return read_log(job)
+        except ResyncNeededError as error:
+            # The slot itself is gone or moved: what lay between is lost for all of its tables.
+            if job.options.cdc_mode == "auto":
+                move_to_triggers(job, error.reason)
+            else:
+                _all_lost(job, error.reason)
+            return Read(begin(job.place))
+    if wants_log(job) and (moved := move_to_log(job)) is not None:
+        return moved
+    return read_buffers(job)
+
+
+def _all_lost(job: Job, reason: str) -> None:
+    lost = [
+        replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
+        for _, s in job.mirrors(begin(job.place))
+        if s.status is MirrorStatus.ACTIVE
+    ]
+    job.note(job.state, lost)
+
+
+def _problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
+    return {
+        t.full_name: (s.status, s.reason)
+        for t, s in job.mirrors(begin(job.place))
+        if s.status in (MirrorStatus.RESYNC_NEEDED, MirrorStatus.SCHEMA_CHANGED)
+    }
+
+
+def _note_success(job: Job) -> None:
+    moment = now().isoformat(timespec="seconds")
+    last = job.state.synced
+    if job.state.error or not last or _seconds_between(last, moment) > _NOTED_EVERY:
+        job.note(replace(job.state, error="", synced=moment))
+
+
+def _seconds_between(earlier: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+def _note_error(place: Place, name: str, error: TrickleError) -> None:
+    """Where source_status() finds it; the error itself goes to whoever asked for the sync."""
+    engine = place.warehouse.engine
+    source = sources.find_source(engine, name)
+    if source.state.error != error.message:
+        state = replace(source.state, error=error.message)
+        sources.move_on(engine, Landed(source, state))

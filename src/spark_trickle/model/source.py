@@ -1,0 +1,145 @@
+"""What the catalog keeps of databases whose tables are mirrored here, and of how far each mirror is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class CaptureMode(StrEnum):
+    """How changes of a source reach us now."""
+
+    TRIGGER = "TRIGGER"
+    TRANSITIONING = "TRANSITIONING"  # triggers still, while the log is being made ready
+    WAL = "WAL"
+
+
+class MirrorStatus(StrEnum):
+    COPYING = "COPYING"  # not visible yet: its first copy is under way, or was cut off
+    ACTIVE = "ACTIVE"
+    RESYNC_NEEDED = "RESYNC_NEEDED"  # changes were lost; the rows are the last exact ones
+    SCHEMA_CHANGED = "SCHEMA_CHANGED"  # columns it needs are gone or others; the rows are the last exact ones
+
+
+@dataclass(frozen=True)
+class MirrorColumn:
+    """A column here, and the one there that it follows: the number stays when that one is renamed."""
+
+    column_id: int
+    number: int
+    type: int
+    modifier: int
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """The table of a source that a table of ours is a copy of."""
+
+    source: str
+    schema: str
+    table: str
+    oid: int
+    columns: tuple[MirrorColumn, ...]
+    known: int  # number of the newest column when it was last looked at
+    as_text: tuple[str, ...] = ()
+    chosen: bool = False  # only some columns were asked for
+    becomes: tuple[str, str] | None = None  # the schema and name that it gets once its copy is whole
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.source}.{self.schema}.{self.table}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Mirror:
+        columns = tuple(MirrorColumn(**c) for c in value["columns"])
+        becomes = tuple(value["becomes"]) if value["becomes"] else None
+        return cls(**{**value, "columns": columns, "as_text": tuple(value["as_text"]), "becomes": becomes})
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A change of the way in which a source is captured, or one that did not succeed."""
+
+    at: str
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """How far a source is. `captured` lists what may carry triggers of ours, noted before they are made."""
+
+    capture: CaptureMode = CaptureMode.TRIGGER
+    slot: str = ""
+    publication: str = ""
+    lsn: int = 0  # what the log says up to here is in the mirrors
+    captured: tuple[int, ...] = ()
+    blocked: str = ""  # why the log is not used although it may
+    attempts: int = 0
+    retry_at: str = ""
+    error: str = ""
+    synced: str = ""
+    history: tuple[Transition, ...] = ()
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> SourceState:
+        value = json.loads(text)
+        history = tuple(Transition(**t) for t in value["history"])
+        kept = {"capture": CaptureMode(value["capture"]), "captured": tuple(value["captured"])}
+        return cls(**{**value, **kept, "history": history})
+
+
+@dataclass(frozen=True)
+class AttachedSource:
+    """A database that was attached. `version` grows with every landing, so that two cannot cross."""
+
+    name: str
+    kind: str
+    options: Mapping[str, str]
+    attached: datetime
+    version: int = 0
+    state: SourceState = field(default_factory=SourceState)
+
+
+@dataclass(frozen=True)
+class MirrorState:
+    """Where a mirror is; its position is told in words that only the reader of the source understands."""
+
+    table_id: int
+    source: str
+    status: MirrorStatus
+    reason: str = ""
+    position: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Landed:
+    """The part of a commit that moves a source on; it fails if another landing was faster."""
+
+    source: AttachedSource
+    state: SourceState
+    mirrors: tuple[MirrorState, ...] = ()
+
+
+@dataclass(frozen=True)
+class Published:
+    """A stream table that is kept in a source too, and the snapshot that was last seen to be there."""
+
+    table_id: int
+    source: str
+    schema: str
+    table: str
+    reached: int | None = None
+    applied: datetime | None = None
+    error: str = ""
