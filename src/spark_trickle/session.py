@@ -31,7 +31,14 @@ from spark_trickle.dml.query import catalog_at, relation_frame, run_query, snaps
 from spark_trickle.dml.tail import Tails
 from spark_trickle.dml.update import update
 from spark_trickle.dml.work import Place, Work, begin, now
-from spark_trickle.errors import ConflictError, TransactionStateError, TrickleError, UnsupportedError
+from spark_trickle.errors import (
+    ColumnNotFoundError,
+    ConflictError,
+    QueryError,
+    TransactionStateError,
+    TrickleError,
+    UnsupportedError,
+)
 from spark_trickle.lake.lease import SessionLease
 from spark_trickle.lake.stream import move_on
 from spark_trickle.lake.vacuum import vacuum
@@ -333,11 +340,24 @@ class Trickle(Control, Sources):
                 return self._source_statement(statement)
             case s.PublishStream() | s.RepairPublished() | s.UnpublishStream():
                 raise UnsupportedError("PUBLISH", "It is not there yet.")
+            case s.DropTable(name):
+                gone = self._reading().catalog.find(name, self._place.schema)
+                result = self._change(lambda work: _run(work, statement), _first_words(text))
+                if self._open is None and isinstance(gone, Table) and gone.mirror is not None:
+                    self._mirror_dropped(gone.mirror.source)
+                return result
             case s.CreateStream(mode=Mode.IMMEDIATE) | s.AlterStream(mode=Mode.IMMEDIATE):
                 result = self._change(lambda work: _run(work, statement), _first_words(text))
                 # What others changed while it was filled; from now on every commit keeps it.
                 self.refresh(".".join(quote(part) for part in statement.name))
                 return result
+            case s.CreateStream(query=query) | s.AlterStream(query=str(query)):
+                try:
+                    return self._change(lambda work: _run(work, statement), _first_words(text))
+                except (QueryError, ColumnNotFoundError):
+                    if not self._widened_for(query):
+                        raise
+                return self._change(lambda work: _run(work, statement), _first_words(text))
             case _:
                 return self._change(lambda work: _run(work, statement), _first_words(text))
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from spark_trickle.cdc.attach import attach, detach, mirror_table, mirror_tables
+from spark_trickle.cdc.captures import tidy
 from spark_trickle.cdc.link import Links
 from spark_trickle.cdc.mirrored import mirror_of
 from spark_trickle.cdc.postgres.copy import Progress
 from spark_trickle.cdc.resync import resync
 from spark_trickle.cdc.sync import SyncReport, sync, using
 from spark_trickle.dml.work import Place, Work, begin
-from spark_trickle.errors import ConflictError, InvalidDefinitionError, UnsupportedError
+from spark_trickle.errors import ConflictError, InvalidDefinitionError, TrickleError, UnsupportedError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.references import find_references
 
 Listen = Callable[[Progress], None]
 
@@ -117,6 +120,30 @@ class Sources:
                 f'"{table.full_name}" is not a mirror of a source', "See trickle.source_status()."
             )
         return table
+
+    def _mirror_dropped(self, source: str) -> None:
+        """Take its triggers away at once; if that fails, the next sync does it."""
+        try:
+            with using(self._place, self._links, source) as job:
+                tidy(job)
+        except TrickleError as error:
+            text = f'what was captured for a dropped mirror stays in source "{source}": {error.message}'
+            warnings.warn(f"{text}; the next SYNC SOURCE takes it away", stacklevel=4)
+
+    def _widened_for(self, query: str) -> bool:
+        """Whether mirrors were given columns that a query needs and that were not captured so far."""
+        work, words = begin(self._place), {w.text.lower() for w in Cursor(query).words}
+        widened = False
+        for reference in find_references(query):
+            table = None if reference.is_function else work.catalog.find(reference.parts, work.place.schema)
+            if not isinstance(table, Table) or table.mirror is None or not table.mirror.chosen:
+                continue
+            with using(self._place, self._links, table.mirror.source) as job:
+                there = job.require_remote(table).column_names
+                if more := [c for c in there if c.lower() in words and not table.has_column(c)]:
+                    resync(job, table, more)
+                    widened = True
+        return widened
 
     def _no_transaction(self, what: str) -> None:
         self._require_open_connection()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from spark_trickle.dml.functions import Argument
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import UnsupportedError, closest
-from spark_trickle.observe import definitions, refreshes, status
+from spark_trickle.observe import definitions, refreshes, sources, status
 from spark_trickle.observe.answer import Answer, Function
 from spark_trickle.spark.frames import Frame, frame_of
 
@@ -15,6 +15,7 @@ ANSWERS: dict[str, Function] = {
     "alerts": Function(status.alerts, 0, 1),
     "auto_threshold": Function(refreshes.auto_threshold, 1, 1, of_stream=True),
     "bulk_create": Function(definitions.bulk_create, 1, 1),
+    "check_cdc_health": Function(sources.check_cdc_health),
     "change_buffer_sizes": Function(status.change_buffer_sizes),
     "dependency_tree": Function(status.dependency_tree),
     "diagnose_errors": Function(refreshes.diagnose_errors, 1, 1, of_stream=True),
@@ -29,7 +30,11 @@ ANSWERS: dict[str, Function] = {
     "refresh_stats": Function(refreshes.refresh_stats),
     "refresh_timeline": Function(refreshes.refresh_timeline, 0, 1),
     "scheduler_diagnostics": Function(status.scheduler_diagnostics),
+    "slot_health": Function(sources.slot_health),
+    "source_status": Function(sources.source_status),
     "status": Function(status.status),
+    "trigger_inventory": Function(sources.trigger_inventory),
+    "wal_source_status": Function(sources.wal_source_status),
     "watermark_status": Function(status.watermark_status),
     "worker_pool_status": Function(status.worker_pool_status),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -26,7 +27,7 @@ from spark_trickle.lake.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
-from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Stream
+from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Source, Stream
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table, display_names
 from spark_trickle.refresh.compile import Compiled, compile_query, over_empty_tables
 from spark_trickle.refresh.decide import Facts
@@ -54,6 +55,7 @@ def create_stream(work: Work, statement: s.CreateStream) -> Result:
     exact = is_on(options, "exact_floats")
     compiled = compile_query(work, statement.query, work.place.schema, statement.columns, exact)
     moments = _moments(statement.query, Mode(statement.mode))
+    _refuse_mirrors(work, Mode(statement.mode), compiled.sources)
     table = _define(work, schema, name, statement, compiled, moments)
     if is_on(options, "initialize", True):
         return Result(rows_inserted=fill(work, table, "created").rows_inserted)
@@ -77,6 +79,16 @@ def _moments(query: str, mode: Mode) -> tuple[str, ...]:
             f"{found[0]}() in REFRESH MODE {mode}", "Use AUTO or FULL, or pass the moment in a table."
         )
     return found
+
+
+def _refuse_mirrors(work: Work, mode: Mode, sources: Sequence[Source]) -> None:
+    """Changes of a mirror were committed elsewhere long before we see them."""
+    for table in (source_table(work, source) for source in sources):
+        if mode is Mode.IMMEDIATE and table.mirror is not None:
+            raise UnsupportedError(
+                f'REFRESH MODE IMMEDIATE over "{table.full_name}", a mirror of {table.mirror.full_name}',
+                "Use AUTO with a short schedule: the scheduler refreshes as soon as changes arrive.",
+            )
 
 
 def _define(
@@ -187,6 +199,7 @@ def rebuild(
     exact = is_on(dict(stream.options), "exact_floats")
     compiled = compile_query(work, stream.query, stream.home, names, exact)
     _refuse_cycle(work, table, compiled)
+    _refuse_mirrors(work, stream.mode, compiled.sources)
     for node in table.stream.nodes if table.stream else ():
         if (inner := work.catalog.table_by_id(node)) is not None:
             work.define(commit.DropTable(inner))
@@ -268,6 +281,7 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
             options={**stream.options, **dict(statement.options)},
         )
         _moments(stream.query, new.mode)
+        _refuse_mirrors(work, new.mode, new.sources)
         if "exact_floats" in dict(statement.options):  # another plan
             report = rebuild(work, table, new, "altered")
             return Result(report.rows_inserted, 0, report.rows_deleted)

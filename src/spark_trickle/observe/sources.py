@@ -1,0 +1,255 @@
+"""Attached sources -> how they are captured, how far behind they are, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from spark_trickle.cdc.link import Links
+from spark_trickle.cdc.mirrored import drift_of, mirror_of
+from spark_trickle.cdc.options import SourceOptions, read_options
+from spark_trickle.cdc.postgres.connect import Connection
+from spark_trickle.cdc.postgres.discover import SourceTable, describe
+from spark_trickle.cdc.postgres.install import installed
+from spark_trickle.cdc.postgres.moment import show_lsn
+from spark_trickle.cdc.postgres.slot import slot_state
+from spark_trickle.cdc.postgres.status import (
+    Finding,
+    capture_findings,
+    pending,
+    server_findings,
+    slot_findings,
+    trigger_findings,
+)
+from spark_trickle.dml.work import Work, now
+from spark_trickle.errors import TrickleError
+from spark_trickle.lake import sources
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState
+from spark_trickle.model.table import Table
+from spark_trickle.observe.answer import Answer
+
+Row = tuple[Any, ...]
+
+_FINDING = {"source": "string", "check": "string", "subject": "string", "value": "string"}
+
+
+def source_status(work: Work) -> Answer:
+    """Every mirror: how it is captured, whether it is exact, and what waits for it in its source."""
+    known = _mirrors(work)
+    rows: list[Row] = []
+    for source, options in _sources(work):
+        mirrors = [(t, s) for t, s in known if s.source == source.name]
+        rows += _asked(source, options, mirrors)
+    columns = {
+        "source": "string",
+        "mirror": "string",
+        "source_table": "string",
+        "status": "string",
+        "reason": "string",
+        "capture": "string",
+        "cdc_mode": "string",
+        "pending_rows": "long",
+        "pending_bytes": "long",
+        "new_columns": "string",
+        "last_sync": "string",
+        "last_error": "string",
+    }
+    return Answer(columns, rows)
+
+
+def _asked(
+    source: AttachedSource, options: SourceOptions, mirrors: list[tuple[Table, MirrorState]]
+) -> list[Row]:
+    """What the source answers; if it cannot be reached, what the catalog knows, and why."""
+    links = Links()
+    try:
+        with links.to(source.name, options, "status") as connection:
+            return _mirror_rows(connection, source, mirrors)
+    except TrickleError as error:
+        known: list[tuple[Table | None, MirrorState | None]] = [*mirrors] or [(None, None)]
+        return [_mirror_row(source, t, s, None, None, "", error.message) for t, s in known]
+    finally:
+        links.close()
+
+
+def _mirror_rows(
+    connection: Connection, source: AttachedSource, mirrors: list[tuple[Table, MirrorState]]
+) -> list[Row]:
+    if not mirrors:
+        return [_mirror_row(source, None, None, None, None, "", source.state.error)]
+    there = {t.oid: t for t in describe(connection, [mirror_of(t).oid for t, _ in mirrors])}
+    schema = read_options(source.kind, source.options).schema
+    captured = installed(connection, schema)
+    rows = []
+    for table, state in mirrors:
+        oid = mirror_of(table).oid
+        waits = pending(connection, oid, schema) if oid in captured else None
+        new = _new_columns(table, there.get(oid))
+        rows.append(
+            _mirror_row(
+                source,
+                table,
+                state,
+                waits.rows if waits else None,
+                waits.bytes if waits else None,
+                new,
+                source.state.error,
+            )
+        )
+    return rows
+
+
+def _new_columns(table: Table, remote: SourceTable | None) -> str:
+    if remote is None:
+        return ""
+    return ", ".join(d.column for d in drift_of(table, remote) if not d.breaks)
+
+
+def _mirror_row(
+    source: AttachedSource,
+    table: Table | None,
+    state: MirrorState | None,
+    waiting: int | None,
+    size: int | None,
+    new: str,
+    error: str,
+) -> Row:
+    shown = None
+    if table is not None:
+        shown = ".".join(mirror_of(table).becomes or (table.schema, table.name))
+    return (
+        source.name,
+        shown,
+        mirror_of(table).full_name if table else None,
+        state.status.value if state else None,
+        state.reason if state else "",
+        source.state.capture.value,
+        source.options.get("cdc_mode", "auto"),
+        waiting,
+        size,
+        new,
+        source.state.synced or None,
+        error,
+    )
+
+
+def wal_source_status(work: Work) -> Answer:
+    """Every source: how its log is read, how far behind, and how it came to be captured that way."""
+    rows: list[Row] = []
+    for source, options in _sources(work):
+        state, slot, error = source.state, None, source.state.error
+        links = Links()
+        try:
+            with links.to(source.name, options, "status") as connection:
+                slot = slot_state(connection, state.slot) if state.slot else None
+        except TrickleError as unreachable:
+            error = unreachable.message
+        finally:
+            links.close()
+        lag = slot.lag_bytes if slot else None
+        behind = lag is not None and lag > work.place.settings.wal_max_lag_bytes
+        rows.append(
+            (
+                source.name,
+                state.capture.value,
+                options.cdc_mode,
+                state.blocked,
+                state.slot or None,
+                state.publication or None,
+                show_lsn(state.lsn) if state.capture is CaptureMode.WAL else None,
+                lag,
+                _seconds_since(state.synced) if behind else 0.0 if slot else None,
+                (slot.lost or "") if slot else ("missing" if state.capture is CaptureMode.WAL else ""),
+                json.dumps([asdict(t) for t in state.history]),
+                error,
+            )
+        )
+    columns = {
+        "source": "string",
+        "capture": "string",
+        "cdc_mode": "string",
+        "blocked_reason": "string",
+        "slot": "string",
+        "publication": "string",
+        "position": "string",
+        "lag_bytes": "long",
+        "lag_seconds": "double",
+        "slot_problem": "string",
+        "transitions": "string",
+        "last_error": "string",
+    }
+    return Answer(columns, rows)
+
+
+def check_cdc_health(work: Work) -> Answer:
+    """All that was looked at in every source: what it is, whether that is well, and what to do if not."""
+    return _findings(work, _all_findings)
+
+
+def slot_health(work: Work) -> Answer:
+    """The replication slots and publications of sources that are read from their log."""
+
+    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
+        if source.state.slot:
+            most = work.place.settings.wal_max_lag_bytes
+            yield from slot_findings(connection, source.state.slot, source.state.publication, most)
+
+    return _findings(work, ask)
+
+
+def trigger_inventory(work: Work) -> Answer:
+    """Every trigger that we have in a source, and whether it fires."""
+
+    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
+        captured = installed(connection, options.schema)
+        for table in describe(connection, sorted(captured)):
+            yield from trigger_findings(connection, captured[table.oid], table)
+
+    return _findings(work, ask)
+
+
+def _all_findings(
+    connection: Connection, source: AttachedSource, options: SourceOptions
+) -> Iterator[Finding]:
+    yield from server_findings(connection, wants_log=source.state.capture is CaptureMode.WAL)
+    yield from capture_findings(connection, options.schema)
+    if source.state.capture is CaptureMode.WAL:
+        yield from slot_findings(connection, source.state.slot, source.state.publication, 2**40)
+
+
+def _findings(
+    work: Work, ask: Callable[[Connection, AttachedSource, SourceOptions], Iterator[Finding]]
+) -> Answer:
+    rows: list[Row] = []
+    for source, options in _sources(work):
+        links = Links()
+        try:
+            with links.to(source.name, options, "status") as connection:
+                found = list(ask(connection, source, options))
+        except TrickleError as error:
+            found = [Finding("connection", source.name, error.message, error.hint or "Try again.")]
+        finally:
+            links.close()
+        rows += [(source.name, f.check, f.subject, f.value, f.ok, f.fix) for f in found]
+    return Answer({**_FINDING, "ok": "boolean", "fix": "string"}, rows)
+
+
+def _sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
+    with reading(work.place.warehouse.engine) as connection:
+        found = sources.all_sources(connection)
+    return [(s, read_options(s.kind, s.options)) for s in found]
+
+
+def _mirrors(work: Work) -> list[tuple[Table, MirrorState]]:
+    with reading(work.place.warehouse.engine) as connection:
+        states = sources.mirror_states(connection)
+    found = [(t, states[t.id]) for t in work.catalog.tables() if t.mirror is not None and t.id in states]
+    return sorted(found, key=lambda pair: pair[0].full_name)
+
+
+def _seconds_since(moment: str) -> float | None:
+    return (now() - datetime.fromisoformat(moment)).total_seconds() if moment else None
