@@ -1,0 +1,223 @@
+"""What goes wrong between a source and its mirrors: nothing is lost or doubled, or it is told and mended."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import spark_trickle
+from spark_trickle.cdc import transition
+from spark_trickle.errors import (
+    SourceLostError,
+    SourceSchemaChangedError,
+    SourceSetupError,
+    SourceUnavailableError,
+    TrickleError,
+)
+from tests.sources.conftest import Shop
+
+ORDERS = [
+    "CREATE TABLE orders (id int PRIMARY KEY, customer text, amount numeric(12, 2))",
+    "INSERT INTO orders SELECT g, 'c' || g % 5, g * 1.25 FROM generate_series(1, 100) g",
+]
+BY_CUSTOMER = "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer"
+
+
+def mirrored(shop: Shop, mode: str = "trigger", **options: str) -> None:
+    shop.run(*ORDERS)
+    shop.attach(mode, **options)
+    shop.tr.create_mirror("orders", "shop.public.orders")
+    shop.tr.create_stream_table("by_customer", BY_CUSTOMER)
+
+
+def exact(shop: Shop) -> None:
+    shop.check("SELECT * FROM orders")
+    shop.tr.refresh("by_customer")
+    shop.check(BY_CUSTOMER, "by_customer")
+
+
+LOSSES = [
+    "ALTER TABLE orders DISABLE TRIGGER USER; UPDATE orders SET amount = 0 WHERE id < 9; ALTER TABLE orders ENABLE TRIGGER USER",
+    "ALTER TABLE orders ALTER customer TYPE text USING upper(customer)",
+    "DROP SCHEMA trickle_changes CASCADE",
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_lost_changes_are_noticed_and_copied_again(shop: Shop, loss: str) -> None:
+    """Only what differs is changed, so stream tables go on differentially."""
+    mirrored(shop)
+    shop.run(*loss.split("; "), "DELETE FROM orders WHERE id = 3")
+    report = shop.tr.sync("shop")
+    assert list(report.resynced) == ["main.orders"]
+    exact(shop)
+    shop.run("INSERT INTO orders VALUES (777, 'after', 1)")
+    assert shop.tr.sync("shop").tables == {"main.orders": (1, 0)}
+    exact(shop)
+
+
+def test_lost_changes_wait_for_a_word_if_asked_to(shop: Shop) -> None:
+    mirrored(shop, resync="manual")
+    before = shop.here("SELECT * FROM orders")
+    shop.run(*LOSSES[0].split("; "))
+    report = shop.tr.sync("shop")
+    assert "triggers" in report.problems["main.orders"]
+    assert shop.status("main.orders")[0] == "RESYNC_NEEDED"
+    assert shop.here("SELECT * FROM orders") == before  # the last exact state
+    assert shop.tr.sync("shop").problems == report.problems
+    done = shop.tr.sql("RESYNC TABLE orders").collect()[0]
+    assert (done.rows_inserted, done.rows_deleted) == (8, 8)
+    assert shop.status("main.orders") == ("ACTIVE", "")
+    exact(shop)
+
+
+@pytest.mark.parametrize("mode", ["wal", "auto"])
+def test_a_slot_that_is_gone(shop: Shop, mode: str) -> None:
+    mirrored(shop, mode)
+    shop.tr.sync("shop")
+    status = shop.tr.answer("wal_source_status").dicts()[0]
+    assert status["capture"] == "WAL"
+    shop.run("UPDATE orders SET amount = 5 WHERE id = 1", f"SELECT pg_drop_replication_slot('{status['slot']}')")
+    shop.run("UPDATE orders SET amount = 6 WHERE id = 2")
+    report = shop.tr.sync("shop")
+    assert "slot" in report.resynced["main.orders"]
+    exact(shop)
+    assert report.capture == ("WAL" if mode == "wal" else "TRIGGER")  # auto falls back, and says why
+    assert mode == "wal" or "slot" in shop.tr.answer("wal_source_status").dicts()[0]["transitions"]
+    shop.run("DELETE FROM orders WHERE id < 5")
+    shop.tr.sync("shop")
+    exact(shop)
+
+
+def test_auto_waits_for_what_stands_in_the_way(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transition, "_FIRST_TIMEOUT", 0.3)
+    shop.run(*ORDERS, "CREATE TABLE bag (a int)")
+    shop.attach("auto")
+    shop.tr.create_mirror("orders", "shop.public.orders")
+    shop.tr.create_mirror("bag", "shop.public.bag")
+    assert shop.tr.sync("shop").capture == "TRIGGER"
+    assert "bag" in shop.tr.answer("wal_source_status").dicts()[0]["blocked_reason"]
+    shop.run("ALTER TABLE bag REPLICA IDENTITY FULL")
+    writer = shop.world.application()
+    writer.execute("BEGIN")
+    writer.execute("INSERT INTO orders VALUES (600, 'open', 1)")
+    assert shop.tr.sync("shop").capture == "TRIGGER"  # the slot would wait for this transaction
+    writer.execute("COMMIT")
+    history = shop.tr.answer("wal_source_status").dicts()[0]["transitions"]
+    assert "TRANSITIONING" in history
+    while shop.tr.sync("shop").capture != "WAL":
+        pass
+    shop.check("SELECT * FROM orders")
+    shop.run("INSERT INTO orders VALUES (601, 'log', 1)", "INSERT INTO bag VALUES (1), (1), (NULL)")
+    shop.tr.sync("shop")
+    shop.check("SELECT * FROM orders")
+    shop.check("SELECT * FROM bag")
+    assert not shop.world.rows("SELECT FROM pg_trigger")
+
+
+@pytest.mark.parametrize("mode", ["trigger", "wal"])
+@pytest.mark.parametrize("unlogged", ["true", "false"])
+def test_a_server_that_crashes(shop: Shop, mode: str, unlogged: str) -> None:
+    mirrored(shop, mode, unlogged=unlogged)
+    shop.run("UPDATE orders SET amount = 7 WHERE id < 30")
+    shop.world.server.stop("immediate")
+    shop.world.server.start()
+    shop.world.__dict__.pop("usual", None)
+    shop.run("UPDATE orders SET amount = 8 WHERE id = 50")
+    try:
+        report = shop.tr.sync("shop")
+    except SourceUnavailableError:  # the connection that we held; a new one is made
+        report = shop.tr.sync("shop")
+    assert bool(report.resynced) == (mode == "trigger" and unlogged == "true")
+    exact(shop)
+
+
+def test_a_connection_that_is_cut(shop: Shop) -> None:
+    mirrored(shop)
+    shop.run("DELETE FROM orders WHERE id < 10")
+    shop.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'spark-trickle%'")
+    with pytest.raises(TrickleError):
+        shop.tr.sync("shop")
+    assert shop.tr.sync("shop").rows_deleted == 9
+    exact(shop)
+
+
+@pytest.mark.parametrize("mode", ["trigger", "wal"])
+def test_columns_that_change(shop: Shop, mode: str) -> None:
+    mirrored(shop, mode)
+    shop.run("ALTER TABLE orders ADD COLUMN note text", "INSERT INTO orders VALUES (500, 'c1', 1, 'n')")
+    assert shop.tr.sync("shop").problems == {}
+    assert shop.tr.answer("source_status").dicts()[0]["new_columns"] == "note"
+    assert shop.tr.table("orders").columns == ["id", "customer", "amount"]
+    shop.run("ALTER TABLE orders RENAME COLUMN customer TO buyer", "UPDATE orders SET amount = 3 WHERE id = 4")
+    assert "buyer" in shop.tr.sync("shop").problems["main.orders"]
+    assert shop.status("main.orders")[0] == "SCHEMA_CHANGED"
+    shop.tr.resync("orders")
+    shop.check("SELECT * FROM orders")
+    shop.tr.refresh("by_customer")  # the renamed column is followed
+    shop.check("SELECT buyer, sum(amount) FROM orders GROUP BY buyer", "by_customer")
+    shop.run("ALTER TABLE orders ALTER amount TYPE numeric(20, 4)")
+    assert "amount" in shop.tr.sync("shop").problems["main.orders"]
+    shop.tr.resync("orders")
+    shop.check("SELECT * FROM orders")
+    shop.run("ALTER TABLE orders DROP COLUMN buyer", "DELETE FROM orders WHERE id = 9")
+    assert "dropped" in shop.tr.sync("shop").problems["main.orders"]
+    shop.tr.resync("orders")
+    shop.check("SELECT * FROM orders")
+    with pytest.raises(SourceLostError):
+        shop.tr.refresh("by_customer")
+
+
+def test_a_table_that_is_gone(shop: Shop) -> None:
+    mirrored(shop)
+    shop.run("DROP TABLE orders")
+    assert "dropped" in shop.tr.sync("shop").problems["main.orders"]
+    assert shop.tr.table("orders").count() == 100  # the last exact state
+    with pytest.raises(SourceSchemaChangedError):
+        shop.tr.resync("orders")
+    shop.tr.sql("DROP STREAM TABLE by_customer")
+    shop.tr.sql("DROP TABLE orders")
+    assert shop.tr.sync("shop").problems == {}
+
+
+def test_a_mirror_dropped_while_the_source_is_away(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirrored(shop)
+    shop.tr.sql("DROP STREAM TABLE by_customer")
+    monkeypatch.setenv("SHOP_DSN", "host=/nowhere dbname=x")
+    with spark_trickle.connect(shop.place) as other, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        other.sql("DROP TABLE orders")
+    assert any("next SYNC SOURCE" in str(w.message) for w in told)
+    assert shop.world.rows("SELECT FROM pg_trigger")
+    shop.tr.sync("shop")
+    assert not shop.world.rows("SELECT FROM pg_trigger")
+
+
+def test_a_server_that_does_not_let_us(shop: Shop) -> None:
+    shop.run(*ORDERS, "CREATE ROLE weak LOGIN", "GRANT USAGE ON SCHEMA public TO weak", "GRANT SELECT ON orders TO weak")
+    try:
+        conninfo = shop.world.server.conninfo(shop.world.database, "weak")
+        shop.tr.attach_source("weak", dsn=conninfo, cdc_mode="trigger")
+        with pytest.raises(SourceSetupError):
+            shop.tr.create_mirror("orders", "weak.public.orders")
+        assert not [t for t in shop.tr.sql("SHOW TABLES").collect()]
+        with pytest.raises(SourceSetupError, match="replication"):
+            shop.tr.attach_source("weaker", dsn=conninfo, cdc_mode="wal")
+    finally:
+        shop.run("DROP OWNED BY weak", "DROP ROLE weak")
+
+
+def test_the_health_of_sources(shop: Shop) -> None:
+    mirrored(shop)
+    triggers = shop.tr.answer("trigger_inventory").dicts()
+    assert len(triggers) == 4
+    assert all(t["ok"] for t in triggers)
+    assert all(row["ok"] for row in shop.tr.answer("check_cdc_health").dicts())
+    shop.run("ALTER TABLE orders DISABLE TRIGGER USER")
+    wrong = [row for row in shop.tr.answer("check_cdc_health").dicts() if not row["ok"]]
+    assert wrong
+    assert all(row["fix"] for row in wrong)
+    assert shop.tr.sql("SELECT * FROM trickle.slot_health()").collect() == []
+    shop.run("UPDATE orders SET amount = 0")
+    assert shop.tr.sql("SELECT pending_rows FROM trickle.source_status()").collect()[0][0] is not None
