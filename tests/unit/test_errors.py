@@ -58,6 +58,12 @@ EXAMPLES: list[TrickleError] = [
     errors.SourceSchemaChangedError("public.t", ('column "a" was dropped', 'column "b" was dropped')),
     errors.ResyncNeededError("public.t", "its triggers were disabled"),
     errors.WalDecodeError("a text does not end", 7),
+    errors.TargetExistsError("public.t", "it is not one of ours"),
+    errors.NotPublishedError("main.s", "public.s"),
+    errors.RepairNeededError("public.s", "it is at snapshot 3, but the change begins at snapshot 4"),
+    errors.TargetChangedError("public.s", ('column "a" was dropped or renamed',)),
+    errors.TargetRefusedError("public.s", 'violates check constraint "positive"'),
+    errors.TargetValueError("a", "text", r"'\x00'"),
 ]
 
 # SQL words, names in quotes and names of products may stand at the beginning of a message.

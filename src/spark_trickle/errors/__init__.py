@@ -2,6 +2,8 @@
 
 from spark_trickle.errors.base import InternalError, Kind, TrickleError, closest, short
 from spark_trickle.errors.sources import (
+    NotPublishedError,
+    RepairNeededError,
     ReplicaIdentityError,
     ResyncNeededError,
     SourceAddressError,
@@ -11,6 +13,10 @@ from spark_trickle.errors.sources import (
     SourceSetupError,
     SourceUnavailableError,
     SourceValueError,
+    TargetChangedError,
+    TargetExistsError,
+    TargetRefusedError,
+    TargetValueError,
     WalDecodeError,
 )
 from spark_trickle.errors.statements import (
@@ -63,9 +69,11 @@ __all__ = [
     "Kind",
     "MergeCardinalityError",
     "NotNullViolationError",
+    "NotPublishedError",
     "QueryError",
     "ReadOnlyTableError",
     "RecursionTooDeepError",
+    "RepairNeededError",
     "ReplicaIdentityError",
     "ResyncNeededError",
     "SchemaNotFoundError",
@@ -81,6 +89,10 @@ __all__ = [
     "SourceValueError",
     "SqlSyntaxError",
     "TableNotFoundError",
+    "TargetChangedError",
+    "TargetExistsError",
+    "TargetRefusedError",
+    "TargetValueError",
     "TransactionStateError",
     "TrickleError",
     "TypeMismatchError",

@@ -1,4 +1,4 @@
-"""What can go wrong between us and a PostgreSQL source: fields in, message and hint out."""
+"""What can go wrong between us and PostgreSQL, source or target: fields in, message and hint out."""
 
 from __future__ import annotations
 
@@ -172,3 +172,109 @@ class WalDecodeError(TrickleError):
     @property
     def message(self) -> str:
         return f"a message of the write-ahead log cannot be read at byte {self.offset}: {self.detail}"
+
+
+# --- publishing ----------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class TargetExistsError(TrickleError):
+    table: str
+    reason: str
+    code: ClassVar[str] = "TARGET_EXISTS"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'"{self.table}" exists in the target database already: {self.reason}'
+
+    @property
+    def hint(self) -> str:
+        return "Publish under another name, or drop what is there if nobody needs it."
+
+
+@dataclass(eq=False)
+class NotPublishedError(TrickleError):
+    stream: str
+    table: str
+    code: ClassVar[str] = "NOT_PUBLISHED"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'"{self.stream}" is not published as "{self.table}"'
+
+    @property
+    def hint(self) -> str:
+        return "Publish it first; the ledger in the target database lists what is published."
+
+
+@dataclass(eq=False)
+class RepairNeededError(TrickleError):
+    """A published table is not what we made of it: a change of what it should be would go wrong."""
+
+    table: str
+    reason: str
+    code: ClassVar[str] = "REPAIR_NEEDED"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f'the published table "{self.table}" needs a repair: {self.reason}'
+
+    @property
+    def hint(self) -> str:
+        return "Repair it, which changes only what differs; until then it stays as it is."
+
+
+@dataclass(eq=False)
+class TargetChangedError(TrickleError):
+    table: str
+    changes: tuple[str, ...]
+    code: ClassVar[str] = "TARGET_CHANGED"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'the published table "{self.table}" is not what we made: {"; ".join(self.changes)}'
+
+    @property
+    def hint(self) -> str:
+        return "Undo this in the target database, or stop publishing the table and publish it anew."
+
+
+@dataclass(eq=False)
+class TargetRefusedError(TrickleError):
+    """A constraint, a trigger or a limit of the target database refuses our rows."""
+
+    table: str
+    detail: str
+    code: ClassVar[str] = "TARGET_REFUSED"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f'the published table "{self.table}" does not take the rows: {self.detail}'
+
+    @property
+    def hint(self) -> str:
+        return "Remove the constraint or the trigger that the error names; nothing was changed."
+
+
+@dataclass(eq=False)
+class TargetValueError(TrickleError):
+    """A value of ours that the type of its column in the target cannot hold."""
+
+    column: str
+    type: str
+    value: str
+    code: ClassVar[str] = "TARGET_VALUE"
+    kind: ClassVar[Kind] = Kind.UNSUPPORTED
+
+    @property
+    def message(self) -> str:
+        return f'column "{self.column}" holds {short(self.value)}, which {self.type} cannot represent'
+
+    @property
+    def hint(self) -> str:
+        return "Change the query so that it gives another value, or leave the column out."

@@ -1,0 +1,1 @@
+"""Stream tables -> tables of other systems, exactly once; one file is the front of each system."""

@@ -1,0 +1,30 @@
+"""A stream table -> a table in PostgreSQL that is always at one whole snapshot of it.
+
+`create` makes the table, `apply` brings it from one snapshot to a later one in a single transaction, `repair`
+brings it to given rows whatever it holds, `drop` forgets it. All take an open connection in autocommit mode
+(see cdc.postgres.connect), and rows as Arrow tables.
+"""
+
+from spark_trickle.publish.apply import apply
+from spark_trickle.publish.create import create, drop
+from spark_trickle.publish.ledger import CHANNEL, Applied
+from spark_trickle.publish.repair import repair
+from spark_trickle.publish.rights import publish_rights
+from spark_trickle.publish.status import State, published, state
+from spark_trickle.publish.target import LEDGER, Target, target_for
+
+__all__ = [
+    "CHANNEL",
+    "LEDGER",
+    "Applied",
+    "State",
+    "Target",
+    "apply",
+    "create",
+    "drop",
+    "publish_rights",
+    "published",
+    "repair",
+    "state",
+    "target_for",
+]

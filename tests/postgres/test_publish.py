@@ -1,0 +1,423 @@
+"""Publishing: a table in PostgreSQL follows a stream table, exactly once, and says so when it cannot."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_trickle.errors import (
+    NotPublishedError,
+    RepairNeededError,
+    SourceBusyError,
+    SourceSetupError,
+    TargetChangedError,
+    TargetExistsError,
+    TargetRefusedError,
+)
+from spark_trickle.model.table import Column, Table
+from spark_trickle.model.types import Scalar
+from spark_trickle.publish.postgres import (
+    Applied,
+    Target,
+    apply,
+    create,
+    drop,
+    publish_rights,
+    published,
+    repair,
+    state,
+    target_for,
+)
+from tests.postgres.published import (
+    BAG,
+    BOTH,
+    KEYED,
+    LOOSE,
+    Row,
+    first,
+    held,
+    pieces,
+    table_of,
+    target,
+    texts,
+)
+from tests.postgres.world import ODD_NAMES, World
+
+# --- create and drop -----------------------------------------------------------------------------
+
+
+@BOTH
+def test_creating_twice_is_creating_once(world: World, to: Target) -> None:
+    connection = world.connect()
+    create(connection, to)
+    assert state(connection, to).snapshot is None
+    apply(connection, to, None, 7, [], pieces(to, [(1, "x"), (2, None)]))
+    create(connection, to)
+    now = state(connection, to)
+    assert (now.snapshot, now.rows, now.inserted, now.deleted, now.changes) == (7, 2, 2, 0, ())
+    assert now.applied_at is not None
+    assert published(connection) == [now]
+
+
+def test_the_key_is_a_key_there(world: World) -> None:
+    connection = world.connect()
+    create(connection, KEYED)
+    create(connection, replace(LOOSE, name="loose"))
+    create(connection, replace(BAG, name="bag"))
+    unique = "SELECT count(*) FROM pg_index WHERE indisunique AND indrelid = '{}'::regclass"
+    assert [world.rows(unique.format(n))[0][0] for n in ("s", "loose", "bag")] == [1, 1, 0]
+    apply(connection, replace(LOOSE, name="loose"), None, 1, [], pieces(LOOSE, [(None, "x"), (1, "x")]))
+    with pytest.raises(RepairNeededError, match="a row with this key is there already"):
+        apply(connection, replace(LOOSE, name="loose"), 1, 2, [], pieces(LOOSE, [(None, "y")]))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE TABLE s (a int8, b text)", "CREATE VIEW s AS SELECT 1", "CREATE SEQUENCE s"],
+)
+def test_what_is_not_ours_is_not_touched(world: World, statement: str) -> None:
+    world.run(statement)
+    with pytest.raises(TargetExistsError, match="it is not one of ours"):
+        create(world.connect(), BAG)
+    assert published(world.connect()) == []
+
+
+def test_another_stream_table_keeps_its_table(world: World) -> None:
+    connection = world.connect()
+    first(connection, BAG, [(1, "x")])
+    for other in (replace(BAG, stream="main.other"), replace(BAG, warehouse="w2")):
+        with pytest.raises(TargetExistsError, match=r'the stream table "main\.s" is published there'):
+            create(connection, other)
+        for act in (
+            lambda: apply(connection, other, 1, 2, [], []),  # noqa: B023
+            lambda: repair(connection, other, 2, []),  # noqa: B023
+            lambda: drop(connection, other),  # noqa: B023
+            lambda: state(connection, other),  # noqa: B023
+        ):
+            with pytest.raises(NotPublishedError):
+                act()
+    assert held(connection, BAG) == texts([(1, "x")])
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_dropping_leaves_nothing_of_ours(world: World, keep: bool) -> None:
+    connection = world.connect()
+    first(connection, BAG, [(1, "x")])
+    drop(connection, BAG, keep=keep)
+    assert bool(world.rows("SELECT to_regclass('s') IS NOT NULL")[0][0]) == keep
+    assert world.rows("SELECT to_regclass('trickle_published.tables')") == [(None,)]
+    with pytest.raises(NotPublishedError):
+        drop(connection, BAG)
+    if keep:
+        with pytest.raises(TargetExistsError):
+            create(connection, BAG)
+    else:
+        create(connection, BAG)
+
+
+def test_dropping_does_not_touch_what_somebody_else_made(world: World) -> None:
+    connection = world.connect()
+    first(connection, BAG, [(1, "x")])
+    world.run("DROP TABLE s", "CREATE TABLE s (mine int)")
+    with pytest.raises(TargetExistsError):
+        create(connection, BAG)
+    drop(connection, BAG)
+    assert world.rows("SELECT count(*) FROM s") == [(0,)]
+
+
+def test_a_table_that_somebody_dropped_is_made_again_and_repaired(world: World) -> None:
+    connection = world.connect()
+    first(connection, BAG, [(1, "x")])
+    world.run("DROP TABLE s")
+    assert state(connection, BAG).changes == ("it was dropped or renamed",)
+    with pytest.raises(TargetChangedError):
+        apply(connection, BAG, 1, 2, [], [])
+    create(connection, BAG)
+    assert state(connection, BAG).snapshot is None
+    with pytest.raises(
+        RepairNeededError, match="it is at no snapshot yet, but the change begins at snapshot 1"
+    ):
+        apply(connection, BAG, 1, 2, [], [])
+    repair(connection, BAG, 2, pieces(BAG, [(1, "x")]))
+    assert held(connection, BAG) == texts([(1, "x")])
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names(world: World, name: str) -> None:
+    connection = world.connect()
+    columns = ((name + "!", "long"), ("Other" + name, "string"), ("h", "long"), ("c0", "long"))
+    for key in ((name,), ()):
+        to = target(
+            *columns,
+            schema=name,
+            name=name + "t",
+            stream=f"main.{name}",
+            warehouse=name,
+            key=key,
+            ledger="l " + name,
+        )
+        create(connection, to)
+        apply(connection, to, None, 1, [], pieces(to, [(1, "x", 3, 4), (2, "y", 3, 4)]))
+        apply(
+            connection, to, 1, 2, pieces(to, [(1, "x", 3, 4), (2, "y", 3, 4)]), pieces(to, [(1, "z", 5, 6)])
+        )
+        repair(connection, to, 3, pieces(to, [(1, "z", 5, 7)]))
+        assert held(connection, to) == texts([(1, "z", 5, 7)])
+        assert [s.stream for s in published(connection, to.ledger)] == [f"main.{name}"]
+        drop(connection, to)
+
+
+def test_a_target_takes_the_key_of_its_table() -> None:
+    columns = (Column(2, "a", Scalar("long"), False), Column(3, "b", Scalar("string")))
+    table = Table(1, "main", "s", columns, (2,), True, "s/", 4, 1)
+    made = target_for(table, "public", "t", "w1")
+    assert (made.stream, made.key, made.columns) == ("main.s", ("a",), columns)
+    assert target_for(replace(table, key_enforced=False), "public", "t", "w1").key == ()
+
+
+# --- apply ---------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_change_is_applied_once(world: World, to: Target) -> None:
+    connection = world.connect()
+    first(connection, to, [(1, "x"), (2, "y"), (3, None)])
+    gone, come = [(1, "x"), (3, None)], [(1, "X"), (4, "z")]
+    for n in range(3):
+        done = apply(connection, to, 1, 5, pieces(to, gone), pieces(to, come))
+        assert done == (Applied(True, 5, 2, 2) if n == 0 else Applied(False, 5))
+    assert held(connection, to) == texts([(1, "X"), (2, "y"), (4, "z")])
+    assert apply(connection, to, 2, 3, pieces(to, gone), []) == Applied(False, 5)  # older ones too
+    now = state(connection, to)
+    assert (now.snapshot, now.rows, now.inserted, now.deleted) == (5, 3, 5, 2)
+
+
+def test_bags_keep_the_right_number_of_copies(world: World) -> None:
+    connection = world.connect()
+    none: Row = (None, None)
+    first(connection, BAG, [none] * 3 + [(1, None)] * 2 + [(1, "x")] * 4)
+    apply(
+        connection,
+        BAG,
+        1,
+        2,
+        pieces(BAG, [none, (1, None), (1, None), (1, "x")]),
+        pieces(BAG, [none, (2, "y")]),
+    )
+    assert held(connection, BAG) == texts([none] * 3 + [(1, "x")] * 3 + [(2, "y")])
+    with pytest.raises(RepairNeededError, match="1 of 4 rows to change are not there"):
+        apply(connection, BAG, 2, 3, pieces(BAG, [none] * 4), [])
+    assert held(connection, BAG) == texts([none] * 3 + [(1, "x")] * 3 + [(2, "y")])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("after", "reason"), [(None, "no snapshot yet"), (3, "snapshot 3"), (5, "snapshot 5")]
+)
+def test_a_change_that_does_not_fit(world: World, to: Target, after: int | None, reason: str) -> None:
+    connection = world.connect()
+    first(connection, to, [(1, "x")], snapshot=4)
+    with pytest.raises(RepairNeededError, match=f"it is at snapshot 4, but the change begins at {reason}"):
+        apply(connection, to, after, 6, [], pieces(to, [(2, "y")]))
+    assert held(connection, to) == texts([(1, "x")])
+
+
+def test_the_first_fill_wants_an_empty_table(world: World) -> None:
+    connection = world.connect()
+    create(connection, BAG)
+    world.run("INSERT INTO s VALUES (1, 'x')")
+    with pytest.raises(RepairNeededError, match="it holds rows before its first fill"):
+        apply(connection, BAG, None, 1, [], [])
+
+
+def test_two_new_rows_with_one_key(world: World) -> None:
+    connection = world.connect()
+    first(connection, KEYED, [(1, "x"), (2, "y")])
+    with pytest.raises(RepairNeededError, match="two of the new rows have the same key"):
+        apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(1, "a"), (1, "b")]))
+    with pytest.raises(RepairNeededError, match="a row with this key is there already"):
+        apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(2, "a")]))
+    assert held(connection, KEYED) == texts([(1, "x"), (2, "y")])
+
+
+def test_references_to_a_row_hold_while_its_key_stays(world: World) -> None:
+    connection = world.connect()
+    first(connection, KEYED, [(1, "x"), (2, "y")])
+    world.run("CREATE TABLE child (a int8 REFERENCES s)", "INSERT INTO child VALUES (1)")
+    apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x"), (2, "y")]), pieces(KEYED, [(1, "z")]))
+    with pytest.raises(TargetRefusedError, match="violates foreign key constraint"):
+        apply(connection, KEYED, 2, 3, pieces(KEYED, [(1, "z")]), [])
+    assert held(connection, KEYED) == texts([(1, "z")])
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(8))
+def test_random_histories(world: World, to: Target, seed: int) -> None:
+    """Small domains, so that rows come back, repeat and are null; compared with a Counter after every step."""
+    random_ = random.Random(seed)
+    connection = world.connect()
+    create(connection, to)
+    now: Counter[Row] = Counter()
+    for snapshot in range(1, 15):
+        old = list(now.elements())
+        gone = random_.sample(old, random_.randint(0, len(old)))
+        left = now - Counter(gone)
+        come = _new_rows(random_, to, left)
+        after = None if snapshot == 1 else snapshot - 1
+        args: Any = (after, snapshot, pieces(to, gone), pieces(to, come))
+        apply(connection, to, *args)
+        if random_.random() < 0.3:
+            apply(connection, to, *args)
+        now = left + Counter(come)
+        if random_.random() < 0.2:
+            _meddle(random_, world, to)
+            repair(connection, to, snapshot, pieces(to, now.elements()))
+        assert held(connection, to) == texts(now.elements())
+        assert state(connection, to).rows == now.total()
+
+
+def _new_rows(random_: random.Random, to: Target, left: Counter[Row]) -> list[Row]:
+    ids: list[int | None] = list(range(6)) if to is KEYED else [*range(5), None]
+    found = [
+        (random_.choice(ids), random_.choice(["x", "y", "", None])) for _ in range(random_.randint(0, 8))
+    ]
+    if not to.key:
+        return found
+    taken = {a for a, _ in left}
+    return list({a: (a, b) for a, b in found if a not in taken}.values())
+
+
+def _meddle(random_: random.Random, world: World, to: Target) -> None:
+    statements = [
+        "DELETE FROM s WHERE a < 3",
+        "UPDATE s SET b = 'meddled' WHERE a > 1 OR a IS NULL",
+        "TRUNCATE s",
+    ]
+    if to is BAG:
+        statements.append("INSERT INTO s SELECT * FROM s")
+    world.run(random_.choice(statements))
+
+
+def test_large_changes_are_quick(world: World) -> None:
+    """Sets against sets: a lookup of each row in the whole table would take minutes."""
+    connection = world.connect()
+    ids = range(50_000)
+    for to in (KEYED, replace(BAG, name="bag"), replace(LOOSE, name="loose")):
+        rows = pa.table({"a": pa.array(ids, pa.int64()), "b": [f"row {n % 7}" for n in ids]})
+        create(connection, to)
+        apply(connection, to, None, 1, [], [rows])
+        half = rows.slice(0, 25_000)
+        changed = half.set_column(1, "b", pa.array(["new"] * 25_000))
+        assert apply(connection, to, 1, 2, [half], [changed]) == Applied(True, 2, 25_000, 25_000)
+        assert repair(connection, to, 3, [rows]) == Applied(True, 3, 25_000, 25_000)
+
+
+# --- others --------------------------------------------------------------------------------------
+
+
+def test_readers_see_whole_snapshots_only(world: World) -> None:
+    """A reader looks while the rows of a change are on their way, and right after it."""
+    connection, reader = world.connect(), world.application()
+    first(connection, KEYED, [(n, "1") for n in range(10)])
+    seen: list[list[Any]] = []
+
+    def look() -> None:
+        seen.append(reader.execute("SELECT b, count(*) FROM s GROUP BY b").fetchall())
+
+    def looking(tables: list[pa.Table]) -> Iterator[pa.Table]:
+        for table in tables:
+            look()
+            yield table
+
+    for n in range(1, 4):
+        old, new = (pieces(KEYED, [(i, str(v)) for i in range(10)]) for v in (n, n + 1))
+        apply(connection, KEYED, n, n + 1, looking(old), looking(new))
+        look()
+    assert {len(s) for s in seen} == {1}
+    assert {s[0][1] for s in seen} == {10}
+    assert sorted({s[0][0] for s in seen}) == ["1", "2", "3", "4"]
+
+
+def test_who_listens_is_told(world: World) -> None:
+    connection, listener = world.connect(), world.application()
+    listener.execute("LISTEN trickle_published")
+    first(connection, BAG, [(1, "x")])
+    apply(connection, BAG, 1, 2, pieces(BAG, [(1, "x")]), pieces(BAG, [(2, "x"), (3, "x")]))
+    apply(connection, BAG, 1, 2, [], [])
+    with pytest.raises(RepairNeededError):
+        apply(connection, BAG, 3, 4, [], [])
+    repair(connection, BAG, 5, [])
+    told = [json.loads(n.payload) for n in listener.notifies(timeout=5, stop_after=3)]
+    names = {"schema": "public", "table": "s", "stream": "main.s"}
+    assert told == [
+        {**names, "snapshot": 1, "inserted": 1, "deleted": 0},
+        {**names, "snapshot": 2, "inserted": 2, "deleted": 1},
+        {**names, "snapshot": 5, "inserted": 0, "deleted": 2},
+    ]
+    assert list(listener.notifies(timeout=0.1)) == []
+
+
+def test_two_publishers_take_turns(world: World) -> None:
+    """The second waits for the ledger, not longer than it was told, and then finds the work done."""
+    connection, other = world.connect(), world.connect()
+    first(connection, BAG, [(1, "x")])
+
+    def meanwhile() -> Iterator[pa.Table]:
+        with pytest.raises(SourceBusyError):
+            apply(other, BAG, 1, 2, [], pieces(BAG, [(2, "y")]), lock_seconds=0.05)
+        yield table_of(BAG, [(2, "y")])
+
+    assert apply(connection, BAG, 1, 2, [], meanwhile()).applied
+    assert not apply(other, BAG, 1, 2, [], pieces(BAG, [(2, "y")])).applied
+    assert held(connection, BAG) == texts([(1, "x"), (2, "y")])
+
+
+def test_a_writer_in_the_way_is_waited_for(world: World) -> None:
+    connection, writer = world.connect(), world.application()
+    first(connection, BAG, [(1, "x")])
+    writer.execute("BEGIN")
+    writer.execute("INSERT INTO s VALUES (5, 'mine')")
+    with pytest.raises(SourceBusyError):
+        apply(connection, BAG, 1, 2, [], [], lock_seconds=0.05)
+    writer.execute("ROLLBACK")
+    assert apply(connection, BAG, 1, 2, [], []).applied
+
+
+def test_a_role_that_owns_only_its_schemas(world: World) -> None:
+    world.run(
+        "DROP ROLE IF EXISTS publisher",
+        "CREATE ROLE publisher LOGIN",
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+    )
+    try:
+        ours = replace(KEYED, schema="ours", ledger="our_ledger")
+        for statement in publish_rights("publisher", ["ours"], "our_ledger"):
+            world.usual.execute(statement)
+        connection = world.connect(user="publisher")
+        first(connection, ours, [(1, "x")])
+        apply(connection, ours, 1, 2, pieces(ours, [(1, "x")]), pieces(ours, [(1, "y")]))
+        repair(connection, ours, 3, pieces(ours, [(2, "y")]))
+        assert held(connection, ours) == texts([(2, "y")])
+        with pytest.raises(SourceSetupError, match="permission denied for schema public"):
+            create(connection, replace(ours, schema="public"))
+        drop(connection, ours)
+    finally:
+        world.run("DROP OWNED BY publisher", "DROP ROLE publisher")
+
+
+def test_settings_of_the_server_do_not_matter(world: World) -> None:
+    world.run("ALTER DATABASE postgres SET default_transaction_isolation = 'repeatable read'")
+    try:
+        connection = world.connect()
+        first(connection, BAG, [(1, "x")])
+        apply(connection, BAG, 1, 2, pieces(BAG, [(1, "x")]), pieces(BAG, [(2, "y")]))
+        assert held(connection, BAG) == texts([(2, "y")])
+    finally:
+        world.run("ALTER DATABASE postgres RESET default_transaction_isolation")
