@@ -17,7 +17,6 @@ from typing import Any, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_trickle.cdc.calls import Sources
 from spark_trickle.cdc.link import Links
 from spark_trickle.dml import compact
 from spark_trickle.dml.definitions import define
@@ -48,6 +47,7 @@ from spark_trickle.model.stream import Action, Mode, RefreshReport
 from spark_trickle.model.table import DEFAULT_SCHEMA, Table
 from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
+from spark_trickle.publish.calls import Publishing
 from spark_trickle.refresh.define import (
     alter_stream,
     create_stream,
@@ -92,7 +92,7 @@ def connect(
     return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, functions))
 
 
-class Trickle(Control, Sources):
+class Trickle(Control, Publishing):
     """A connection to a warehouse. Not to be shared between threads while a transaction is open."""
 
     def __init__(self, place: Place) -> None:
@@ -250,6 +250,7 @@ class Trickle(Control, Sources):
             snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
         commit_ms = (time.perf_counter() - start) * 1000
         self._tidy(work)
+        self._push_refreshed(r.table_id for r in work.refreshed)
         return [_committed(r, snapshot, commit_ms) for r in reports]
 
     @contextmanager
@@ -339,7 +340,7 @@ class Trickle(Control, Sources):
             ):
                 return self._source_statement(statement)
             case s.PublishStream() | s.RepairPublished() | s.UnpublishStream():
-                raise UnsupportedError("PUBLISH", "It is not there yet.")
+                return self._publish_statement(statement)
             case s.DropTable(name):
                 gone = self._reading().catalog.find(name, self._place.schema)
                 result = self._change(lambda work: _run(work, statement), _first_words(text))

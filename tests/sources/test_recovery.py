@@ -78,7 +78,9 @@ def test_a_slot_that_is_gone(shop: Shop, mode: str) -> None:
     shop.tr.sync("shop")
     status = shop.tr.answer("wal_source_status").dicts()[0]
     assert status["capture"] == "WAL"
-    shop.run("UPDATE orders SET amount = 5 WHERE id = 1", f"SELECT pg_drop_replication_slot('{status['slot']}')")
+    shop.run(
+        "UPDATE orders SET amount = 5 WHERE id = 1", f"SELECT pg_drop_replication_slot('{status['slot']}')"
+    )
     shop.run("UPDATE orders SET amount = 6 WHERE id = 2")
     report = shop.tr.sync("shop")
     assert "slot" in report.resynced["main.orders"]
@@ -136,7 +138,9 @@ def test_a_server_that_crashes(shop: Shop, mode: str, unlogged: str) -> None:
 def test_a_connection_that_is_cut(shop: Shop) -> None:
     mirrored(shop)
     shop.run("DELETE FROM orders WHERE id < 10")
-    shop.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'spark-trickle%'")
+    shop.run(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'spark-trickle%'"
+    )
     with pytest.raises(TrickleError):
         shop.tr.sync("shop")
     assert shop.tr.sync("shop").rows_deleted == 9
@@ -150,7 +154,9 @@ def test_columns_that_change(shop: Shop, mode: str) -> None:
     assert shop.tr.sync("shop").problems == {}
     assert shop.tr.answer("source_status").dicts()[0]["new_columns"] == "note"
     assert shop.tr.table("orders").columns == ["id", "customer", "amount"]
-    shop.run("ALTER TABLE orders RENAME COLUMN customer TO buyer", "UPDATE orders SET amount = 3 WHERE id = 4")
+    shop.run(
+        "ALTER TABLE orders RENAME COLUMN customer TO buyer", "UPDATE orders SET amount = 3 WHERE id = 4"
+    )
     assert "buyer" in shop.tr.sync("shop").problems["main.orders"]
     assert shop.status("main.orders")[0] == "SCHEMA_CHANGED"
     shop.tr.resync("orders")
@@ -195,13 +201,18 @@ def test_a_mirror_dropped_while_the_source_is_away(shop: Shop, monkeypatch: pyte
 
 
 def test_a_server_that_does_not_let_us(shop: Shop) -> None:
-    shop.run(*ORDERS, "CREATE ROLE weak LOGIN", "GRANT USAGE ON SCHEMA public TO weak", "GRANT SELECT ON orders TO weak")
+    shop.run(
+        *ORDERS,
+        "CREATE ROLE weak LOGIN",
+        "GRANT USAGE ON SCHEMA public TO weak",
+        "GRANT SELECT ON orders TO weak",
+    )
     try:
         conninfo = shop.world.server.conninfo(shop.world.database, "weak")
         shop.tr.attach_source("weak", dsn=conninfo, cdc_mode="trigger")
         with pytest.raises(SourceSetupError):
             shop.tr.create_mirror("orders", "weak.public.orders")
-        assert not [t for t in shop.tr.sql("SHOW TABLES").collect()]
+        assert not shop.tr.sql("SHOW TABLES").collect()
         with pytest.raises(SourceSetupError, match="replication"):
             shop.tr.attach_source("weaker", dsn=conninfo, cdc_mode="wal")
     finally:

@@ -27,6 +27,7 @@ from spark_trickle.errors import (
     TableNotFoundError,
 )
 from spark_trickle.lake import sources
+from spark_trickle.lake.engine import reading
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.source import AttachedSource, MirrorState, MirrorStatus
@@ -172,6 +173,7 @@ def detach(place: Place, links: Links, statement: s.DetachSource) -> Result:
         raise
     _refuse_readers(place, source, statement.cascade)
     if not statement.force:
+        _refuse_published(place, source)
         with using(place, links, source.name) as job:
             remove_triggers(job)
             close_log(job)
@@ -179,6 +181,17 @@ def detach(place: Place, links: Links, statement: s.DetachSource) -> Result:
     links.forget(source.name)
     sources.detach(engine, source.name)
     return Result()
+
+
+def _refuse_published(place: Place, source: AttachedSource) -> None:
+    with reading(place.warehouse.engine) as connection:
+        found = [p for p in sources.published(connection).values() if p.source == source.name]
+    if found:
+        tables = ", ".join(sorted(f"{p.schema}.{p.table}" for p in found))
+        raise InvalidDefinitionError(
+            f'stream tables are published to source "{source.name}": {tables}',
+            "UNPUBLISH STREAM TABLE them first.",
+        )
 
 
 def _mirrors_here(work: Work, source: AttachedSource) -> list[Table]:

@@ -24,7 +24,7 @@ from spark_trickle.sql.references import find_references
 Listen = Callable[[Progress], None]
 
 
-def _silent(_: Progress) -> None: ...
+def silent(_: Progress) -> None: ...
 
 
 class Sources:
@@ -49,7 +49,7 @@ class Sources:
         *,
         skip: Iterable[str] = (),
         as_text: Iterable[str] = (),
-        progress: Listen = _silent,
+        progress: Listen = silent,
     ) -> Result:
         """A read-only table that follows one of a source, such as "shop.public.orders"."""
         lists = (("skip", ", ".join(skip)), ("as_text", ", ".join(as_text)))
@@ -58,17 +58,17 @@ class Sources:
         return self._source_statement(s.MirrorTable(*parts, tuple(columns), options), progress)
 
     def add_tables(
-        self, source: str, patterns: str, schema: str | None = None, progress: Listen = _silent
+        self, source: str, patterns: str, schema: str | None = None, progress: Listen = silent
     ) -> Result:
         """A mirror for every table of a source that patterns such as "public.*" mean."""
         return self._source_statement(s.MirrorTables(source, patterns, schema), progress)
 
-    def sync(self, source: str, progress: Listen = _silent) -> SyncReport:
+    def sync(self, source: str, progress: Listen = silent) -> SyncReport:
         """Bring the mirrors of a source to what it holds now; the report tells what came and went."""
         self._no_transaction("SYNC SOURCE")
         return sync(self._place, self._links, source, progress)
 
-    def resync(self, table: str, progress: Listen = _silent) -> Result:
+    def resync(self, table: str, progress: Listen = silent) -> Result:
         """Copy the table behind a mirror again; only rows that differ are changed."""
         return self._source_statement(s.ResyncTable(Cursor(table).name()), progress)
 
@@ -78,7 +78,7 @@ class Sources:
 
     # --- statements ------------------------------------------------------------------------------
 
-    def _source_statement(self, statement: s.CaptureStatement, progress: Listen = _silent) -> Result:
+    def _source_statement(self, statement: s.CaptureStatement, progress: Listen = silent) -> Result:
         self._no_transaction("a statement about a source")
         place, links = self._place, self._links
         match statement:
@@ -87,7 +87,7 @@ class Sources:
             case s.DetachSource():
                 done = detach(place, links, statement)
             case s.SyncSource(name):
-                report = sync(place, links, name, progress)
+                report = self.sync(name, progress)
                 done = Result(report.rows_inserted, 0, report.rows_deleted)
             case s.MirrorTable():
                 done = mirror_table(place, links, statement, progress)

@@ -202,7 +202,7 @@ class NotPublishedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'"{self.stream}" is not published as "{self.table}"'
+        return f'"{self.stream}" is not published' + (f' as "{self.table}"' if self.table else "")
 
     @property
     def hint(self) -> str:

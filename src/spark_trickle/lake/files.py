@@ -105,6 +105,12 @@ class Storage:
         self.recent.put(path, rows)
         return rows
 
+    def batches(self, table: Table, name: str) -> Iterator[pa.Table]:
+        """The rows of a large file, some at a time."""
+        with self.explained(), self.filesystem.open_input_file(self._inner(table, name)) as source:
+            for batch in pq.ParquetFile(source).iter_batches():
+                yield pa.Table.from_batches([batch])
+
     def describe(self, table: Table, name: str, role: Role, as_of: int) -> DataFile:
         """Read the footer of a new file: its size, its rows, and the bounds of its columns."""
         with self.explained():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
@@ -18,6 +19,8 @@ from spark_trickle.model.source import (
     Published,
     SourceState,
 )
+
+_WAREHOUSE = "warehouse_id"
 
 
 def all_sources(connection: Connection) -> list[AttachedSource]:
@@ -140,6 +143,25 @@ def set_published(engine: Engine, found: Published) -> None:
 
 def forget_published(connection: Connection, table_id: int) -> None:
     connection.execute(delete(s.trickle_published).where(s.trickle_published.c.table_id == table_id))
+
+
+def unpublish(engine: Engine, table_id: int) -> None:
+    with writing(engine) as connection:
+        forget_published(connection, table_id)
+
+
+def warehouse_id(engine: Engine) -> str:
+    """A name for this warehouse that no other has, made when it is first asked for."""
+    query = select(s.trickle_info.c.value).where(s.trickle_info.c.key == _WAREHOUSE)
+    with reading(engine) as connection:
+        found = connection.execute(query).scalar()
+    if found is None:
+        with writing(engine) as connection:
+            found = connection.execute(query).scalar()  # another process may have been faster
+            if found is None:
+                found = str(uuid.uuid4())
+                connection.execute(insert(s.trickle_info).values(key=_WAREHOUSE, value=found))
+    return str(found)
 
 
 def oldest_published(connection: Connection) -> int | None:

@@ -25,6 +25,7 @@ ANSWERS: dict[str, Function] = {
     "list_auxiliary_columns": Function(definitions.list_auxiliary_columns, 1, 1, of_stream=True),
     "list_sources": Function(status.list_sources, 1, 1, of_stream=True),
     "metrics_summary": Function(refreshes.metrics_summary),
+    "published_status": Function(sources.published_status),
     "recommend_refresh_mode": Function(refreshes.recommend_refresh_mode, 0, 1, of_stream=True),
     "refresh_history": Function(refreshes.refresh_history, 1, 2, of_stream=True),
     "refresh_stats": Function(refreshes.refresh_stats),

@@ -28,9 +28,11 @@ from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake import sources
 from spark_trickle.lake.engine import reading
-from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState
+from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState, Published
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
+from spark_trickle.publish.postgres import state as state_there
+from spark_trickle.publish.stream import target_of
 
 Row = tuple[Any, ...]
 
@@ -85,7 +87,7 @@ def _mirror_rows(
     schema = read_options(source.kind, source.options).schema
     captured = installed(connection, schema)
     rows = []
-    for table, state in mirrors:
+    for table, known in mirrors:
         oid = mirror_of(table).oid
         waits = pending(connection, oid, schema) if oid in captured else None
         new = _new_columns(table, there.get(oid))
@@ -93,7 +95,7 @@ def _mirror_rows(
             _mirror_row(
                 source,
                 table,
-                state,
+                known,
                 waits.rows if waits else None,
                 waits.bytes if waits else None,
                 new,
@@ -236,6 +238,45 @@ def _findings(
             links.close()
         rows += [(source.name, f.check, f.subject, f.value, f.ok, f.fix) for f in found]
     return Answer({**_FINDING, "ok": "boolean", "fix": "string"}, rows)
+
+
+def published_status(work: Work) -> Answer:
+    """Every published stream table: where it is, the snapshot it shows, and what keeps it from moving on."""
+    with reading(work.place.warehouse.engine) as connection:
+        found = sorted(sources.published(connection).values(), key=lambda p: p.table_id)
+    rows = [_published_row(work, p) for p in found]
+    columns = {
+        "stream_table": "string",
+        "source": "string",
+        "published_as": "string",
+        "key": "string",
+        "snapshot": "long",
+        "newest_snapshot": "long",
+        "applied_at": "timestamp",
+        "rows": "long",
+        "problem": "string",
+    }
+    return Answer(columns, rows)
+
+
+def _published_row(work: Work, found: Published) -> Row:
+    table = work.catalog.table_by_id(found.table_id)
+    assert table is not None
+    target = target_of(work, table, found)
+    links, snapshot, count, problem = Links(), found.reached, None, found.error
+    try:
+        attached = sources.find_source(work.place.warehouse.engine, found.source)
+        with links.to(found.source, read_options(attached.kind, attached.options), "status") as connection:
+            there = state_there(connection, target)
+            snapshot, count = there.snapshot, there.rows
+            problem = "; ".join(there.changes) or found.error
+    except TrickleError as error:
+        problem = error.message
+    finally:
+        links.close()
+    key, name = ", ".join(target.key), target.full_name
+    newest = work.base.id
+    return (table.full_name, found.source, name, key, snapshot, newest, found.applied, count, problem)
 
 
 def _sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:

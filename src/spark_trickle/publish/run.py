@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors, sql
 
 from spark_trickle.cdc.postgres.connect import Connection, first_line, scrub, secrets_of
-from spark_trickle.cdc.postgres.run import Statement, explain
+from spark_trickle.cdc.postgres.run import Statement, explain, require_open
 from spark_trickle.errors import RepairNeededError, TargetChangedError, TargetRefusedError, TrickleError
 
 
@@ -22,6 +22,7 @@ def changing(connection: Connection, table: str, lock_seconds: float) -> Iterato
             timeout = sql.Literal(f"{int(lock_seconds * 1000)}ms")
             execute(connection, sql.SQL("SET LOCAL lock_timeout = {}").format(timeout))
             yield
+            require_open(connection)
     except psycopg.Error as error:
         ours = _explain(error, table, secrets_of(connection))
     else:

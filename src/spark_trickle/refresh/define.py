@@ -21,6 +21,7 @@ from spark_trickle.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from spark_trickle.lake import sources
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.files import new_table_path
@@ -66,6 +67,7 @@ def _room(work: Work, statement: s.CreateStream) -> bool:
     existing = work.catalog.find(statement.name, work.place.schema)
     if isinstance(existing, Table) and existing.stream is not None and statement.replace:
         _refuse_users(work, existing, "replaced")
+        _refuse_published(work, existing)
         drop_relation(work, existing)
         return True
     return make_room(work, statement.name, "table", False, statement.if_not_exists)
@@ -81,9 +83,9 @@ def _moments(query: str, mode: Mode) -> tuple[str, ...]:
     return found
 
 
-def _refuse_mirrors(work: Work, mode: Mode, sources: Sequence[Source]) -> None:
+def _refuse_mirrors(work: Work, mode: Mode, used: Sequence[Source]) -> None:
     """Changes of a mirror were committed elsewhere long before we see them."""
-    for table in (source_table(work, source) for source in sources):
+    for table in (source_table(work, source) for source in used):
         if mode is Mode.IMMEDIATE and table.mirror is not None:
             raise UnsupportedError(
                 f'REFRESH MODE IMMEDIATE over "{table.full_name}", a mirror of {table.mirror.full_name}',
@@ -221,6 +223,7 @@ def rebuild(
         work.define(commit.AlterTable(table, again))
         return fill(work, again, why, Action.REINITIALIZE, occasion)
     _refuse_users(work, table, "altered")
+    _refuse_published(work, table)
     work.define(commit.DropTable(table))
     again = replace(shape, id=work.new_id(), view_id=work.new_id() + 1, stream=new)
     work.define(commit.CreateTable(again))
@@ -245,8 +248,10 @@ def drop_stream(work: Work, statement: s.DropStream) -> Result:
     if statement.if_exists and work.catalog.find(statement.name, work.place.schema) is None:
         return Result()
     table = stream_table(work, statement.name)
+    _refuse_published(work, table)
     if statement.cascade:
         for user in reversed(_all_users(work, table)):
+            _refuse_published(work, user)
             drop_relation(work, user)
     else:
         _refuse_users(work, table, "dropped")
@@ -264,6 +269,16 @@ def _all_users(work: Work, table: Table) -> list[Table]:
 def _refuse_users(work: Work, table: Table, change: str) -> None:
     if users := work.catalog.readers(table):
         raise InUseError(table.full_name, change, tuple(t.full_name for t in users))
+
+
+def _refuse_published(work: Work, table: Table) -> None:
+    with reading(work.place.warehouse.engine) as connection:
+        found = sources.published(connection).get(table.id)
+    if found is not None:
+        raise InvalidDefinitionError(
+            f'"{table.full_name}" is published to source "{found.source}" as {found.schema}.{found.table}',
+            f"Run UNPUBLISH STREAM TABLE {table.name} first.",
+        )
 
 
 def alter_stream(work: Work, statement: s.AlterStream) -> Result:

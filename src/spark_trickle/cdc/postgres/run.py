@@ -80,6 +80,13 @@ def transaction(connection: Connection) -> Iterator[None]:
             raise
         if _give_up(connection):
             raise InternalError("rows were left unread at the end of a transaction")
+        require_open(connection)
+
+
+def require_open(connection: Connection) -> None:
+    """At the end of a transaction: psycopg does not commit on a closed connection, and does not say so."""
+    if connection.closed:
+        raise SourceUnavailableError("the connection was closed before the end of a transaction")
 
 
 # --- one thing at a time -------------------------------------------------------------------------

@@ -1,0 +1,88 @@
+"""A tree -> columns that no two of its rows share, if there are some that we can be sure of.
+
+NULL counts as a value here: two rows whose key is NULL share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Buffer,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    Materialized,
+    Operator,
+    Project,
+    Recursive,
+    Scan,
+    Settled,
+    TopK,
+    Window,
+)
+
+Key = tuple[str, ...]
+Known = Callable[[str], Key]  # the key of a table or node, by the name that a scan has for it
+
+
+@singledispatch
+def unique_key(op: Operator, known: Known) -> Key:
+    """Empty if none is known."""
+    return ()
+
+
+@unique_key.register
+def _(op: Scan, known: Known) -> Key:
+    here = {table: name for name, table in op.names}
+    key = known(op.source)
+    return tuple(here[c] for c in key) if all(c in here for c in key) else ()
+
+
+@unique_key.register
+def _(op: Project, known: Known) -> Key:
+    shown = {inner: o.name for o in reversed(op.outputs) if (inner := _column(o.expr)) is not None}
+    key = unique_key(op.input, known)
+    return tuple(shown[c] for c in key) if all(c in shown for c in key) else ()
+
+
+@unique_key.register(Filter)
+@unique_key.register(TopK)
+@unique_key.register(Buffer)
+@unique_key.register(Window)
+@unique_key.register(Materialized)
+@unique_key.register(Settled)
+def _(op: Filter | TopK | Buffer | Window | Materialized | Settled, known: Known) -> Key:
+    return unique_key(op.input, known)
+
+
+@unique_key.register
+def _(op: Join, known: Known) -> Key:
+    left = unique_key(op.left, known)
+    if op.kind in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.MARK) or not left:
+        return left
+    right = unique_key(op.right, known)
+    # A full join leaves rows of both sides alone, and two lonely rows look the same if their keys are NULL.
+    if not right or op.kind is JoinKind.FULL:
+        return ()
+    asked = {_column(pair.right) for pair in op.keys}
+    return left if set(right) <= asked else left + right
+
+
+@unique_key.register
+def _(op: Aggregate, known: Known) -> Key:
+    return tuple(key.name for key in op.keys)
+
+
+@unique_key.register
+def _(op: Recursive, known: Known) -> Key:
+    return op.columns if op.distinct else ()
+
+
+def _column(expr: Expr) -> str | None:
+    """The column that an expression is, if it is nothing but one."""
+    (name,) = expr.columns if len(expr.columns) == 1 else (None,)
+    return name if name is not None and expr.sql == f"`{name}`" else None

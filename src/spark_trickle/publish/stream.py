@@ -1,0 +1,217 @@
+"""Snapshots of a stream table -> the published table: filled once, then moved on by what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.algebra.keys import Key, unique_key
+from spark_trickle.algebra.serial import load
+from spark_trickle.cdc.link import Links
+from spark_trickle.cdc.options import read_options
+from spark_trickle.cdc.postgres.connect import Connection
+from spark_trickle.dml.rows import cancelled_frame
+from spark_trickle.dml.work import Place, Work, begin, now
+from spark_trickle.errors import NotPublishedError, RepairNeededError, TrickleError
+from spark_trickle.lake import read, sources
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.arrow import can_hold, from_storage, single_weights, summed
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.source import Published
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.publish import postgres
+from spark_trickle.publish.postgres import Applied, Target
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.spark.run import collect
+from spark_trickle.spark.write import write_staged
+
+_QUIET_SNAPSHOTS = 100  # a table without changes is moved on now and then, so that VACUUM can
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push did to a published table."""
+
+    stream: str
+    source: str
+    table: str
+    snapshot: int
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+
+
+@contextmanager
+def _reaching(place: Place, links: Links, source: str) -> Iterator[Connection]:
+    attached = sources.find_source(place.warehouse.engine, source)
+    options = read_options(attached.kind, attached.options)
+    with links.to(attached.name, options, "publish") as connection:
+        yield connection
+
+
+def target_of(work: Work, table: Table, found: Published) -> Target:
+    key = key_of(work, table)
+    columns = tuple(replace(c, nullable=True) for c in table.columns)
+    warehouse = sources.warehouse_id(work.place.warehouse.engine)
+    return Target(found.schema, found.table, table.full_name, columns, warehouse, key)
+
+
+def key_of(work: Work, table: Table) -> Key:
+    """The columns of a stream table that identify a row, as far as its plan tells."""
+    if table.stream is None:
+        return tuple(c.name for c in table.key_columns) if table.unique else ()
+    plans = load(table.stream.plan)
+
+    def known(source: str) -> Key:
+        if source.startswith("n"):
+            return unique_key(plans[int(source[1:]) - 1], known)
+        inner = work.catalog.table_by_id(int(source[1:])) if source.startswith("t") else None
+        return key_of(work, inner) if inner is not None else ()
+
+    return unique_key(plans[-1], known)
+
+
+# --- publish and forget ----------------------------------------------------------------------------
+
+
+def publish(place: Place, links: Links, table: Table, source: str, schema: str, name: str) -> Pushed:
+    """Make the table there and fill it with the newest snapshot."""
+    engine = place.warehouse.engine
+    attached = sources.find_source(engine, source)
+    found = Published(table.id, attached.name, schema, name)
+    work = begin(place)
+    with _reaching(place, links, source) as connection:
+        postgres.create(connection, target_of(work, table, found))
+        sources.set_published(engine, found)
+    return push(place, links, found)
+
+
+def unpublish(place: Place, links: Links, table: Table, keep: bool) -> None:
+    found = published_of(place, table)
+    with _reaching(place, links, found.source) as connection:
+        postgres.drop(connection, target_of(begin(place), table, found), keep)
+    sources.unpublish(place.warehouse.engine, table.id)
+
+
+def published_of(place: Place, table: Table) -> Published:
+    with reading(place.warehouse.engine) as connection:
+        known = sources.published(connection)
+    if table.id not in known:
+        raise NotPublishedError(table.full_name, "")
+    return known[table.id]
+
+
+# --- moving on -------------------------------------------------------------------------------------
+
+
+def push(place: Place, links: Links, found: Published) -> Pushed:
+    """Bring a published table to the newest snapshot; what it was kept from is noted."""
+    try:
+        return _pushed(place, links, found)
+    except TrickleError as error:
+        if found.error != error.message:
+            sources.set_published(place.warehouse.engine, replace(found, error=error.message))
+        raise
+
+
+def _pushed(place: Place, links: Links, found: Published) -> Pushed:
+    work = begin(place)
+    table = _table(work, found)
+    target = target_of(work, table, found)
+    with _reaching(place, links, found.source) as connection:
+        there = postgres.state(connection, target)
+        done = _move(work, connection, table, target, there.snapshot)
+    reached = done.snapshot
+    if reached != found.reached or found.error:
+        moved = replace(found, reached=reached, applied=now(), error="")
+        sources.set_published(place.warehouse.engine, moved)
+    return Pushed(table.full_name, found.source, target.full_name, reached, done.inserted, done.deleted)
+
+
+def _move(work: Work, connection: Connection, table: Table, target: Target, after: int | None) -> Applied:
+    newest = work.base.id
+    if after is None:
+        try:
+            rows = _pieces(work, table, work.rows(table), work.row_count(table))
+            return postgres.apply(connection, target, None, newest, (), rows)
+        finally:
+            work.discard()
+    if after > newest:  # another process pushed a newer snapshot meanwhile
+        return Applied(False, after)
+    with reading(work.place.warehouse.engine) as catalog:
+        files = read.change_files(catalog, table.id, after, newest)
+        oldest = read.oldest_id(catalog)
+    if after < oldest:
+        raise RepairNeededError(
+            target.full_name, f"it is at snapshot {after}, and what came after is vacuumed"
+        )
+    if not files and newest - after < _QUIET_SNAPSHOTS:
+        return Applied(False, after)
+    try:
+        deleted, inserted = _change(work, table, files)
+        return postgres.apply(connection, target, after, newest, deleted, inserted)
+    finally:
+        work.discard()
+
+
+def repair(place: Place, links: Links, table: Table) -> Pushed:
+    """Compare all rows, and change those that differ."""
+    found, work = published_of(place, table), begin(place)
+    target = target_of(work, table, found)
+    with _reaching(place, links, found.source) as connection:
+        try:
+            rows = _pieces(work, table, work.rows(table), work.row_count(table))
+            done = postgres.repair(connection, target, work.base.id, rows)
+        finally:
+            work.discard()
+    moved = replace(found, reached=done.snapshot, applied=now(), error="")
+    sources.set_published(place.warehouse.engine, moved)
+    return Pushed(table.full_name, found.source, target.full_name, done.snapshot, done.inserted, done.deleted)
+
+
+def _table(work: Work, found: Published) -> Table:
+    table = work.catalog.table_by_id(found.table_id)
+    if table is None:
+        raise NotPublishedError(f"table {found.table_id}", f"{found.schema}.{found.table}")
+    return table
+
+
+# --- rows ------------------------------------------------------------------------------------------
+
+
+def _change(
+    work: Work, table: Table, files: Sequence[DataFile]
+) -> tuple[Iterator[pa.Table], Iterator[pa.Table]]:
+    """What goes and what comes, net; few rows never leave this process."""
+    count, place = sum(f.rows for f in files), work.place
+    if count <= place.settings.max_driver_rows and all(can_hold(c.type) for c in table.columns):
+        parts = [from_storage(table, place.storage.read(table, f)) for f in files]
+        if all(p is not None for p in parts):
+            rows = pa.concat_tables(parts) if parts else None
+            net = single_weights(summed(table, rows)) if rows is not None else None
+            return _signed(net, -1), _signed(net, 1)
+    frame = cancelled_frame(work, table, rows_with_weights(place.spark, place.storage.locate, table, files))
+    gone, come = (frame.where(f"{WEIGHT} {sign} 0").drop(WEIGHT) for sign in ("<", ">"))
+    return _pieces(work, table, gone, count), _pieces(work, table, come, count)
+
+
+def _signed(net: pa.Table | None, sign: int) -> Iterator[pa.Table]:
+    if net is not None and net.num_rows:
+        yield net.filter(pc.equal(net.column(WEIGHT), sign)).drop_columns([WEIGHT])
+
+
+def _pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator[pa.Table]:
+    """The rows of a frame in Arrow tables; many are written down first, so that memory stays bounded."""
+    place = work.place
+    if count <= place.settings.max_driver_rows:
+        yield collect(frame)
+        return
+    folder = f"{place.storage.new_name()}-pushed"
+    work.wrote(table, folder)
+    write_staged(place.spark, frame, place.storage.path(table, folder))
+    for name in place.storage.parts(table, folder):
+        yield from place.storage.batches(table, name)
