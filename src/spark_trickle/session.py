@@ -47,7 +47,6 @@ from spark_trickle.model.stream import Action, Mode, RefreshReport
 from spark_trickle.model.table import DEFAULT_SCHEMA, Table
 from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
-from spark_trickle.publish.calls import Publishing
 from spark_trickle.refresh.define import (
     alter_stream,
     create_stream,
@@ -92,7 +91,7 @@ def connect(
     return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, functions))
 
 
-class Trickle(Control, Publishing):
+class Trickle(Control):
     """A connection to a warehouse. Not to be shared between threads while a transaction is open."""
 
     def __init__(self, place: Place) -> None:
@@ -250,7 +249,7 @@ class Trickle(Control, Publishing):
             snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
         commit_ms = (time.perf_counter() - start) * 1000
         self._tidy(work)
-        self._push_refreshed(r.table_id for r in work.refreshed)
+        self._push_refreshed(r.table_id for r in work.refreshed if r.initiated_by == "manual")
         return [_committed(r, snapshot, commit_ms) for r in reports]
 
     @contextmanager

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.cli import show
 from spark_trickle.cli.stream_commands import report_line
 from spark_trickle.lake.scheduling import Alert
@@ -39,6 +40,7 @@ def serve(tr: Trickle, seconds: float | None, outlets: Outlets, as_json: bool) -
     metrics = Metrics(tr.answer)
     scheduler = tr.scheduler(on_alert=_alerts(as_json, outlets.webhook))
     scheduler.report_listeners += [metrics.observe, lambda report: _say_report(report, as_json)]
+    scheduler.sync_listeners += [metrics.observe_sync, lambda report: _say_sync(report, as_json)]
     scheduler.listeners.append(lambda alert: metrics.count_alert(alert.event))
     stop = threading.Event()
     if threading.current_thread() is threading.main_thread():
@@ -93,6 +95,16 @@ def _say_report(report: RefreshReport, as_json: bool) -> None:
         typer.echo(show.as_json({"event": "refreshed", **show.plain(vars(report))}))
     else:
         typer.echo(report_line(report))
+
+
+def _say_sync(report: SyncReport, as_json: bool) -> None:
+    if not report.tables:
+        return
+    if as_json:
+        typer.echo(show.as_json({"event": "synced", **show.plain(vars(report))}))
+    else:
+        came = f"+{report.rows_inserted} -{report.rows_deleted} in {report.duration_ms:.0f} ms"
+        typer.echo(f"{report.source} {report.capture} {came}: {', '.join(report.tables)}")
 
 
 def _say(text: str, as_json: bool, event: str) -> None:

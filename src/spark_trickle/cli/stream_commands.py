@@ -49,7 +49,7 @@ def init(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = Fal
     from spark_trickle.lake.warehouse import open_warehouse
 
     made = open_warehouse(warehouse, data_path, 60.0)
-    _say({"catalog": made.catalog_url, "data": made.storage.root}, as_json)
+    say({"catalog": made.catalog_url, "data": made.storage.root}, as_json)
     made.engine.dispose()
 
 
@@ -63,9 +63,9 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a stream table and fill it."""
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         done = tr.create_stream_table(name, query, schedule=schedule, refresh_mode=mode)
-        _say({"name": name, "rows": done.rows_inserted, "snapshot": done.snapshot}, as_json)
+        say({"name": name, "rows": done.rows_inserted, "snapshot": done.snapshot}, as_json)
 
 
 def refresh(
@@ -76,12 +76,12 @@ def refresh(
     as_json: AsJson = False,
 ) -> None:
     """Bring one stream table, or all of them, up to date."""
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         reports = tr.refresh_all() if name is None else [tr.refresh(name, upstream=upstream)]
         columns = ("name", "action", "rows_inserted", "rows_deleted", "delta_rows", "duration_ms", "reason")
         if as_json:
             for report in reports:
-                _say(asdict(report), True)
+                say(asdict(report), True)
         else:
             _table(columns, [tuple(_rounded(getattr(r, c)) for c in columns) for r in reports])
 
@@ -103,7 +103,7 @@ def run(
     """Keep the stream tables of a warehouse fresh until Ctrl-C."""
     from spark_trickle.cli.daemon import Outlets, serve
 
-    with _opened(warehouse, data_path, set_) as tr:
+    with opened_at(warehouse, data_path, set_) as tr:
         serve(tr, seconds, Outlets(metrics_port, metrics_address, webhook), as_json)
 
 
@@ -114,9 +114,9 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """How every stream table stands, and what it waits for."""
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         if not watch:
-            _answer(tr, "status", as_json=as_json)
+            answered(tr, "status", as_json=as_json)
             return
         from rich.live import Live
 
@@ -128,7 +128,7 @@ def status(
 
 def explain(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """How a stream table is kept: operators, inner tables, delta programs, costs, and the next refresh."""
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         rows = tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})").collect()
         _rows(("property", "value"), [tuple(r) for r in rows], as_json)
 
@@ -141,8 +141,8 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """The last refreshes of a stream table."""
-    with _opened(warehouse, data_path) as tr:
-        _answer(tr, "refresh_history", name, most, as_json=as_json)
+    with opened_at(warehouse, data_path) as tr:
+        answered(tr, "refresh_history", name, most, as_json=as_json)
 
 
 def dag(
@@ -156,7 +156,7 @@ def dag(
 
     if form not in FORMS:
         raise typer.BadParameter(f"there is no format {form}; there are {', '.join(FORMS)}")
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         found = tr.answer("dependency_tree")
     if as_json:
         _rows(tuple(found.columns), found.rows, True)
@@ -166,15 +166,15 @@ def dag(
 
 def health(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Whether all is well; the exit code is 1 if something is wrong."""
-    with _opened(warehouse, data_path) as tr:
-        found = _answer(tr, "health_check", as_json=as_json)
+    with opened_at(warehouse, data_path) as tr:
+        found = answered(tr, "health_check", as_json=as_json)
     if any(row["severity"] == "error" for row in found):
         raise typer.Exit(1)
 
 
 def audit(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Compute a stream table anew and compare; the exit code is 1 if a row differs."""
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         frame = tr.sql(f"SELECT * FROM trickle.audit({_quoted(name)})")
         rows = [tuple(r) for r in frame.collect()]
         _rows(tuple(frame.columns), rows, as_json)
@@ -193,7 +193,7 @@ def changes(
     as_json: AsJson = False,
 ) -> None:
     """What changed in a table, row by row."""
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         known = tr.snapshot if since is None else since
         while True:
             upto = tr.snapshot
@@ -215,9 +215,9 @@ def optimize(
     as_json: AsJson = False,
 ) -> None:
     """Rewrite the files of a table into few; its content stays the same."""
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         done = tr.sql(f"OPTIMIZE {name}").collect()[0]
-        _say({"name": name, "snapshot": done.snapshot}, as_json)
+        say({"name": name, "snapshot": done.snapshot}, as_json)
 
 
 def vacuum(
@@ -227,16 +227,16 @@ def vacuum(
     as_json: AsJson = False,
 ) -> None:
     """Delete files that no snapshot, stream table or reader needs any more."""
-    with _opened(warehouse, data_path) as tr:
+    with opened_at(warehouse, data_path) as tr:
         tail = f" RETAIN {hours:g} HOURS" if hours is not None else ""
         done = tr.sql(f"VACUUM{tail}").collect()[0]
-        _say({"snapshot": done.snapshot}, as_json)
+        say({"snapshot": done.snapshot}, as_json)
 
 
 # --- showing ---------------------------------------------------------------------------------------
 
 
-def _opened(warehouse: str, data_path: str | None, pairs: list[str] | None = None) -> Any:
+def opened_at(warehouse: str, data_path: str | None, pairs: list[str] | None = None) -> Any:
     from spark_trickle.cli.connection import opened
     from spark_trickle.cli.pairs import settings_of
 
@@ -249,7 +249,7 @@ def _quoted(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _answer(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> list[dict[str, Any]]:
+def answered(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> list[dict[str, Any]]:
     found = tr.answer(function, *arguments)
     _rows(tuple(found.columns), found.rows, as_json)
     return found.dicts()
@@ -258,12 +258,12 @@ def _answer(tr: Trickle, function: str, *arguments: str | int, as_json: bool) ->
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            _say(dict(zip(columns, row, strict=True)), True)
+            say(dict(zip(columns, row, strict=True)), True)
     else:
         _table(columns, rows)
 
 
-def _say(value: dict[str, Any], as_json: bool) -> None:
+def say(value: dict[str, Any], as_json: bool) -> None:
     from spark_trickle.cli import show
 
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.model.stream import RefreshReport
 from spark_trickle.observe.answer import Answer
 
@@ -18,7 +20,12 @@ EVENTS = (
     "fuse_blown",
     "orphan_recovered",
     "refresh_failed",
+    "publish_failed",
     "resumed",
+    "source_failed",
+    "source_needs_help",
+    "source_resynced",
+    "source_unavailable",
     "stale_data",
 )
 _SECONDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -54,6 +61,19 @@ class Metrics:
             ("table",),
             registry=self.registry,
         )
+        self._sync = Histogram(
+            "trickle_source_sync_seconds",
+            "How long it took to ask a source and land its changes.",
+            ("source", "capture"),
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self._landed = Counter(
+            "trickle_source_landed_rows",
+            "Rows that came to mirrors and went.",
+            ("source", "change"),
+            registry=self.registry,
+        )
         self._alerts = Counter("trickle_alerts", "Alerts.", ("event",), registry=self.registry)
         for event in EVENTS:
             self._alerts.labels(event)  # a counter that is there before its first event
@@ -64,6 +84,11 @@ class Metrics:
         self._rows.labels(report.name, "inserted").inc(report.rows_inserted)
         self._rows.labels(report.name, "deleted").inc(report.rows_deleted)
         self._read.labels(report.name).inc(report.delta_rows)
+
+    def observe_sync(self, report: SyncReport) -> None:
+        self._sync.labels(report.source, report.capture).observe(report.duration_ms / 1000)
+        self._landed.labels(report.source, "inserted").inc(report.rows_inserted)
+        self._landed.labels(report.source, "deleted").inc(report.rows_deleted)
 
     def count_alert(self, event: str) -> None:
         self._alerts.labels(event).inc()
@@ -109,7 +134,8 @@ class _Standing(Collector):
         due.add_metric((), sum(row["waiting_for"] == "due" for row in standing))
         running = GaugeMetricFamily("trickle_running_refreshes", "Refreshes that are under way.")
         running.add_metric((), sum(row["waiting_for"] == "running" for row in standing))
-        yield from (stale, state, errors, due, running, *self._pending(), *self._summary())
+        standing_metrics = (stale, state, errors, due, running)
+        yield from (*standing_metrics, *self._pending(), *self._summary(), *self._sources())
 
     def _pending(self) -> Iterable[Metric]:
         """One catalog query for all sources."""
@@ -123,6 +149,30 @@ class _Standing(Collector):
             rows.add_metric((row["source"],), row["pending_rows"])
             size.add_metric((row["source"],), row["pending_bytes"])
         return rows, size
+
+    def _sources(self) -> Iterable[Metric]:
+        """What waits in sources, and how far behind their logs are read."""
+        waiting = GaugeMetricFamily(
+            "trickle_source_pending_rows", "Changes that wait in a source.", labels=("mirror",)
+        )
+        lag = GaugeMetricFamily("trickle_source_lag_bytes", "Log that was not read yet.", labels=("source",))
+        seconds = GaugeMetricFamily(
+            "trickle_source_lag_seconds", "How long the log has been behind.", labels=("source",)
+        )
+        fallen = GaugeMetricFamily(
+            "trickle_source_fallbacks", "How often a source fell back to triggers.", labels=("source",)
+        )
+        for row in self._ask("source_status").dicts():
+            if row["mirror"] is not None and row["pending_rows"] is not None:
+                waiting.add_metric((row["mirror"],), row["pending_rows"])
+        for row in self._ask("wal_source_status").dicts():
+            history = json.loads(row["transitions"])
+            fallen.add_metric((row["source"],), sum(t["after"] == "TRIGGER" for t in history))
+            if row["lag_bytes"] is not None:
+                lag.add_metric((row["source"],), row["lag_bytes"])
+            if row["lag_seconds"] is not None:
+                seconds.add_metric((row["source"],), row["lag_seconds"])
+        return waiting, lag, seconds, fallen
 
     def _summary(self) -> Iterable[Metric]:
         found = GaugeMetricFamily(

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from spark_trickle.dml.work import Place, Work, now
+from spark_trickle.cdc.sync import SyncReport, sync
+from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.lake import scheduling
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.scheduling import Alert
+from spark_trickle.lake.stream import changed_tables
 from spark_trickle.model.stream import Action, RefreshReport, Status
 from spark_trickle.model.table import Table
+from spark_trickle.publish.calls import Publishing
+from spark_trickle.publish.stream import push
 from spark_trickle.refresh.define import fill, stream_table
 from spark_trickle.refresh.immediate import keep_immediate
 from spark_trickle.refresh.run import Occasion
@@ -22,10 +26,8 @@ from spark_trickle.sql.cursor import Cursor
 _FUSE_ACTIONS = ("apply", "reinitialize")
 
 
-class Control:
+class Control(Publishing):
     """The part of a connection that steers refreshes which happen by themselves."""
-
-    _place: Place
 
     def _reading(self) -> Work:
         raise NotImplementedError
@@ -44,7 +46,23 @@ class Control:
         def refresh(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
             return self.refresh_chosen(lambda work: streams_by_id(work, ids), "scheduler", waited_ms)
 
-        return Scheduler(self._place, refresh, listeners=[on_alert] if on_alert else [])
+        listeners = [on_alert] if on_alert else []
+        return Scheduler(self._place, refresh, self._bring, self._send, listeners=listeners)
+
+    def _bring(self, source: str) -> SyncReport:
+        return sync(self._place, self._links, source)
+
+    def _send(self) -> None:
+        """Published tables whose stream table changed since they were last moved on."""
+        newest, known = self._reading().base.id, self._published()
+        with reading(self._place.warehouse.engine) as connection:
+            behind = [
+                p
+                for p in known
+                if p.reached is None or changed_tables(connection, [p.table_id], p.reached, newest)
+            ]
+        for found in behind:
+            push(self._place, self._links, found)
 
     def _stream(self, name: str) -> Table:
         return stream_table(self._reading(), Cursor(name).name())

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event, Thread
 
+from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.dml.work import Place, now
 from spark_trickle.errors import CatalogBusyError, Kind, TrickleError
-from spark_trickle.lake import scheduling
+from spark_trickle.lake import scheduling, sources
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.scheduling import Alert
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.refresh.graph import Graph
 from spark_trickle.scheduler.due import Plan, Unit, World, plan, retry_delay
+from spark_trickle.scheduler.followers import Followers, Sync
 from spark_trickle.scheduler.look import look
 from spark_trickle.spark.session import described
 
@@ -44,8 +46,11 @@ class Scheduler:
 
     place: Place
     refresh: Refresh
+    sync: Sync
+    push: Callable[[], object] = lambda: None
     listeners: list[Listener] = field(default_factory=list)
     report_listeners: list[Callable[[RefreshReport], object]] = field(default_factory=list)
+    sync_listeners: list[Callable[[SyncReport], object]] = field(default_factory=list)
     ticks: int = 0
     failure: BaseException | None = None  # what ended it, if nobody asked it to end
     _stop: Event = field(default_factory=Event)
@@ -55,6 +60,11 @@ class Scheduler:
     _told: datetime = field(default_factory=now)
     _graphs: dict[int, Graph] = field(default_factory=dict)
     _stale_alerts: dict[int, datetime] = field(default_factory=dict)
+    _unpushed: str = ""  # what kept published tables behind when it was last tried
+
+    def __post_init__(self) -> None:
+        seconds = self.place.settings.source_sync_interval_ms / 1000
+        self._followers = Followers(self.sync, self._alert_named, seconds, self.sync_listeners)
 
     @property
     def session_id(self) -> str:
@@ -103,13 +113,14 @@ class Scheduler:
                 while not self._stop.is_set() and (end is None or time.monotonic() < end):
                     heard = self.place.warehouse.changed.heard
                     try:
-                        found, tick = self._round(pool)
+                        found, tick = self._round(pool, follow=True)
                     except CatalogBusyError:  # others are slow; the next round will see
                         found, tick = None, Tick(False)
                     if not tick.reports:
                         self._rest(heard, found, end)
         finally:
             self._active = False
+            self._followers.stop()
             scheduling.let_go(self.place.warehouse.engine, self.session_id)
 
     def tick(self) -> Tick:
@@ -140,21 +151,28 @@ class Scheduler:
 
     # --- one round ---------------------------------------------------------------------------------
 
-    def _round(self, pool: ThreadPoolExecutor) -> tuple[Plan | None, Tick]:
+    def _round(self, pool: ThreadPoolExecutor, follow: bool = False) -> tuple[Plan | None, Tick]:
         settings, engine = self.place.settings, self.place.warehouse.engine
         if not scheduling.hold(engine, self.session_id, now(), settings.scheduler_lease_seconds):
             self._active = False
+            self._followers.stop()
             return None, Tick(False)
         if not self._active:
             self._active = True
             for i in scheduling.recover_orphans(engine, self.session_id):
                 self._alert("orphan_recovered", i, "its refresh was cut off; it is due again")
+        paused, names = self._sources()
+        if follow:
+            self._followers.follow(() if paused else names)
+        elif not paused:
+            self._followers.once(names)
         start = time.perf_counter()
         world = look(self.place, self._graphs)
         found = plan(world, now(), settings)
         took = (time.perf_counter() - start) * 1000
         self.ticks += 1
         reports, failures = self._execute(pool, world, found)
+        self._push()
         self._watch(world)
         self._deliver()
         self._tidy()
@@ -223,6 +241,23 @@ class Scheduler:
             self._alert("refresh_failed", failed.table_id, error.message)
         return name
 
+    # --- sources -----------------------------------------------------------------------------------
+
+    def _sources(self) -> tuple[bool, list[str]]:
+        with reading(self.place.warehouse.engine) as connection:
+            return scheduling.is_paused(connection), [s.name for s in sources.all_sources(connection)]
+
+    def _push(self) -> None:
+        """Published tables follow; what keeps one of them behind is told once."""
+        try:
+            self.push()
+        except TrickleError as error:
+            if error.message != self._unpushed:
+                self._alert_named("publish_failed", "published tables", error.message)
+            self._unpushed = error.message
+        else:
+            self._unpushed = ""
+
     # --- watching ----------------------------------------------------------------------------------
 
     def _watch(self, world: World) -> None:
@@ -239,6 +274,9 @@ class Scheduler:
     def _alert(self, event: str, table_id: int, message: str) -> None:
         with reading(self.place.warehouse.engine) as connection:
             name = states.name_of(connection, table_id) or str(table_id)
+        self._alert_named(event, name, message)
+
+    def _alert_named(self, event: str, name: str, message: str) -> None:
         scheduling.raise_alert(self.place.warehouse.engine, Alert(now(), event, name, message))
 
     def _deliver(self) -> None:

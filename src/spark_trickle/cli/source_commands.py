@@ -1,0 +1,180 @@
+"""Commands for sources: attach, mirror, sync, publish; long copies show how far they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spark_trickle.cli.stream_commands import AsJson, DataPath, Name, Warehouse, answered, opened_at, say
+
+if TYPE_CHECKING:
+    from spark_trickle.cdc.calls import Listen
+
+Source = Annotated[str, typer.Argument(help="The name that the source was attached under.")]
+
+
+def register(app: typer.Typer) -> None:
+    for command in (attach, mirror, sync, resync, detach, publish, unpublish, sources):
+        app.command()(command)
+
+
+def attach(
+    warehouse: Warehouse,
+    source: Annotated[str, typer.Argument(help="A name for the source.")],
+    dsn: Annotated[str, typer.Option(help="env:NAME, or an address without a password.")] = "",
+    service: Annotated[str, typer.Option(help="A name in pg_service.conf.")] = "",
+    passfile: Annotated[str, typer.Option(help="A file with the password.")] = "",
+    tables: Annotated[str, typer.Option(help="Which tables may be mirrored, such as public.*.")] = "*.*",
+    cdc_mode: Annotated[str, typer.Option(help="auto, trigger or wal.")] = "auto",
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="More options as name=value; may be repeated.")
+    ] = None,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attach a PostgreSQL database; the catalog keeps where its password is, never the password."""
+    from spark_trickle.cli.pairs import settings_of
+
+    given = {"dsn": dsn, "service": service, "passfile": passfile, "tables": tables, "cdc_mode": cdc_mode}
+    options = {**{k: v for k, v in given.items() if v}, **settings_of(option or [])}
+    with opened_at(warehouse, data_path) as tr:
+        tr.attach_source(source, **options)
+        say({"source": source, "attached": True}, as_json)
+
+
+def mirror(
+    warehouse: Warehouse,
+    table: Annotated[str, typer.Argument(help="source.schema.table, or source and --tables.")],
+    name: Annotated[str | None, typer.Option("--as", help="Its name here; else the same.")] = None,
+    tables: Annotated[str | None, typer.Option(help="All tables that are meant, such as public.*.")] = None,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a table of a source, or many, and follow its changes from then on."""
+    with opened_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+        if tables is not None:
+            done = tr.add_tables(table, tables, progress=listen)
+        else:
+            done = tr.create_mirror(name or table.rpartition(".")[2], table, progress=listen)
+        say({"mirrored": table, "rows": done.rows_inserted, "snapshot": done.snapshot}, as_json)
+
+
+def sync(
+    warehouse: Warehouse,
+    source: Source,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the mirrors of a source to what it holds now, and what is published there to what we hold."""
+    with opened_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+        while True:
+            report = tr.sync(source, listen)
+            if not follow or report.tables or report.problems:
+                say(asdict(report), as_json)
+            if not follow:
+                raise typer.Exit(1 if report.problems else 0)
+            time.sleep(0.5)
+
+
+def resync(
+    warehouse: Warehouse,
+    table: Annotated[str, typer.Argument(help="A mirror.")],
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the table behind a mirror again; only rows that differ are changed."""
+    with opened_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+        done = tr.resync(table, listen)
+        say({"resynced": table, "inserted": done.rows_inserted, "deleted": done.rows_deleted}, as_json)
+
+
+def detach(
+    warehouse: Warehouse,
+    source: Source,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Drop its mirrors too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if it cannot be reached.")] = False,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take everything of ours out of a source; its mirrors become ordinary tables."""
+    with opened_at(warehouse, data_path) as tr:
+        tr.detach_source(source, cascade=cascade, force=force)
+        say({"source": source, "attached": False}, as_json)
+
+
+def publish(
+    warehouse: Warehouse,
+    name: Name,
+    source: Source,
+    target: Annotated[str | None, typer.Option("--as", help="schema.table there.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Compare and mend what is published.")] = False,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a stream table in a source too; each refresh is one transaction there."""
+    with opened_at(warehouse, data_path) as tr:
+        done = tr.repair_published(name) if repair else tr.publish(name, source, target)
+        say(asdict(done), as_json)
+
+
+def unpublish(
+    warehouse: Warehouse,
+    name: Name,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the table there.")] = False,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop publishing a stream table."""
+    with opened_at(warehouse, data_path) as tr:
+        tr.unpublish(name, keep=keep)
+        say({"name": name, "published": False}, as_json)
+
+
+def sources(
+    warehouse: Warehouse,
+    health: Annotated[bool, typer.Option("--health", help="Everything that was looked at.")] = False,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sources, mirrors and published tables: how they are captured, and what is wrong with them."""
+    with opened_at(warehouse, data_path) as tr:
+        if health:
+            found = answered(tr, "check_cdc_health", as_json=as_json)
+            raise typer.Exit(0 if all(row["ok"] for row in found) else 1)
+        found = answered(tr, "source_status", as_json=as_json)
+        if tr.answer("published_status").rows:
+            answered(tr, "published_status", as_json=as_json)
+        wrong = [r for r in found if r["last_error"] or r["status"] in ("RESYNC_NEEDED", "SCHEMA_CHANGED")]
+        raise typer.Exit(1 if wrong else 0)
+
+
+@contextmanager
+def _progress(as_json: bool) -> Iterator[Listen]:
+    """A bar for each table that is copied, on stderr; none where nobody looks."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from spark_trickle.cli import show
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=show.console(stderr=True), transient=True, disable=as_json) as bars:
+        tasks: dict[str, Any] = {}
+        before: dict[str, int] = {}
+        total: dict[str, int] = {}
+
+        def listen(step: Any) -> None:
+            # Each piece of a copy counts from zero again.
+            last = before.get(step.table, 0)
+            total[step.table] = total.get(step.table, 0) + step.rows - (last if step.rows > last else 0)
+            before[step.table] = step.rows
+            expected = step.expected if step.expected > 0 else None
+            if step.table not in tasks:
+                tasks[step.table] = bars.add_task(step.table, total=expected)
+            bars.update(tasks[step.table], completed=total[step.table])
+
+        yield listen

@@ -1,0 +1,79 @@
+"""Attached sources -> threads that bring their changes, each at its own pace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from threading import Event, Thread
+
+from spark_trickle.cdc.sync import SyncReport
+from spark_trickle.errors import Kind, TrickleError
+
+Sync = Callable[[str], SyncReport]
+Tell = Callable[[str, str, str], None]  # event, name, message
+
+_LONGEST_WAIT = 60.0  # seconds between attempts while a source cannot be read
+
+
+@dataclass
+class Followers:
+    """One for each source: a slow one does not hold up the others, nor the refreshes."""
+
+    sync: Sync
+    tell: Tell
+    seconds: float
+    listeners: list[Callable[[SyncReport], object]] = field(default_factory=list)
+    _running: dict[str, tuple[Thread, Event]] = field(default_factory=dict)
+    _wrong: dict[str, str] = field(default_factory=dict)
+
+    def follow(self, names: Iterable[str]) -> None:
+        """Follow these sources and no others."""
+        wanted = set(names)
+        for name in [n for n in self._running if n not in wanted]:
+            self._end(name)
+        for name in wanted - set(self._running):
+            stop = Event()
+            thread = Thread(target=self._run, args=(name, stop), name=f"trickle-source-{name}", daemon=True)
+            self._running[name] = (thread, stop)
+            thread.start()
+
+    def stop(self) -> None:
+        for _, stop in self._running.values():
+            stop.set()
+        for name in list(self._running):
+            self._end(name)
+
+    def once(self, names: Iterable[str]) -> list[SyncReport]:
+        """Bring the changes of these sources now; what fails is told and left for the next time."""
+        return [report for name in names if (report := self._synced(name)) is not None]
+
+    def _end(self, name: str) -> None:
+        thread, stop = self._running.pop(name)
+        stop.set()
+        thread.join()
+
+    def _run(self, name: str, stop: Event) -> None:
+        failures = 0
+        while not stop.is_set():
+            failures = 0 if self._synced(name) is not None else failures + 1
+            stop.wait(min(self.seconds * 2**failures, _LONGEST_WAIT))
+
+    def _synced(self, name: str) -> SyncReport | None:
+        try:
+            report = self.sync(name)
+        except TrickleError as error:
+            event = "source_unavailable" if error.kind is Kind.TRANSIENT else "source_failed"
+            self._tell_once(name, event, error.message)
+            return None
+        for table, reason in report.resynced.items():
+            self.tell("source_resynced", table, reason)
+        trouble = "; ".join(f"{table}: {reason}" for table, reason in sorted(report.problems.items()))
+        self._tell_once(name, "source_needs_help", trouble)
+        for listener in self.listeners:
+            listener(report)
+        return report
+
+    def _tell_once(self, name: str, event: str, message: str) -> None:
+        if message and self._wrong.get(name) != message:
+            self.tell(event, name, message)
+        self._wrong[name] = message
