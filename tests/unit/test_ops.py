@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.dml.work import Place, begin
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.stream import Action, RefreshReport
@@ -63,6 +64,40 @@ ANSWERS = {
         },
         [("main.t", 1, 10, 1000, 7, "main.s")],
     ),
+    "source_status": Answer(
+        {
+            "source": "string",
+            "mirror": "string",
+            "source_table": "string",
+            "status": "string",
+            "reason": "string",
+            "capture": "string",
+            "cdc_mode": "string",
+            "pending_rows": "long",
+            "pending_bytes": "long",
+            "new_columns": "string",
+            "last_sync": "string",
+            "last_error": "string",
+        },
+        [("erp", "main.t", "erp.public.t", "ACTIVE", "", "TRIGGER", "auto", 4, 8192, "", None, "")],
+    ),
+    "wal_source_status": Answer(
+        {
+            "source": "string",
+            "capture": "string",
+            "cdc_mode": "string",
+            "blocked_reason": "string",
+            "slot": "string",
+            "publication": "string",
+            "position": "string",
+            "lag_bytes": "long",
+            "lag_seconds": "double",
+            "slot_problem": "string",
+            "transitions": "string",
+            "last_error": "string",
+        },
+        [("erp", "WAL", "auto", "", "s", "p", "0/1", 512, 0.0, "", '[{"after": "WAL"}]', "")],
+    ),
     "metrics_summary": Answer({"metric": "string", "value": "double"}, [("refreshes", 1.0), ("p99", None)]),
 }
 
@@ -71,6 +106,7 @@ ANSWERS = {
 def metrics() -> Metrics:
     made = Metrics(lambda name: ANSWERS[name])
     made.observe(RefreshReport("main.s", Action.DIFFERENTIAL, "", 2, 1, 3, 120.0))
+    made.observe_sync(SyncReport("erp", "WAL", 3, 1))
     made.count_alert("stale_data")
     return made
 
