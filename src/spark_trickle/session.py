@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,7 +34,6 @@ from spark_trickle.errors import (
     ConflictError,
     QueryError,
     TransactionStateError,
-    TrickleError,
     UnsupportedError,
 )
 from spark_trickle.lake.lease import SessionLease
@@ -47,6 +45,7 @@ from spark_trickle.model.stream import Action, Mode, RefreshReport
 from spark_trickle.model.table import DEFAULT_SCHEMA, Table
 from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
+from spark_trickle.refresh.apply import applied
 from spark_trickle.refresh.define import (
     alter_stream,
     create_stream,
@@ -86,7 +85,8 @@ def connect(
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
     tails = Tails(warehouse.storage, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
-    held = Held(session)
+    held = Held(session, chosen.cache_entries)
+    warehouse.storage.recent.most_bytes = int(chosen.cache_megabytes * 2**20)
     functions = {**FUNCTIONS, **observe.FUNCTIONS}
     return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, functions))
 
@@ -246,9 +246,9 @@ class Trickle(Control):
             work.discard()
             snapshot = work.base.id
         else:
+            reports = applied(work, reports)
             snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
         commit_ms = (time.perf_counter() - start) * 1000
-        self._tidy(work)
         self._push_refreshed(r.table_id for r in work.refreshed if r.initiated_by == "manual")
         return [_committed(r, snapshot, commit_ms) for r in reports]
 
@@ -303,6 +303,8 @@ class Trickle(Control):
             case s.SetSetting(name, value):
                 settings = self._place.settings.with_values({name.lower(): value})
                 self._set_place(replace(self._place, settings=settings))
+                self._place.held.most = settings.cache_entries
+                self._place.storage.recent.most_bytes = int(settings.cache_megabytes * 2**20)
                 return Result(snapshot=self._reading().base.id)
             case s.RefreshStream(name):
                 return self._refreshed(name)
@@ -480,25 +482,8 @@ class Trickle(Control):
         return self._change(run, "optimize")
 
     def _tidy(self, done: Work) -> None:
-        """Compact the tables of a commit where they crossed a threshold; a conflict leaves it to the next."""
-        if not self._place.settings.auto_compact:
-            return
-        for change in done.changes.values():
-            if not change.changes_content:
-                continue
-            work = begin(self._place)
-            table = work.catalog.table_by_id(change.table.id)
-            if table is None or (plan := compact.decide(work.files(table), self._place.settings)) is None:
-                continue
-            try:
-                compact.compact(work, table, plan)
-                work.commit(f"compaction: {plan.reason}")
-            except ConflictError:
-                continue
-            except TrickleError as error:
-                # The statement itself is committed, so this must not look like its failure.
-                work.discard()
-                warnings.warn(f'"{table.full_name}" was not compacted: {error.message}', stacklevel=4)
+        """Compact the tables of a commit where they crossed a threshold."""
+        compact.tidy(self._place, [c.table.id for c in done.changes.values() if c.changes_content])
 
     def _vacuum(self, name: s.Name | None, hours: float | None) -> Result:
         if self._open is not None:

@@ -45,6 +45,12 @@ class Settings:
     deep_join_scan_threshold: int = _setting(
         8, "EXPLAIN warns of a join of more tables than this: each that changes is a term of its own.", low=1
     )
+    cache_entries: int = _setting(
+        128, "Most views of unchanged inputs that a connection keeps; the least used one goes.", low=0
+    )
+    cache_megabytes: float = _setting(
+        64.0, "Memory for rows of small files that were written or read lately.", low=0
+    )
     max_recursion_depth: int = _setting(
         100, "Steps of WITH RECURSIVE before it is taken to be endless.", low=1, high=100_000
     )
@@ -73,6 +79,12 @@ class Settings:
     )
     fuse_default_ceiling: int = _setting(
         0, "Changed rows beyond which a stream table stops until reset_fuse; 0 for no fuse.", low=0
+    )
+    buffer_alert_rows: int = _setting(
+        1_000_000, "Raise change_buffer_backpressure when more changed rows of a table wait.", low=1
+    )
+    vacuum_interval_hours: float = _setting(
+        24.0, "How often a running scheduler deletes what nobody needs any more; 0 for never.", low=0
     )
     history_days: float = _setting(30.0, "How long the history of refreshes is kept.", low=0.01, high=36_500)
     copy_piece_rows: int = _setting(

@@ -193,3 +193,55 @@ def test_settings_from_file_environment_and_profile(
     (place / "trickle.toml").write_text("profile = ")
     with pytest.raises(SettingError, match="cannot be read"):
         connect(place, spark=tr.spark)
+
+
+def test_changes_that_nobody_reads_are_told_once(tr_sqlite: Trickle) -> None:
+    tr = tr_sqlite
+    tr.sql("SET trickle.buffer_alert_rows = 5")
+    tr.sql("CREATE TABLE t (x INT)")
+    tr.sql("CREATE STREAM TABLE s AS SELECT x FROM t")
+    tr.sql("ALTER STREAM TABLE s SUSPEND")
+    tr.sql("INSERT INTO t SELECT id FROM range(9)")
+    alerts: list[str] = []
+    scheduler = tr.scheduler(on_alert=lambda a: alerts.append(f"{a.event} {a.table_name}"))
+    scheduler.tick()
+    scheduler.tick()
+    assert alerts == ["change_buffer_backpressure main.t"]
+
+
+def test_a_scheduler_vacuums(tr_sqlite: Trickle) -> None:
+    tr = tr_sqlite
+    tr.sql("SET trickle.retain_hours = 0")
+    tr.sql("SET trickle.vacuum_interval_hours = 0.0000001")
+    tr.sql("CREATE TABLE t (x INT)")
+    for n in range(5):
+        tr.sql(f"INSERT INTO t VALUES ({n})")
+    before = tr.sql("SELECT * FROM trickle.snapshots()").count()
+    scheduler = tr.scheduler()
+    scheduler.tick()
+    scheduler.tick()
+    assert tr.sql("SELECT * FROM trickle.snapshots()").count() < before
+
+
+def test_how_rows_were_stored_is_recorded(tr_sqlite: Trickle) -> None:
+    """A change is appended; the one that crosses a threshold is merged in its own commit."""
+    tr = tr_sqlite
+    tr.sql("SET trickle.compact_change_files = 2")
+    tr.sql("CREATE TABLE t (id INT PRIMARY KEY, x INT)")
+    tr.sql("INSERT INTO t SELECT id, id FROM range(50)")
+    tr.sql("CREATE STREAM TABLE s AS SELECT id, x + 1 AS y FROM t")
+    told = []
+    for n in range(6):
+        tr.sql(f"UPDATE t SET x = -1 - {n} WHERE id = {n}")
+        before = tr.snapshot
+        report = tr.refresh("s")
+        assert tr.snapshot == before + 1  # also when files were merged
+        told.append(report.apply.partition(":")[0])
+        assert sorted(map(tuple, tr.sql("SELECT id, y FROM s").collect())) == sorted(
+            map(tuple, tr.sql("SELECT id, x + 1 FROM t").collect())
+        )
+        assert tr.sql(f"SELECT * FROM trickle.changes('s', {before}, {before + 1})").count() == 2
+    assert told[0] == "append"
+    assert "replace" in told
+    history = [h["apply"].partition(":")[0] for h in tr.answer("refresh_history", "s").dicts()]
+    assert history[:6] == told[::-1]

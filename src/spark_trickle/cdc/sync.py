@@ -21,6 +21,7 @@ from spark_trickle.cdc.postgres.buffer import claim, release
 from spark_trickle.cdc.postgres.copy import Progress
 from spark_trickle.cdc.resync import resync
 from spark_trickle.cdc.transition import move_to_log, move_to_triggers, wants_log
+from spark_trickle.dml import compact
 from spark_trickle.dml.work import Place, begin, now
 from spark_trickle.errors import (
     ConflictError,
@@ -104,6 +105,7 @@ def _synced(job: Job) -> SyncReport:
                 landing, found.snapshot = resync(job, table)
                 landings[table.full_name] = landings.get(table.full_name, Landing()) + landing
     tidy(job)
+    compact.tidy(job.place, [t.id for t, _ in job.mirrors(begin(job.place)) if t.full_name in landings])
     _note_success(job)
     return SyncReport(
         job.source.name,

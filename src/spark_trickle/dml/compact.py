@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import ceil
 
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
-from spark_trickle.dml.work import Work
+from spark_trickle.dml.work import Place, Work, begin
+from spark_trickle.errors import ConflictError, TrickleError
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role, split_log
 from spark_trickle.model.table import WEIGHT, Table
@@ -66,6 +69,37 @@ def compact(work: Work, table: Table, plan: Compaction) -> None:
     negative = any(f.deletes for f in new)
     added = tuple(replace(f, as_of=as_of, role=Role.NET if negative else Role.BASE) for f in new)
     work.change(TableChange(table, added=added, ended=plan.files))
+
+
+def compact_in_place(work: Work, table: Table) -> str:
+    """Merge files in the commit that crosses a threshold; what became of the change, and why.
+
+    append: a file more. compact: its changes so far became one. replace: all of its files became one.
+    """
+    plan = decide(work.files(table), work.place.settings) if work.place.settings.auto_compact else None
+    if plan is None:
+        return "append"
+    whole = len(plan.files) == len(work.files(table))
+    compact(work, table, plan)
+    return f"{'replace' if whole else 'compact'}: {plan.reason}"
+
+
+def tidy(place: Place, table_ids: Iterable[int]) -> None:
+    """Compact tables that crossed a threshold, in commits of their own; a conflict leaves it to the next."""
+    for table_id in table_ids if place.settings.auto_compact else ():
+        work = begin(place)
+        table = work.catalog.table_by_id(table_id)
+        if table is None or (plan := decide(work.files(table), place.settings)) is None:
+            continue
+        try:
+            compact(work, table, plan)
+            work.commit(f"compaction: {plan.reason}")
+        except ConflictError:
+            continue
+        except TrickleError as error:
+            # What came before is committed, so this must not look like its failure.
+            work.discard()
+            warnings.warn(f'"{table.full_name}" was not compacted: {error.message}', stacklevel=5)
 
 
 def _summed(work: Work, table: Table, files: tuple[DataFile, ...], whole: bool) -> Frame:

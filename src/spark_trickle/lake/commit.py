@@ -371,7 +371,8 @@ class _Writer:
                     "role": f.role.value,
                     "location": f"{table.path}{f.path}",
                     "deletes": f.deletes,
-                    "as_of": self._snapshot.id if f.role == "change" else f.as_of,
+                    # What was merged in this very commit stands where its changes do.
+                    "as_of": self._snapshot.id if f.role == "change" else min(f.as_of, self._snapshot.id),
                     "whole": f.whole,
                     "updates": f.updates,
                     "by_name": f.by_name,

@@ -31,6 +31,7 @@ class Past:
     initiated_by: str | None
     waited_ms: float | None
     phases: dict[str, float] = field(default_factory=dict)
+    apply: str = ""
 
 
 def past(
@@ -66,6 +67,7 @@ def _past(row: Any) -> Past:
         row.initiated_by,
         row.waited_ms,
         json.loads(row.phases) if row.phases else {},
+        row.apply or "",
     )
 
 

@@ -304,6 +304,7 @@ trickle_refresh = Table(
     Column("duration_ms", Float),
     *_text("initiated_by"),
     Column("waited_ms", Float),
+    *_text("apply"),
 )
 trickle_running = Table(
     "trickle_running", metadata, *_id("table_id"), *_text("session_id"), Column("started", UtcTime)

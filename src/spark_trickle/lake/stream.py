@@ -160,6 +160,8 @@ def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | Non
         sum(phases.values()),
         row.snapshot_id,
         phases,
+        row.source_rows or 0,
+        row.apply or "",
     )
 
 
@@ -180,5 +182,6 @@ def _note(connection: Connection, done: Refreshed) -> None:
             duration_ms=report.duration_ms,
             initiated_by=done.initiated_by,
             waited_ms=done.waited_ms,
+            apply=report.apply,
         )
     )

@@ -129,6 +129,7 @@ class RefreshReport:
     snapshot: int = 0
     phases: Mapping[str, float] = field(default_factory=dict)  # milliseconds
     source_rows: int = 0
+    apply: str = ""  # append, compact or replace, and why; empty if no row changed
 
 
 @dataclass(frozen=True)

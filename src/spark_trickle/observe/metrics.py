@@ -17,6 +17,7 @@ from spark_trickle.observe.answer import Answer
 EVENTS = (
     "append_only_reverted",
     "auto_suspended",
+    "change_buffer_backpressure",
     "fuse_blown",
     "orphan_recovered",
     "refresh_failed",
@@ -27,6 +28,7 @@ EVENTS = (
     "source_resynced",
     "source_unavailable",
     "stale_data",
+    "vacuum_failed",
 )
 _SECONDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 

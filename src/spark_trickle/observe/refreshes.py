@@ -29,6 +29,7 @@ _HISTORY = {
     "snapshot_id": "long",
     "duration_ms": "double",
     "initiated_by": "string",
+    "apply": "string",
     "phases": "string",
     "error": "string",
 }
@@ -52,6 +53,7 @@ def _history(p: Past) -> tuple[object, ...]:
         p.snapshot_id,
         p.duration_ms,
         p.initiated_by,
+        p.apply,
         json.dumps(p.phases),
         p.error,
     )
@@ -143,6 +145,8 @@ def metrics_summary(work: Work) -> Answer:
     rows += [
         ("cache_hits", float(held.shared.total())),
         ("cache_misses", float(held.made.total())),
+        ("row_cache_hits", float(work.place.storage.recent.hits)),
+        ("row_cache_misses", float(work.place.storage.recent.misses)),
         ("change_scans", float(held.made["change"])),
         ("change_scans_shared", float(held.shared["change"])),
     ]

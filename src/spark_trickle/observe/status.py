@@ -154,13 +154,7 @@ def list_sources(work: Work, table: Table) -> Answer:
 def change_buffer_sizes(work: Work) -> Answer:
     """What each source has changed that some stream table has not seen yet."""
     world = look(work.place)
-    frontiers: dict[int, int] = {}
-    for i in world.graph.order:
-        knows = world.standings[i].state.knows
-        for source in world.graph.reads[i] if knows is not None else ():
-            assert knows is not None
-            upto = knows.streams if source in world.graph.reads else knows.tables
-            frontiers[source] = min(upto, frontiers.get(source, upto))
+    frontiers = world.oldest_seen()
     with reading(work.place.warehouse.engine) as connection:
         found = reports.unseen(connection, frontiers)
     rows = []

@@ -47,6 +47,17 @@ class World:
     held_back: Mapping[int, str] = field(default_factory=dict)  # sources whose watermark lags, and why
     paused: bool = False
 
+    def oldest_seen(self) -> dict[int, int]:
+        """For each source the snapshot that all of its readers know."""
+        found: dict[int, int] = {}
+        for i in self.graph.order:
+            knows = self.standings[i].state.knows
+            for source in self.graph.reads[i] if knows is not None else ():
+                assert knows is not None
+                upto = knows.streams if source in self.graph.reads else knows.tables
+                found[source] = min(upto, found.get(source, upto))
+        return found
+
 
 @dataclass(frozen=True)
 class Unit:

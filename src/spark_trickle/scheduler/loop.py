@@ -22,11 +22,11 @@ from spark_trickle.refresh.graph import Graph
 from spark_trickle.scheduler.due import Plan, Unit, World, plan, retry_delay
 from spark_trickle.scheduler.followers import Followers, Sync
 from spark_trickle.scheduler.look import look
+from spark_trickle.scheduler.upkeep import Upkeep
 from spark_trickle.spark.session import described
 
 Refresh = Callable[[tuple[int, ...], float | None], list[RefreshReport]]
 Listener = Callable[[Alert], None]
-_TIDY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,6 @@ class Scheduler:
     _stop: Event = field(default_factory=Event)
     _thread: Thread | None = None
     _active: bool = False
-    _tidied: float = 0.0
     _told: datetime = field(default_factory=now)
     _graphs: dict[int, Graph] = field(default_factory=dict)
     _stale_alerts: dict[int, datetime] = field(default_factory=dict)
@@ -64,6 +63,7 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         seconds = self.place.settings.source_sync_interval_ms / 1000
+        self._upkeep = Upkeep(self.place, self._alert_named)
         self._followers = Followers(self.sync, self._alert_named, seconds, self.sync_listeners)
 
     @property
@@ -175,7 +175,7 @@ class Scheduler:
         self._push()
         self._watch(world)
         self._deliver()
-        self._tidy()
+        self._upkeep.step(world, pool)
         return found, Tick(True, tuple(reports), tuple(failures), len(found.waiting), took)
 
     def _execute(
@@ -287,12 +287,3 @@ class Scheduler:
             self._told = alert.raised
             for listener in self.listeners:
                 listener(alert)
-
-    def _tidy(self) -> None:
-        """Now and then, history that nobody asks for any more is forgotten."""
-        if time.monotonic() - self._tidied < _TIDY_SECONDS:
-            return
-        self._tidied = time.monotonic()
-        scheduling.prune(
-            self.place.warehouse.engine, now() - timedelta(days=self.place.settings.history_days)
-        )

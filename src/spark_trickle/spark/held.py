@@ -10,15 +10,15 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-_KEPT = 128
 Key = tuple[Any, ...]
 
 
 class Held:
     """Views by what they show: a key names everything that the rows depend on, such as a list of files."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, most: int = 128) -> None:
         self._spark = spark
+        self.most = most
         self._names: OrderedDict[Key, str] = OrderedDict()
         self._lock = Lock()
         self.made: Counter[str] = Counter()  # by the kind that a key begins with
@@ -39,7 +39,7 @@ class Held:
                 self._spark.catalog.dropTempView(name)
                 return self._names[key]
             self._names[key] = name
-            while len(self._names) > _KEPT:
+            while len(self._names) > self.most:
                 self._spark.catalog.dropTempView(self._names.popitem(last=False)[1])
         return name
 

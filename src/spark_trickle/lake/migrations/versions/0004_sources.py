@@ -1,4 +1,4 @@
-"""Sources: databases that are attached, mirrors of their tables, and stream tables published to them."""
+"""Sources: attached databases, mirrors of their tables, published stream tables; how rows were stored."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,6 +10,7 @@ TIME = sa.TIMESTAMP(timezone=True).with_variant(sa.String(), "sqlite")
 
 
 def upgrade() -> None:
+    op.add_column("trickle_refresh", sa.Column("apply", sa.String()))
     op.create_table(
         "trickle_source",
         sa.Column("name", sa.String(), nullable=False),

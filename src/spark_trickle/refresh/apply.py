@@ -1,0 +1,23 @@
+"""The new rows of refreshed stream tables -> how they are stored: appended, merged, or as a whole anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_trickle.dml.compact import compact_in_place
+from spark_trickle.dml.work import Work
+from spark_trickle.model.stream import RefreshReport
+
+
+def applied(work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
+    """Choose for every table of a commit; the reports tell what was chosen for the stream tables."""
+    chosen: dict[str, str] = {}
+    for change in list(work.changes.values()):
+        if change.table.derived and change.changes_content:
+            chosen[change.table.full_name] = compact_in_place(work, change.table)
+    told = [replace(r, apply=chosen.get(r.name, "")) for r in reports]
+    by_name = {r.name: r.apply for r in told}
+    work.refreshed = [
+        replace(r, report=replace(r.report, apply=by_name.get(r.report.name, ""))) for r in work.refreshed
+    ]
+    return told

@@ -1,0 +1,74 @@
+"""What a running scheduler does now and then: forget history, vacuum, see that buffers do not grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from spark_trickle.dml.work import Place, now
+from spark_trickle.errors import TrickleError
+from spark_trickle.lake import reports, scheduling
+from spark_trickle.lake.engine import reading
+from spark_trickle.lake.vacuum import vacuum
+from spark_trickle.scheduler.due import World
+
+_LOOK_SECONDS = 10.0
+_PRUNE_SECONDS = 60.0
+
+Tell = Callable[[str, str, str], None]  # event, name, message
+
+
+@dataclass
+class Upkeep:
+    """Each task at its own pace, and never two vacuums at once."""
+
+    place: Place
+    tell: Tell
+    _done: dict[str, float] = field(default_factory=dict)
+    _growing: set[int] = field(default_factory=set)
+    _vacuum: Future[None] | None = None
+
+    def step(self, world: World, pool: ThreadPoolExecutor) -> None:
+        if self._due("buffers", _LOOK_SECONDS):
+            self._watch_buffers(world)
+        if self._due("prune", _PRUNE_SECONDS):
+            oldest = now() - timedelta(days=self.place.settings.history_days)
+            scheduling.prune(self.place.warehouse.engine, oldest)
+        hours = self.place.settings.vacuum_interval_hours
+        idle = self._vacuum is None or self._vacuum.done()
+        if hours and idle and self._due("vacuum", hours * 3600, at_once=False):
+            self._vacuum = pool.submit(self._run_vacuum)
+
+    def _due(self, task: str, seconds: float, at_once: bool = True) -> bool:
+        here = time.monotonic()
+        if here - self._done.setdefault(task, here - seconds if at_once else here) < seconds:
+            return False
+        self._done[task] = here
+        return True
+
+    def _watch_buffers(self, world: World) -> None:
+        """Tell once of each table whose changes wait for their readers in such numbers."""
+        oldest = world.oldest_seen()
+        with reading(self.place.warehouse.engine) as connection:
+            waiting = reports.unseen(connection, oldest)
+        limit = self.place.settings.buffer_alert_rows
+        many = {i: w.rows for i, w in waiting.items() if w.rows > limit}
+        for i in many.keys() - self._growing:
+            name = world.graph.tables[i].full_name
+            self.tell("change_buffer_backpressure", name, f"{many[i]} changed rows wait for their readers")
+        self._growing = set(many)
+
+    def _run_vacuum(self) -> None:
+        try:
+            vacuum(
+                self.place.warehouse.engine,
+                self.place.storage,
+                now(),
+                self.place.settings.retain_hours,
+                None,
+            )
+        except TrickleError as error:
+            self.tell("vacuum_failed", "warehouse", error.message)
