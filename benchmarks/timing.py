@@ -38,15 +38,20 @@ class Ratio:
     rounds: int
 
 
-def race(contenders: dict[str, Callable[[], object]], rounds: int, warm_up: int = 1) -> dict[str, Measured]:
+def race(
+    contenders: dict[str, Callable[[], object]],
+    rounds: int,
+    warm_up: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Measured]:
     """Run all contenders in turn, round after round; the first rounds only warm up."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(warm_up + rounds):
         for name, run in contenders.items():
-            start = time.perf_counter()
+            start = clock()
             run()
             if number >= warm_up:
-                times[name].append((time.perf_counter() - start) * 1000)
+                times[name].append((clock() - start) * 1000)
     return {n: Measured(n, statistics.median(t), min(t), max(t), rounds) for n, t in times.items()}
 
 

@@ -68,12 +68,12 @@ class TriggerMirror:
         assert all(weight > 0 for weight in self.held.values())
 
     def waiting(self) -> list[tuple[Any, ...]]:
-        """The buffer as it is, in the order of its change ids."""
+        """The buffer as it is, in the order of its change ids; rows of one statement have the same."""
         query = self.connection.cursor()
         fields = ", ".join(f'"{n}"' for n in self.capture.buffer_names)
         buffer = self.capture.buffer.as_string(None)
         return query.execute(
-            f"SELECT action::text, changed_cols::text, {fields} FROM {buffer} ORDER BY change_id"
+            f"SELECT action::text, changed_cols::text, {fields} FROM {buffer} ORDER BY change_id, ctid"
         ).fetchall()
 
 

@@ -475,3 +475,25 @@ def test_conflicts_reach_the_application(world: World) -> None:
     )
     with pytest.raises(psycopg.errors.SerializationFailure):
         world.run("UPDATE t SET a = 2")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_last_row_of_a_key_is_its_newest(world: World, mode: str) -> None:
+    """Statements number what goes before what comes, also when keys change places, and in any session."""
+    world.run(create("t", "id int PRIMARY KEY DEFERRABLE, v int"), "INSERT INTO t VALUES (1, 10), (2, 20)")
+    mirror = TriggerMirror(world, mode=mode)
+    other = world.application()
+    other.execute("UPDATE t SET v = v + 1")
+    if mode == "statement":
+        world.run("UPDATE t SET id = 3 - id")
+    other.execute("UPDATE t SET v = v + 1 WHERE id = 1")
+    world.run("UPDATE t SET v = 0 WHERE false", "DELETE FROM t WHERE id = 1")
+    newest = {row[2]: (row[0], row[3]) for row in mirror.waiting()}
+    swapped = mode == "statement"
+    assert newest == {1: ("D", 22 if swapped else 12), 2: ("I", 11 if swapped else 21)}
+    if mode == "statement":
+        buffer = mirror.capture.buffer.as_string(None)
+        ids = [n for (n,) in world.rows(f"SELECT DISTINCT change_id FROM {buffer} ORDER BY 1")]
+        assert [n - ids[0] for n in ids] == [0, 1, 2, 3, 4, 5, 6]  # four statements, one of them only deletes
+    mirror.poll()
+    mirror.check()

@@ -40,6 +40,11 @@ class Capture:
         return self.named(f"changes_{self.source.oid}")
 
     @property
+    def change_ids(self) -> sql.Identifier:
+        """The sequence of the buffer, under the name that the server gives to it."""
+        return self.named(f"changes_{self.source.oid}_change_id_seq")
+
+    @property
     def captures(self) -> sql.Identifier:
         return self.named("captures")
 
