@@ -133,6 +133,9 @@ def test_odd_names_everywhere(world: World, mode: str) -> None:
         "o",
         "place",
         "changed",
+        "went",
+        "came",
+        "h",
         "source",
         "bits",
         "é" * 31,
@@ -491,9 +494,5 @@ def test_the_last_row_of_a_key_is_its_newest(world: World, mode: str) -> None:
     newest = {row[2]: (row[0], row[3]) for row in mirror.waiting()}
     swapped = mode == "statement"
     assert newest == {1: ("D", 22 if swapped else 12), 2: ("I", 11 if swapped else 21)}
-    if mode == "statement":
-        buffer = mirror.capture.buffer.as_string(None)
-        ids = [n for (n,) in world.rows(f"SELECT DISTINCT change_id FROM {buffer} ORDER BY 1")]
-        assert [n - ids[0] for n in ids] == [0, 1, 2, 3, 4, 5, 6]  # four statements, one of them only deletes
     mirror.poll()
     mirror.check()

@@ -1,7 +1,7 @@
 """A capture -> the statements that make triggers write every change into its buffer, and that undo this.
 
 The buffer holds D rows (a row went) and I rows (a row came); an UPDATE is both. `change_id` tells what was
-first, not one row from another: all D rows of a statement have one number, all its I rows the next one.
+first, not one row from another: all D rows of a statement have one number, all its I rows a higher one.
 `changed_cols` has a bit for each captured column, the same in both halves of an UPDATE, and is NULL for a
 row that was really inserted or deleted.
 
@@ -71,14 +71,21 @@ def _function(capture: Capture, event: str, body: sql.Composed) -> Iterator[Stat
     """Each SET costs every statement a little, and only that of TRUNCATE reads a table that has policies."""
     settings = "SET search_path = pg_catalog, pg_temp" + " SET row_security = off" * (event == "truncate")
     text = sql.SQL(
-        "#variable_conflict use_column\nDECLARE changed varbit;\nBEGIN\n{body}\nRETURN NULL;{guard}\nEND"
-    ).format(body=body, guard=_guard(capture) if capture.guarded else sql.SQL(""))
+        "#variable_conflict use_column\nDECLARE {variables}\nBEGIN\n{body}\nRETURN NULL;{guard}\nEND"
+    ).format(
+        variables=sql.SQL(_VARIABLES.get(event, "")),
+        body=body,
+        guard=_guard(capture) if capture.guarded else sql.SQL(""),
+    )
     name = capture.function(event)
     yield sql.SQL(
         "CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER "
         "{settings} AS {text}"
     ).format(name=name, settings=sql.SQL(settings), text=sql.Literal(text.as_string(None)))
     yield sql.SQL("REVOKE ALL ON FUNCTION {name}() FROM PUBLIC").format(name=name)
+
+
+_VARIABLES = {"update": "changed varbit; went record; came record;", "row": "changed varbit;"}
 
 
 def _guard(capture: Capture) -> sql.Composed:
@@ -111,6 +118,25 @@ def _insert_from(capture: Capture, action: str, rows: sql.Identifier) -> sql.Com
 
 
 def _update_body(capture: Capture) -> sql.Composed:
+    """Most statements of an application change one row, which needs no pairing."""
+    return sql.SQL("""
+        IF (SELECT count(*) FROM (SELECT FROM {new_rows} LIMIT 2) AS few) = 1 THEN
+            SELECT {fields} INTO STRICT went FROM {old_rows} AS r;
+            SELECT {fields} INTO STRICT came FROM {new_rows} AS r;
+            {pair}
+        ELSE
+            {pairs}
+        END IF;
+    """).format(
+        new_rows=_NEW,
+        old_rows=_OLD,
+        fields=_fields("r", capture.columns),
+        pair=_pair(capture, "went", "came"),
+        pairs=_pairs(capture),
+    )
+
+
+def _pairs(capture: Capture) -> sql.Composed:
     """Old and new rows come in the same order, so their place pairs them, also when the key changes.
 
     Only `changed_cols` rests on the pairing; all old rows go and all new ones come whatever it says. Rows in
@@ -153,26 +179,39 @@ def _update_body(capture: Capture) -> sql.Composed:
 
 
 def _row_body(capture: Capture) -> sql.Composed:
-    pairs = [(_field("OLD", c), _field("NEW", c)) for c in capture.columns]
     return sql.SQL("""
         IF TG_OP = 'INSERT' THEN
             INSERT INTO {buffer} (action, {names}) VALUES ('I', {new});
         ELSIF TG_OP = 'DELETE' THEN
             INSERT INTO {buffer} (action, {names}) VALUES ('D', {old});
         ELSE
-            changed := {bits};
-            IF changed <> {none} THEN
-                -- D before I, so that the last row of a key by change_id is its newest
-                INSERT INTO {buffer} (action, changed_cols, {names})
-                VALUES ('D', changed, {old}), ('I', changed, {new});
-            END IF;
+            {pair}
         END IF;
     """).format(
         buffer=capture.buffer,
         names=_names(capture),
         old=_fields("OLD", capture.columns),
         new=_fields("NEW", capture.columns),
-        bits=_bits(capture.columns, [(o.as_string(None), n.as_string(None)) for o, n in pairs]),
+        pair=_pair(capture, "OLD", "NEW"),
+    )
+
+
+def _pair(capture: Capture, old: str, new: str) -> sql.Composed:
+    """One row that was updated, from two variables."""
+    fields = [(_field(old, c), _field(new, c)) for c in capture.columns]
+    return sql.SQL("""
+            changed := {bits};
+            IF changed <> {none} THEN
+                -- D before I, so that the last row of a key by change_id is its newest
+                INSERT INTO {buffer} (action, changed_cols, {names})
+                VALUES ('D', changed, {old}), ('I', changed, {new});
+            END IF;
+    """).format(
+        buffer=capture.buffer,
+        names=_names(capture),
+        old=_fields(old, capture.columns),
+        new=_fields(new, capture.columns),
+        bits=_bits(capture.columns, [(o.as_string(None), n.as_string(None)) for o, n in fields]),
         none=_no_bits(capture),
     )
 
