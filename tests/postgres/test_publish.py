@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +13,6 @@ import pytest
 from spark_trickle.errors import (
     NotPublishedError,
     RepairNeededError,
-    SourceBusyError,
-    SourceSetupError,
     TargetChangedError,
     TargetExistsError,
     TargetRefusedError,
@@ -29,7 +25,6 @@ from spark_trickle.publish.postgres import (
     apply,
     create,
     drop,
-    publish_rights,
     published,
     repair,
     state,
@@ -44,7 +39,6 @@ from tests.postgres.published import (
     first,
     held,
     pieces,
-    table_of,
     target,
     texts,
 )
@@ -317,107 +311,3 @@ def test_large_changes_are_quick(world: World) -> None:
         changed = half.set_column(1, "b", pa.array(["new"] * 25_000))
         assert apply(connection, to, 1, 2, [half], [changed]) == Applied(True, 2, 25_000, 25_000)
         assert repair(connection, to, 3, [rows]) == Applied(True, 3, 25_000, 25_000)
-
-
-# --- others --------------------------------------------------------------------------------------
-
-
-def test_readers_see_whole_snapshots_only(world: World) -> None:
-    """A reader looks while the rows of a change are on their way, and right after it."""
-    connection, reader = world.connect(), world.application()
-    first(connection, KEYED, [(n, "1") for n in range(10)])
-    seen: list[list[Any]] = []
-
-    def look() -> None:
-        seen.append(reader.execute("SELECT b, count(*) FROM s GROUP BY b").fetchall())
-
-    def looking(tables: list[pa.Table]) -> Iterator[pa.Table]:
-        for table in tables:
-            look()
-            yield table
-
-    for n in range(1, 4):
-        old, new = (pieces(KEYED, [(i, str(v)) for i in range(10)]) for v in (n, n + 1))
-        apply(connection, KEYED, n, n + 1, looking(old), looking(new))
-        look()
-    assert {len(s) for s in seen} == {1}
-    assert {s[0][1] for s in seen} == {10}
-    assert sorted({s[0][0] for s in seen}) == ["1", "2", "3", "4"]
-
-
-def test_who_listens_is_told(world: World) -> None:
-    connection, listener = world.connect(), world.application()
-    listener.execute("LISTEN trickle_published")
-    first(connection, BAG, [(1, "x")])
-    apply(connection, BAG, 1, 2, pieces(BAG, [(1, "x")]), pieces(BAG, [(2, "x"), (3, "x")]))
-    apply(connection, BAG, 1, 2, [], [])
-    with pytest.raises(RepairNeededError):
-        apply(connection, BAG, 3, 4, [], [])
-    repair(connection, BAG, 5, [])
-    told = [json.loads(n.payload) for n in listener.notifies(timeout=5, stop_after=3)]
-    names = {"schema": "public", "table": "s", "stream": "main.s"}
-    assert told == [
-        {**names, "snapshot": 1, "inserted": 1, "deleted": 0},
-        {**names, "snapshot": 2, "inserted": 2, "deleted": 1},
-        {**names, "snapshot": 5, "inserted": 0, "deleted": 2},
-    ]
-    assert list(listener.notifies(timeout=0.1)) == []
-
-
-def test_two_publishers_take_turns(world: World) -> None:
-    """The second waits for the ledger, not longer than it was told, and then finds the work done."""
-    connection, other = world.connect(), world.connect()
-    first(connection, BAG, [(1, "x")])
-
-    def meanwhile() -> Iterator[pa.Table]:
-        with pytest.raises(SourceBusyError):
-            apply(other, BAG, 1, 2, [], pieces(BAG, [(2, "y")]), lock_seconds=0.05)
-        yield table_of(BAG, [(2, "y")])
-
-    assert apply(connection, BAG, 1, 2, [], meanwhile()).applied
-    assert not apply(other, BAG, 1, 2, [], pieces(BAG, [(2, "y")])).applied
-    assert held(connection, BAG) == texts([(1, "x"), (2, "y")])
-
-
-def test_a_writer_in_the_way_is_waited_for(world: World) -> None:
-    connection, writer = world.connect(), world.application()
-    first(connection, BAG, [(1, "x")])
-    writer.execute("BEGIN")
-    writer.execute("INSERT INTO s VALUES (5, 'mine')")
-    with pytest.raises(SourceBusyError):
-        apply(connection, BAG, 1, 2, [], [], lock_seconds=0.05)
-    writer.execute("ROLLBACK")
-    assert apply(connection, BAG, 1, 2, [], []).applied
-
-
-def test_a_role_that_owns_only_its_schemas(world: World) -> None:
-    world.run(
-        "DROP ROLE IF EXISTS publisher",
-        "CREATE ROLE publisher LOGIN",
-        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-    )
-    try:
-        ours = replace(KEYED, schema="ours", ledger="our_ledger")
-        for statement in publish_rights("publisher", ["ours"], "our_ledger"):
-            world.usual.execute(statement)
-        connection = world.connect(user="publisher")
-        first(connection, ours, [(1, "x")])
-        apply(connection, ours, 1, 2, pieces(ours, [(1, "x")]), pieces(ours, [(1, "y")]))
-        repair(connection, ours, 3, pieces(ours, [(2, "y")]))
-        assert held(connection, ours) == texts([(2, "y")])
-        with pytest.raises(SourceSetupError, match="permission denied for schema public"):
-            create(connection, replace(ours, schema="public"))
-        drop(connection, ours)
-    finally:
-        world.run("DROP OWNED BY publisher", "DROP ROLE publisher")
-
-
-def test_settings_of_the_server_do_not_matter(world: World) -> None:
-    world.run("ALTER DATABASE postgres SET default_transaction_isolation = 'repeatable read'")
-    try:
-        connection = world.connect()
-        first(connection, BAG, [(1, "x")])
-        apply(connection, BAG, 1, 2, pieces(BAG, [(1, "x")]), pieces(BAG, [(2, "y")]))
-        assert held(connection, BAG) == texts([(2, "y")])
-    finally:
-        world.run("ALTER DATABASE postgres RESET default_transaction_isolation")

@@ -245,7 +245,7 @@ class TargetChangedError(TrickleError):
 
 @dataclass(eq=False)
 class TargetRefusedError(TrickleError):
-    """A constraint, a trigger or a limit of the target database refuses our rows."""
+    """A constraint, a trigger, a view or a limit of the target database is in the way."""
 
     table: str
     detail: str
@@ -254,11 +254,11 @@ class TargetRefusedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the published table "{self.table}" does not take the rows: {self.detail}'
+        return f'the published table "{self.table}" refuses this: {self.detail}'
 
     @property
     def hint(self) -> str:
-        return "Remove the constraint or the trigger that the error names; nothing was changed."
+        return "Remove what the error names, a constraint, a trigger or a view; nothing was changed."
 
 
 @dataclass(eq=False)

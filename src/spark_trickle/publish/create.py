@@ -31,7 +31,7 @@ def create(connection: Connection, target: Target, lock_seconds: float = 30.0) -
     A table of this name that is not ours stays as it is, and so does one that another stream table fills.
     """
     with changing(connection, target.full_name, lock_seconds):
-        execute(connection, sql.SQL("SELECT pg_advisory_xact_lock({})").format(_CREATE_LOCK))
+        _take_turns(connection)
         prepare_ledger(connection, target.ledger)
         entry = find_entry(connection, target, lock=True)
         if entry and not is_ours(entry, target):
@@ -51,6 +51,7 @@ def drop(connection: Connection, target: Target, keep: bool = False, lock_second
     A table that was dropped and made anew by somebody else is not touched.
     """
     with changing(connection, target.full_name, lock_seconds):
+        _take_turns(connection)
         entry = lock_entry(connection, target)
         found = relation_of(connection, target.schema, target.name)
         if found == entry.relation and not keep:
@@ -59,6 +60,11 @@ def drop(connection: Connection, target: Target, keep: bool = False, lock_second
         ledger = ledger_of(target.ledger)
         if not value(connection, sql.SQL("SELECT EXISTS (SELECT FROM {})").format(ledger)):
             execute(connection, sql.SQL("DROP TABLE {}").format(ledger))
+
+
+def _take_turns(connection: Connection) -> None:
+    """The first one makes the ledger, the last one removes it."""
+    execute(connection, sql.SQL("SELECT pg_advisory_xact_lock({})").format(_CREATE_LOCK))
 
 
 def _build(connection: Connection, target: Target) -> None:

@@ -8,15 +8,25 @@ from typing import Any
 
 import psycopg
 from psycopg import errors, sql
+from psycopg.pq import TransactionStatus
 
 from spark_trickle.cdc.postgres.connect import Connection, first_line, scrub, secrets_of
 from spark_trickle.cdc.postgres.run import Statement, explain, require_open
-from spark_trickle.errors import RepairNeededError, TargetChangedError, TargetRefusedError, TrickleError
+from spark_trickle.errors import (
+    InternalError,
+    RepairNeededError,
+    SourceSetupError,
+    TargetChangedError,
+    TargetRefusedError,
+    TrickleError,
+)
 
 
 @contextmanager
 def changing(connection: Connection, table: str, lock_seconds: float) -> Iterator[None]:
     """All of the block or nothing of it; locks are waited for, but not longer than that."""
+    if connection.info.transaction_status != TransactionStatus.IDLE and not connection.closed:
+        raise InternalError("publishing was begun inside of a transaction, which would decide about its end")
     try:
         with connection.transaction():
             timeout = sql.Literal(f"{int(lock_seconds * 1000)}ms")
@@ -61,8 +71,13 @@ def _explain(error: psycopg.Error, table: str, secrets: tuple[str, ...]) -> Tric
             return RepairNeededError(table, f"a row with this key is there already: {detail}")
         case errors.UndefinedColumn() | errors.UndefinedTable() | errors.DatatypeMismatch():
             return TargetChangedError(table, (detail,))
-        case errors.IntegrityError():
+        case psycopg.IntegrityError() | psycopg.DataError() | errors.DependentObjectsStillExist():
             return TargetRefusedError(table, detail)
-        case psycopg.DataError() | errors.ProgramLimitExceeded() | errors.RaiseException():
+        case errors.ProgramLimitExceeded() | errors.RaiseException():
             return TargetRefusedError(table, detail)
+        case errors.ReadOnlySqlTransaction():
+            return SourceSetupError(
+                f"the target cannot be written: {detail}",
+                "Connect to the primary server, and not as a reader.",
+            )
     return explain(error, secrets)
