@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import bulk, capture, commit, matrix, render, scheduler, small
+from benchmarks import bulk, capture, commit, latency, matrix, render, scheduler, small
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="commit, capture, bulk, small, scheduler, matrix; else all")
+    parser.add_argument(
+        "names", nargs="*", help="commit, capture, latency, bulk, small, scheduler, matrix; else all"
+    )
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the large benchmarks")
     parser.add_argument("--percent", type=float, nargs="*", default=[0.01, 0.1, 1, 10])
     parser.add_argument("--scenario", nargs="*", default=(), choices=list(matrix.SCENARIOS))
@@ -18,6 +20,7 @@ def main() -> None:
     runs = {
         "commit": lambda: commit.run(options.rounds),
         "capture": lambda: capture.run(options.rounds * 3),
+        "latency": lambda: latency.run(options.rounds),
         "small": lambda: small.run(1_000_000, options.rounds),
         "bulk": lambda: bulk.run(options.rows, options.rounds),
         "scheduler": lambda: scheduler.run(options.rounds),

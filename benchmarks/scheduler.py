@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 
 import spark_trickle
 from benchmarks.timing import Ratio, race, ratio, save
+from spark_trickle.model.stream import RefreshReport
 from spark_trickle.session import Trickle
 
 _QUICK = {"min_schedule_seconds": 0.01, "default_schedule_seconds": 0.01, "auto_backoff": False}
 
 
 def run(rounds: int) -> list[Ratio]:
-    lines = [*_idle(100, rounds), *_shared(rounds), *_travel(rounds)]
+    lines = [*_idle(100, rounds), *_shared(rounds), *_travel(rounds), *_crowd(rounds)]
     save("scheduler", lines)
     return lines
 
@@ -39,29 +38,52 @@ def _idle(tables: int, rounds: int) -> list[Ratio]:
         return [ratio(f"nothing changed, {tables} stream tables", measured["a round"], measured["SELECT 1"])]
 
 
+def _fifty(folder: str, **settings: object) -> Trickle:
+    """Fifty stream tables over five tables."""
+    tr = _connected(folder, **settings)
+    for t in range(5):
+        tr.sql(f"CREATE TABLE t{t} (a INT, b INT)")
+        tr.sql(f"INSERT INTO t{t} SELECT id, id % 10 FROM range(10000)")
+    for n in range(50):
+        tr.sql(f"CREATE STREAM TABLE s{n} AS SELECT b, sum(a) AS s FROM t{n % 5} GROUP BY b")
+    return tr
+
+
+def _once(tr: Trickle, shared: bool) -> None:
+    """A change of each table reaches all fifty in one round."""
+    for t in range(5):
+        tr.sql(f"INSERT INTO t{t} SELECT id, 1 FROM range(2000)")
+    before, scheduler = tr._place.held.made["change"], tr.scheduler()
+    refresh = scheduler.refresh
+
+    def alone(ids: tuple[int, ...], waited: float | None) -> list[RefreshReport]:
+        tr._place.held.clear()  # so that no refresh finds what another one has read
+        return refresh(ids, waited)
+
+    scheduler.refresh = refresh if shared else alone
+    assert len(scheduler.tick().reports) == 50
+    assert tr._place.held.made["change"] - before == (5 if shared else 50)
+
+
 def _shared(rounds: int) -> list[Ratio]:
-    """Fifty stream tables over five tables: one scan of each change, with one worker and with two."""
-    found = {}
-    for workers in (1, 2):
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            _connected(folder, max_concurrent_refreshes=workers) as tr,
-        ):
-            for t in range(5):
-                tr.sql(f"CREATE TABLE t{t} (a INT, b INT)")
-                tr.sql(f"INSERT INTO t{t} SELECT id, id % 10 FROM range(10000)")
-            for n in range(50):
-                tr.sql(f"CREATE STREAM TABLE s{n} AS SELECT b, sum(a) AS s FROM t{n % 5} GROUP BY b")
-
-            def once(tr: Trickle = tr) -> None:
-                for t in range(5):
-                    tr.sql(f"INSERT INTO t{t} VALUES (1, 1)")
-                before = tr._place.held.made["change"]
-                assert len(tr.scheduler().tick().reports) == 50
-                assert tr._place.held.made["change"] - before == 5
-
-            found[workers] = race({f"{workers} workers": once}, rounds, warm_up=2)[f"{workers} workers"]
-    return [ratio("50 stream tables over 5 tables, one scan each", found[2], found[1], 1.0)]
+    """One scan of each change against one for each reader; one worker against two."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _fifty(f"{folder}/1", max_concurrent_refreshes=1) as one,
+        _fifty(f"{folder}/2", max_concurrent_refreshes=2) as two,
+        _fifty(f"{folder}/3", max_concurrent_refreshes=1, cache_megabytes=0.0) as apart,
+    ):
+        contenders = {
+            "one scan a table": lambda: _once(one, True),
+            "two workers": lambda: _once(two, True),
+            "one scan a reader": lambda: _once(apart, False),
+        }
+        measured = race(contenders, rounds, warm_up=2)
+    alone, name = measured["one scan a table"], "50 stream tables over 5 tables"
+    return [
+        ratio(name, alone, measured["one scan a reader"], 0.9),
+        ratio(name, measured["two workers"], alone, 1.0),
+    ]
 
 
 def _travel(rounds: int) -> list[Ratio]:
@@ -69,6 +91,7 @@ def _travel(rounds: int) -> list[Ratio]:
     lines, number = [], iter(range(10_000, 10**6))
     shapes = {
         "a chain of 10": [(n, [n - 1] if n else []) for n in range(10)],
+        "3 layers of 20": [(n, [n - 20] if n >= 20 else []) for n in range(60)],
         "a diamond of 4": [(0, []), (1, [0]), (2, [0]), (3, [1, 2])],
     }
     for name, shape in shapes.items():
@@ -100,16 +123,13 @@ def _travel(rounds: int) -> list[Ratio]:
     return lines
 
 
-def overhead(tables: int = 500, rounds: int = 10) -> float:
-    """Milliseconds of a round over so many stream tables that were never filled, in the middle."""
+def _crowd(rounds: int, tables: int = 500) -> list[Ratio]:
+    """A round over very many stream tables, none of which is due."""
     with tempfile.TemporaryDirectory() as folder, _connected(folder) as tr:
         tr.sql("CREATE TABLE t (a INT, b INT)")
         for n in range(tables):
             tr.create_stream_table(f"s{n}", f"SELECT a FROM t WHERE b > {n}", initialize=False)
         tr.pause_all()
-        scheduler, took = tr.scheduler(), []
-        for _ in range(rounds):
-            start = time.perf_counter()
-            scheduler.tick()
-            took.append((time.perf_counter() - start) * 1000)
-        return statistics.median(took)
+        scheduler = tr.scheduler()
+        measured = race({"SELECT 1": _bare(tr), "a round": scheduler.tick}, rounds * 3, warm_up=3)
+        return [ratio(f"paused, {tables} stream tables", measured["a round"], measured["SELECT 1"])]

@@ -46,7 +46,7 @@ class Settings:
         8, "EXPLAIN warns of a join of more tables than this: each that changes is a term of its own.", low=1
     )
     cache_entries: int = _setting(
-        128, "Most views of unchanged inputs that a connection keeps; the least used one goes.", low=0
+        128, "Most views of unchanged inputs that a connection keeps; the least used one goes.", low=32
     )
     cache_megabytes: float = _setting(
         64.0, "Memory for rows of small files that were written or read lately.", low=0
