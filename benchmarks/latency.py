@@ -1,4 +1,4 @@
-"""From a commit in PostgreSQL until it is seen in a stream table, and back in PostgreSQL; and how fast copies are."""
+"""From a commit in PostgreSQL until it is seen in a stream table; and how fast a first copy is."""
 
 from __future__ import annotations
 
