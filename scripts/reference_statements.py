@@ -199,7 +199,8 @@ SOURCES = (
         "ATTACH SOURCE [IF NOT EXISTS] name TYPE postgres OPTIONS (\n"
         "  {dsn 'env:NAME' | service '…' | dsn '…', passfile '…'}\n"
         "  [, cdc_mode 'auto' | 'trigger' | 'wal'] [, tables 'public.*'] [, schema 'trickle_changes']\n"
-        "  [, capture 'statement' | 'row'] [, unlogged 'false'] [, guarded 'true'] [, resync 'auto' | 'manual'])",
+        "  [, capture 'statement' | 'row'] [, unlogged 'false'] [, guarded 'true']\n"
+        "  [, resync 'auto' | 'manual'])",
         "ATTACH SOURCE shop TYPE postgres OPTIONS (dsn 'env:SHOP_DSN', tables 'public.*')",
         "A PostgreSQL database whose tables may be mirrored here."
         " The catalog keeps where the password is, never the password.",
