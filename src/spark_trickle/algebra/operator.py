@@ -277,6 +277,11 @@ class SortKey:
     descending: bool
     nulls_first: bool
 
+    @property
+    def sql(self) -> str:
+        direction = "DESC" if self.descending else "ASC"
+        return f"{self.expr.sql} {direction} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+
 
 @dataclass(frozen=True)
 class TopK(Operator):

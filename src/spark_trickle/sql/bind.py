@@ -282,7 +282,7 @@ def _limited_for_each(body: Bound, order: list[SortKey], limit: int | None, offs
     """The first rows for every given value."""
     partition = tuple(column(g) for g in body.given)
     by = ", ".join(p.sql for p in partition)
-    ordering = ", ".join(order_sql(k) for k in order) or "1"
+    ordering = ", ".join(k.sql for k in order) or "1"
     used = frozenset(body.given).union(*(k.expr.columns for k in order))
     number = env.fresh("rn")
     call = Expr(f"row_number() OVER (PARTITION BY {by} ORDER BY {ordering})", used)
@@ -290,11 +290,6 @@ def _limited_for_each(body: Bound, order: list[SortKey], limit: int | None, offs
     plan = Window(body.plan, partition, (Output(number, call),))
     kept = Filter(plan, Expr(f"`{number}` > {offset} AND `{number}` <= {last}", frozenset((number,))))
     return replace(body, plan=kept)
-
-
-def order_sql(key: SortKey) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"{key.expr.sql} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _number(node: exp.Expr, clause: str) -> int | None:

@@ -23,7 +23,7 @@ from spark_trickle.algebra.operator import (
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.aggregates import is_aggregated
-from spark_trickle.sql.bind import Env, distinct_rows, limited, order_sql, outputs, sort_key
+from spark_trickle.sql.bind import Env, distinct_rows, limited, outputs, sort_key
 from spark_trickle.sql.bind_from import bind_from, generated_names, is_generator
 from spark_trickle.sql.dialect import sql_of
 from spark_trickle.sql.expressions import (
@@ -379,7 +379,7 @@ def _first_of_each(select: exp.Select, on: exp.Expr, tail: _Tail, block: Block) 
     """DISTINCT ON (a) … ORDER BY a, b: of all rows with the same a, the first by b."""
     parts = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
     partition = [resolve(p, block.scope, block.env) for p in parts]
-    order = ", ".join(order_sql(sort_key(o, n)) for o, n in tail.order) or "1"
+    order = ", ".join(sort_key(o, n).sql for o, n in tail.order) or "1"
     number = block.env.fresh("rn")
     by = ", ".join(sql_of(p) for p in partition)
     columns = frozenset(c for p in partition for c in to_expr(p).columns)

@@ -34,7 +34,6 @@ from spark_trickle.algebra.operator import (
     Scan,
     SetOperation,
     Settled,
-    SortKey,
     TopK,
     UnionAll,
     Window,
@@ -166,14 +165,9 @@ def _(op: Window) -> str:
     return f"SELECT {_names(op.input.columns)}, {listed} FROM ({render(op.input)})"
 
 
-def _order(key: SortKey) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"{key.expr.sql} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-
-
 @render.register
 def _(op: TopK) -> str:
-    order = f" ORDER BY {', '.join(_order(k) for k in op.order)}" if op.order else ""
+    order = f" ORDER BY {', '.join(k.sql for k in op.order)}" if op.order else ""
     limit = f" LIMIT {op.limit}" if op.limit is not None else ""
     offset = f" OFFSET {op.offset}" if op.offset else ""
     return f"SELECT {_names(op.columns)} FROM ({render(op.input)}){order}{limit}{offset}"
@@ -181,7 +175,7 @@ def _(op: TopK) -> str:
 
 @render.register
 def _(op: Buffer) -> str:
-    place = f"rank() OVER (ORDER BY {', '.join(_order(k) for k in op.order)})"
+    place = f"rank() OVER (ORDER BY {', '.join(k.sql for k in op.order)})"
     ranked = f"SELECT {_names(op.columns)}, {place} AS place FROM ({render(op.input)})"
     return f"SELECT {_names(op.columns)} FROM ({ranked}) WHERE place <= {op.keep}"
 
@@ -359,7 +353,7 @@ def _(op: Net) -> str:
 def _(op: Within) -> str:
     """A row is not beyond the buffer if a row of it comes later, or is its equal in the order."""
     names = _names(op.columns)
-    order = ", ".join(_order(k) for k in op.order)
+    order = ", ".join(k.sql for k in op.order)
     both = (
         f"SELECT {names}, {W}, 0 AS mine FROM ({render(op.delta)}) UNION ALL "
         f"SELECT {names}, 1 AS {W}, 1 AS mine FROM ({render(op.own)})"
