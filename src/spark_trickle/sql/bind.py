@@ -15,6 +15,8 @@ from spark_trickle.algebra.operator import (
     Constant,
     Expr,
     Filter,
+    Join,
+    JoinKind,
     Operator,
     Output,
     Project,
@@ -46,6 +48,15 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Unbound:
+    """A CTE that uses columns of the query around: it is bound wherever it is read."""
+
+    query: exp.Query
+    names: list[str]
+    env: Env
+
+
+@dataclass(frozen=True)
 class Env:
     """What surrounds a query: tables, CTEs, and the query it is a part of."""
 
@@ -53,7 +64,7 @@ class Env:
     types: Types
     home: str
     numbers: Iterator[int] = field(default_factory=count)
-    ctes: Mapping[str, Bound] = field(default_factory=dict)
+    ctes: Mapping[str, Bound | Unbound] = field(default_factory=dict)
     outer: Scope | None = None
     given: Given | None = None
     free: set[str] = field(default_factory=set)  # columns of the outer query that were used
@@ -69,9 +80,14 @@ class Env:
         """For a query that sees nothing of the rows around it."""
         return replace(self, outer=None, given=None, free=set())
 
-    def inner_of_from(self) -> Env:
-        """A subquery in FROM sees the query around the whole, but not its neighbours."""
-        return self.inner()
+    def on_trial(self) -> Env:
+        """To bind a query only for the columns of the outer query that it uses: they come to be in `free`."""
+        return replace(self, given=None, free=set(), trial=True, types=_no_types)
+
+
+def _no_types(op: Operator) -> dict[str, str]:
+    """In a trial the tree lacks the outer columns, so Spark cannot be asked about it."""
+    return dict.fromkeys(op.columns, "int")
 
 
 def bind(sql: str, find: Find, types: Types, home: str, exact_floats: bool = False) -> Bound:
@@ -88,7 +104,7 @@ def bind_query(node: exp.Query, env: Env) -> Bound:
         case exp.SetOperation():
             return _set_operation(node, env)
         case exp.Values():
-            return bind_values(node, env)
+            return _beside_given(bind_values(node, env), env)
         case exp.Select():
             from spark_trickle.sql.bind_select import bind_select
 
@@ -96,8 +112,23 @@ def bind_query(node: exp.Query, env: Env) -> Bound:
     raise UnsupportedError(f"{type(node).__name__.upper()} in a stream table", "Write it as a SELECT.")
 
 
-def _ctes(clause: exp.With, env: Env) -> dict[str, Bound]:
-    found: dict[str, Bound] = {}
+def bind_derived(query: exp.Query, env: Env) -> Bound:
+    """A query in FROM: it sees the rows around the query that it is a part of, but not its neighbours."""
+    if env.outer is None:
+        return bind_query(query, env.inner())
+    if env.trial:
+        return bind_query(query, env)
+    trial = env.on_trial()
+    body = bind_query(query, trial)
+    env.free.update(trial.free)
+    if not trial.free:
+        return bind_query(query, env.inner())
+    # Without given values this was only to find out what it uses: who asked comes back with them.
+    return bind_query(query, env) if env.given is not None else body
+
+
+def _ctes(clause: exp.With, env: Env) -> dict[str, Bound | Unbound]:
+    found: dict[str, Bound | Unbound] = {}
     for cte in clause.expressions:
         name = cte.alias_or_name
         inside = replace(env.inner(), ctes={**env.ctes, **found})
@@ -106,9 +137,19 @@ def _ctes(clause: exp.With, env: Env) -> dict[str, Bound]:
             from spark_trickle.sql.bind_recursive import bind_recursive
 
             found[name.lower()] = bind_recursive(name, cte.this, names, inside)
+        elif _uses_outside(cte.this, replace(inside, outer=env.outer)):
+            found[name.lower()] = Unbound(cte.this, names, replace(inside, outer=env.outer))
         else:
             found[name.lower()] = with_names(bind_query(cte.this, inside), names)
     return found
+
+
+def _uses_outside(query: exp.Query, env: Env) -> bool:
+    if env.outer is None:
+        return False
+    trial = env.on_trial()
+    bind_query(query, trial)
+    return bool(trial.free)
 
 
 def _reads(query: exp.Expr, name: str) -> bool:
@@ -130,15 +171,32 @@ def _wrapped(node: exp.Subquery, env: Env) -> Bound:
     return ordered_and_limited(node, inner, env)
 
 
-def bind_values(node: exp.Values, env: Env) -> Bound:
-    rows = tuple(
-        tuple(to_expr(v) for v in (row.expressions if isinstance(row, exp.Tuple) else [row]))
-        for row in node.expressions
+def _beside_given(body: Bound, env: Env) -> Bound:
+    """The same rows for all values that a subquery is computed for."""
+    if env.given is None or body.given:
+        return body
+    return replace(
+        body, plan=Join(env.given.plan, body.plan, JoinKind.INNER), given=tuple(env.given.columns.values())
     )
-    names = tuple(env.fresh(f"col{n + 1}") for n in range(len(rows[0])))
+
+
+def bind_values(node: exp.Values, env: Env) -> Bound:
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
     written = [i.name for i in (node.args.get("alias") or exp.TableAlias()).args.get("columns") or ()]
-    outputs = tuple((f"col{n + 1}", c) for n, c in enumerate(names))
-    return with_names(Bound(Constant(names, rows), outputs), written)
+    labels = [f"col{n + 1}" for n in range(len(rows[0]))]
+    if env.outer is not None and any(v.find(exp.Column, exp.Query) for row in rows for v in row):
+        return with_names(bind_derived(_as_union(rows), env), written or labels)
+    names = tuple(env.fresh(n) for n in labels)
+    constant = Constant(names, tuple(tuple(to_expr(v) for v in row) for row in rows))
+    return with_names(Bound(constant, tuple(zip(labels, names, strict=True))), written)
+
+
+def _as_union(rows: list[list[exp.Expr]]) -> exp.Query:
+    """Values that name columns of the outer query are computed like any others."""
+    found: exp.Query = exp.select(*(v.copy() for v in rows[0]))
+    for row in rows[1:]:
+        found = exp.Union(this=found, expression=exp.select(*(v.copy() for v in row)), distinct=False)
+    return found
 
 
 # --- UNION, INTERSECT, EXCEPT ------------------------------------------------------------------------

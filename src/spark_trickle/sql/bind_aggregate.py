@@ -29,7 +29,7 @@ from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.aggregates import WRAPPERS, call_name
 from spark_trickle.sql.bind import outputs
 from spark_trickle.sql.bind_groups import Groups, computed_before, expanded_sets, groups_of, hint
-from spark_trickle.sql.bind_select import Block, Tail
+from spark_trickle.sql.block import Block, Tail
 from spark_trickle.sql.dialect import sql_of
 from spark_trickle.sql.expressions import (
     SUBQUERIES,

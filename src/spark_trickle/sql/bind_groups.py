@@ -13,7 +13,7 @@ from spark_trickle.algebra.operator import Expr, Generate, Output, Project, colu
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.aggregates import has_aggregate
 from spark_trickle.sql.bind import outputs
-from spark_trickle.sql.bind_select import Block, Tail
+from spark_trickle.sql.block import Block, Tail
 from spark_trickle.sql.dialect import sql_of
 from spark_trickle.sql.expressions import is_bound
 from spark_trickle.sql.resolve import resolve

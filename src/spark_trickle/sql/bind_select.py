@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -12,8 +11,6 @@ from spark_trickle.algebra.operator import (
     Expr,
     Filter,
     Generate,
-    Join,
-    JoinKind,
     Operator,
     Output,
     Project,
@@ -24,7 +21,10 @@ from spark_trickle.algebra.operator import (
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.aggregates import is_aggregated
 from spark_trickle.sql.bind import Env, distinct_rows, limited, outputs, sort_key
-from spark_trickle.sql.bind_from import bind_from, generated_names, is_generator
+from spark_trickle.sql.bind_from import bind_from
+from spark_trickle.sql.bind_generate import generated_names, is_generator
+from spark_trickle.sql.bind_join import carrying
+from spark_trickle.sql.block import Block, Item, Tail
 from spark_trickle.sql.dialect import sql_of
 from spark_trickle.sql.expressions import (
     SUBQUERIES,
@@ -36,26 +36,7 @@ from spark_trickle.sql.expressions import (
     to_expr,
 )
 from spark_trickle.sql.resolve import resolve
-from spark_trickle.sql.scope import Bound, Scope
-
-
-@dataclass
-class Block:
-    """A SELECT while its tree grows."""
-
-    plan: Operator
-    scope: Scope
-    env: Env
-    given: tuple[str, ...] = ()
-    correlated: list[exp.Expr] = field(default_factory=list)  # conditions left to the query around
-
-
-@dataclass(frozen=True)
-class Item:
-    """One expression of the list, with its name."""
-
-    name: str
-    node: exp.Expr
+from spark_trickle.sql.scope import Bound, From, Scope
 
 
 def bind_select(select: exp.Select, env: Env) -> Bound:
@@ -73,13 +54,10 @@ def start(select: exp.Select, env: Env) -> Block:
     found = bind_from(select, env)
     if found is None:
         one = env.fresh("one")
-        found = Constant((one,), ((Expr("1"),),)), Scope()
-    plan, scope = found
-    block = Block(plan, replace(scope, outer=env.outer), env)
-    if env.given is not None:
-        block.given = tuple(env.given.columns.values())
-        block.plan = Join(env.given.plan, plan, JoinKind.INNER)
-    return block
+        found = From(Constant((one,), ((Expr("1"),),)), Scope())
+    found = carrying(found, env)
+    given = tuple(env.given.columns.values()) if env.given is not None else ()
+    return Block(found.plan, replace(found.scope, outer=env.outer), env, given)
 
 
 def where(select: exp.Select, block: Block) -> None:
@@ -102,7 +80,7 @@ def finish(select: exp.Select, block: Block) -> Bound:
 
     items = _items(select, block)
     order = _order_nodes(select, items, block)
-    tail = _Tail(
+    tail = Tail(
         items,
         _named_clause(select, "having", items, block),
         _named_clause(select, "qualify", items, block),
@@ -120,32 +98,6 @@ def finish(select: exp.Select, block: Block) -> Bound:
         _filter(tail.qualify, block)
     tail = _with_generators(tail, block)
     return replace(_listed(select, tail, block), single=single)
-
-
-@dataclass(frozen=True)
-class _Tail:
-    """What is computed after WHERE: each part is rewritten by every step."""
-
-    items: list[Item]
-    having: exp.Expr | None
-    qualify: exp.Expr | None
-    order: list[tuple[exp.Ordered, exp.Expr]]
-
-    def map(self, change: Callable[[exp.Expr], exp.Expr]) -> _Tail:
-        return _Tail(
-            [Item(i.name, change(i.node)) for i in self.items],
-            None if self.having is None else change(self.having),
-            None if self.qualify is None else change(self.qualify),
-            [(o, change(n)) for o, n in self.order],
-        )
-
-    @property
-    def nodes(self) -> list[exp.Expr]:
-        rest = [n for n in (self.having, self.qualify) if n is not None]
-        return [*(i.node for i in self.items), *rest, *(n for _, n in self.order)]
-
-
-Tail = _Tail
 
 
 def _filter(node: exp.Expr, block: Block) -> None:
@@ -252,7 +204,7 @@ def _distinct_on(select: exp.Select) -> exp.Expr | None:
 # --- windows and generators --------------------------------------------------------------------------
 
 
-def _with_windows(select: exp.Select, tail: _Tail, block: Block) -> _Tail:
+def _with_windows(select: exp.Select, tail: Tail, block: Block) -> Tail:
     named = {w.name.lower(): w for w in select.args.get("windows") or ()}
     while True:
         innermost: dict[str, exp.Window] = {}
@@ -274,8 +226,8 @@ def _collect_windows(node: exp.Expr, found: dict[str, exp.Window]) -> bool:
 
 
 def _compute_windows(
-    windows: dict[str, exp.Window], named: dict[str, exp.Window], tail: _Tail, block: Block
-) -> _Tail:
+    windows: dict[str, exp.Window], named: dict[str, exp.Window], tail: Tail, block: Block
+) -> Tail:
     from spark_trickle.sql.bind_subquery import subqueries_computed
 
     replaced: dict[str, str] = {}
@@ -325,7 +277,7 @@ def _complete(window: exp.Window, named: dict[str, exp.Window], block: Block) ->
     return copy
 
 
-def _with_generators(tail: _Tail, block: Block) -> _Tail:
+def _with_generators(tail: Tail, block: Block) -> Tail:
     """SELECT explode(…): a row for every element."""
     items: list[Item] = []
     for item in tail.items:
@@ -345,7 +297,7 @@ def _with_generators(tail: _Tail, block: Block) -> _Tail:
 # --- the result --------------------------------------------------------------------------------------
 
 
-def _listed(select: exp.Select, tail: _Tail, block: Block) -> Bound:
+def _listed(select: exp.Select, tail: Tail, block: Block) -> Bound:
     from spark_trickle.sql.bind_subquery import subqueries_computed
 
     tail = tail.map(lambda n: subqueries_computed(n, block))
@@ -375,7 +327,7 @@ def _listed(select: exp.Select, tail: _Tail, block: Block) -> Bound:
     return limited(select, body, keys, env)
 
 
-def _first_of_each(select: exp.Select, on: exp.Expr, tail: _Tail, block: Block) -> Bound:
+def _first_of_each(select: exp.Select, on: exp.Expr, tail: Tail, block: Block) -> Bound:
     """DISTINCT ON (a) … ORDER BY a, b: of all rows with the same a, the first by b."""
     parts = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
     partition = [resolve(p, block.scope, block.env) for p in parts]

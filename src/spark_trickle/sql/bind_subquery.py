@@ -1,14 +1,6 @@
-"""Subqueries in expressions -> joins.
-
-A subquery that uses columns of the query around it is either joined on the conditions that mention them,
-or, where that is not possible, computed for all different values of these columns at once.
-"""
+"""Subqueries in expressions -> joins that keep rows, or put values beside them."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from sqlglot import exp
 
@@ -27,51 +19,28 @@ from spark_trickle.algebra.operator import (
     column,
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
-from spark_trickle.sql.aggregates import has_aggregate, is_aggregated
-from spark_trickle.sql.bind import Env, Given, bind_query, distinct_rows, outputs
+from spark_trickle.sql.aggregates import has_aggregate
+from spark_trickle.sql.bind import Env, outputs
 from spark_trickle.sql.bind_aggregate import aggregated
-from spark_trickle.sql.bind_from import is_generator, key_pair
-from spark_trickle.sql.bind_select import Block, Item, Tail, start
-from spark_trickle.sql.dialect import sql_of
-from spark_trickle.sql.expressions import (
-    SUBQUERIES,
-    bound,
-    conjunction,
-    conjuncts,
-    contains,
-    parsed,
-    rewritten,
-    to_expr,
+from spark_trickle.sql.bind_correlated import (
+    MORE_THAN_ROWS,
+    NotSimpleError,
+    Side,
+    bind_side,
+    dependent,
+    rows_and_conditions,
+    watched,
 )
+from spark_trickle.sql.block import Block, Item, Tail
+from spark_trickle.sql.dialect import sql_of
+from spark_trickle.sql.expressions import bound, contains, is_subquery, parsed, rewritten, to_expr
 from spark_trickle.sql.key_types import aligned
 from spark_trickle.sql.resolve import resolve
-from spark_trickle.sql.scope import Bound, Scope
 
-_T = TypeVar("_T")
 _SEVERAL_ROWS = "'a subquery in an expression has more than one row'"
 _COMPARISONS = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Side:
-    """A subquery as the right side of a join: its rows, and what ties them to a row of the left."""
-
-    plan: Operator
-    outputs: tuple[Expr, ...]
-    keys: tuple[KeyPair, ...] = ()
-    residual: tuple[Expr, ...] = ()
-
-    def join(self, left: Operator, kind: JoinKind, mark: str | None = None) -> Join:
-        return Join(left, self.plan, kind, self.keys, conjunction(list(self.residual)), mark)
-
-    def also(self, keys: tuple[KeyPair, ...] = (), residual: tuple[Expr, ...] = ()) -> _Side:
-        return replace(self, keys=self.keys + keys, residual=self.residual + residual)
-
-    @property
-    def free_standing(self) -> bool:
-        return not self.keys and not self.residual
 
 
 # --- conditions --------------------------------------------------------------------------------------
@@ -84,15 +53,11 @@ def filter_by_subquery(node: exp.Expr, block: Block) -> None:
     test = inner.this.unnest() if negated else inner
     if isinstance(test, exp.Exists):
         _keep_by_existence(_any_row(test.this), negated, block)
-    elif isinstance(test, exp.In) and test.args.get("query") and not contains(test.this, _is_subquery):
+    elif isinstance(test, exp.In) and test.args.get("query") and not contains(test.this, is_subquery):
         _keep_by_membership(test, negated, block)
     else:
         whole = subqueries_computed(resolve(node, block.scope, block.env), block)
         block.plan = Filter(block.plan, to_expr(whole))
-
-
-def _is_subquery(node: exp.Expr) -> bool:
-    return isinstance(node, SUBQUERIES)
 
 
 def _query(node: exp.Expr) -> exp.Query:
@@ -114,7 +79,7 @@ def _any_row(node: exp.Expr) -> exp.Query:
 
 
 def _keep_by_existence(query: exp.Query, negated: bool, block: Block) -> None:
-    side = _side(query, block, values=False)
+    side = bind_side(query, block, values=False)
     if side.free_standing:
         found = _one_row(side.plan, block.env)
         block.plan = Join(block.plan, found, JoinKind.INNER)
@@ -133,7 +98,7 @@ def _one_row(plan: Operator, env: Env) -> Operator:
 
 def _keep_by_membership(node: exp.In, negated: bool, block: Block) -> None:
     left = _members(node.this, block)
-    side = _side(_query(node.args["query"]), block, values=True)
+    side = bind_side(_query(node.args["query"]), block, values=True)
     _same_width(left, side)
     pairs = _member_keys(left, side, block)
     if not negated:
@@ -148,7 +113,7 @@ def _keep_by_membership(node: exp.In, negated: bool, block: Block) -> None:
     block.plan = side.also(residual=(maybe,)).join(block.plan, JoinKind.ANTI)
 
 
-def _keep_outsiders(left: Expr, side: _Side, pairs: tuple[KeyPair, ...], block: Block) -> None:
+def _keep_outsiders(left: Expr, side: Side, pairs: tuple[KeyPair, ...], block: Block) -> None:
     """x NOT IN (…): no equal, no NULL among them, and x is not NULL unless there are none at all."""
     block.plan = side.also(keys=pairs).join(block.plan, JoinKind.ANTI)
     whole, empty = _facts(side, block)
@@ -156,7 +121,7 @@ def _keep_outsiders(left: Expr, side: _Side, pairs: tuple[KeyPair, ...], block: 
     block.plan = Filter(block.plan, Expr(test, left.columns | {whole, empty}))
 
 
-def _facts(side: _Side, block: Block) -> tuple[str, str]:
+def _facts(side: Side, block: Block) -> tuple[str, str]:
     """Whether a list is without NULL, and whether it is empty: columns beside every row of the block."""
     env, value = block.env, side.outputs[0]
     nulls, count = env.fresh("nulls"), env.fresh("n")
@@ -180,12 +145,12 @@ def _members(node: exp.Expr, block: Block) -> tuple[Expr, ...]:
     return tuple(to_expr(resolve(p, block.scope, block.env)) for p in parts)
 
 
-def _member_keys(left: tuple[Expr, ...], side: _Side, block: Block) -> tuple[KeyPair, ...]:
+def _member_keys(left: tuple[Expr, ...], side: Side, block: Block) -> tuple[KeyPair, ...]:
     pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
     return aligned(pairs, block.plan, side.plan, block.env)
 
 
-def _same_width(left: tuple[Expr, ...], side: _Side) -> None:
+def _same_width(left: tuple[Expr, ...], side: Side) -> None:
     if len(left) != len(side.outputs):
         raise InvalidDefinitionError(
             f"{len(left)} values are compared with {len(side.outputs)} columns", "Make them the same number."
@@ -195,32 +160,42 @@ def _same_width(left: tuple[Expr, ...], side: _Side) -> None:
 # --- values ------------------------------------------------------------------------------------------
 
 
+def is_subquery_value(node: exp.Expr) -> bool:
+    """Whether an expression is a subquery, or a test that takes one: IN, EXISTS, > ALL."""
+    if isinstance(node, exp.In):
+        return node.args.get("query") is not None
+    return isinstance(node, exp.Exists | exp.Query) or _is_quantified(node)
+
+
+def _is_quantified(node: exp.Expr) -> bool:
+    right = node.expression if type(node) in _COMPARISONS else None
+    return isinstance(right, exp.Any | exp.All) and isinstance(right.this, exp.Query | exp.Subquery)
+
+
 def subqueries_computed(node: exp.Expr, block: Block) -> exp.Expr:
     """The expression with a column in place of each subquery; the tree of the block gets the joins."""
 
     def change(part: exp.Expr) -> exp.Expr | None:
-        match part:
-            case exp.Exists():
-                return _exists_value(_any_row(part.this), block)
-            case exp.In() if part.args.get("query"):
-                left = tuple(
-                    to_expr(subqueries_computed(p, block))
-                    for p in (part.this.expressions if isinstance(part.this, exp.Tuple) else [part.this])
-                )
-                return _membership_value(left, _query(part.args["query"]), block)
-            case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if isinstance(
-                part.expression, exp.Any | exp.All
-            ) and isinstance(part.expression.this, exp.Query | exp.Subquery):
-                return _quantified_value(part, block)
-            case exp.Query():
-                return _scalar_value(_query(part), block)
-        return None
+        return _value(part, block) if is_subquery_value(part) else None
 
-    return rewritten(node, change) if contains(node, _is_subquery) else node
+    return rewritten(node, change) if contains(node, is_subquery) else node
+
+
+def _value(node: exp.Expr, block: Block) -> exp.Expr:
+    match node:
+        case exp.Exists():
+            return _exists_value(_any_row(node.this), block)
+        case exp.In():
+            parts = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+            left = tuple(to_expr(subqueries_computed(p, block)) for p in parts)
+            return _membership_value(left, _query(node.args["query"]), block)
+        case exp.Binary():
+            return _quantified_value(node, block)
+    return _scalar_value(_query(node), block)
 
 
 def _exists_value(query: exp.Query, block: Block) -> exp.Expr:
-    side = _side(query, block, values=False)
+    side = bind_side(query, block, values=False)
     if side.free_standing:
         found = _one_row(side.plan, block.env)
         block.plan = Join(block.plan, found, JoinKind.INNER)
@@ -228,7 +203,7 @@ def _exists_value(query: exp.Query, block: Block) -> exp.Expr:
     return _marked(side, block)
 
 
-def _marked(side: _Side, block: Block) -> exp.Expr:
+def _marked(side: Side, block: Block) -> exp.Expr:
     mark = block.env.fresh("mark")
     block.plan = side.join(block.plan, JoinKind.MARK, mark)
     return bound(mark)
@@ -236,7 +211,7 @@ def _marked(side: _Side, block: Block) -> exp.Expr:
 
 def _membership_value(left: tuple[Expr, ...], query: exp.Query, block: Block) -> exp.Expr:
     """x IN (…) is true, false, or unknown because of a NULL."""
-    side = _side(query, block, values=True)
+    side = bind_side(query, block, values=True)
     _same_width(left, side)
     pairs = _member_keys(left, side, block)
     equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
@@ -266,7 +241,7 @@ def _quantified_value(node: exp.Binary, block: Block) -> exp.Expr:
     """x > ANY (…) looks for a hit, x > ALL (…) for a miss."""
     left = to_expr(subqueries_computed(node.this, block))
     every = isinstance(node.expression, exp.All)
-    side = _side(_query(node.expression.this), block, values=True)
+    side = bind_side(_query(node.expression.this), block, values=True)
     _same_width((left,), side)
     right = side.outputs[0]
     compared = f"(({left.sql}) {_COMPARISONS[type(node)]} ({right.sql}))"
@@ -282,7 +257,7 @@ def _scalar_value(query: exp.Query, block: Block) -> exp.Expr:
     env = block.env
     try:
         return _grouped_value(query, block)
-    except _NotSimpleError:
+    except NotSimpleError:
         pass  # computed for all values of the outer columns instead
     body, keys = dependent(query, block.plan, block.scope, env)
     if len(body.outputs) != 1:
@@ -316,19 +291,19 @@ def _grouped_value(query: exp.Query, block: Block) -> exp.Expr:
     The value is computed above the join: a count without rows is 0, not NULL.
     """
     single = isinstance(query, exp.Select) and len(query.expressions) == 1
-    if not single or any(query.args.get(k) for k in (*_MORE_THAN_ROWS, "group", "having", "distinct")):
-        raise _NotSimpleError
+    if not single or any(query.args.get(k) for k in (*MORE_THAN_ROWS, "group", "having", "distinct")):
+        raise NotSimpleError
     assert isinstance(query, exp.Select)
     node = query.expressions[0].unalias()
-    if not has_aggregate(node) or contains(node, _is_subquery):
-        raise _NotSimpleError
-    inner, keys, residual = _rows_and_conditions(query, block)
+    if not has_aggregate(node) or contains(node, is_subquery):
+        raise NotSimpleError
+    inner, keys, residual = rows_and_conditions(query, block)
     if residual or not keys:
-        raise _NotSimpleError
+        raise NotSimpleError
     env = inner.env
-    value, used = _watched(env, lambda: resolve(node, inner.scope, env))
+    value, used = watched(env, lambda: resolve(node, inner.scope, env))
     if used:
-        raise _NotSimpleError
+        raise NotSimpleError
     columns = tuple(Output(env.fresh("key"), k.right) for k in keys)
     inner.plan = Project(inner.plan, (*outputs(inner.plan.columns), *columns))
     inner.given = tuple(c.name for c in columns)
@@ -336,111 +311,3 @@ def _grouped_value(query: exp.Query, block: Block) -> exp.Expr:
     pairs = tuple(KeyPair(k.left, column(c), k.null_safe) for k, c in zip(keys, inner.given, strict=True))
     block.plan = Join(block.plan, inner.plan, JoinKind.LEFT, pairs)
     return exp.Paren(this=tail.items[0].node)
-
-
-# --- binding -----------------------------------------------------------------------------------------
-
-
-class _NotSimpleError(Exception):
-    """The subquery uses columns of the outer query where a join condition cannot reach."""
-
-
-def _side(query: exp.Query, block: Block, values: bool) -> _Side:
-    """A subquery whose rows are looked at, not counted: for EXISTS, IN, ANY and ALL."""
-    try:
-        return _joined_on_conditions(query, block, values)
-    except _NotSimpleError:
-        body, keys = dependent(query, block.plan, block.scope, block.env)
-        return _Side(body.plan, tuple(column(c) for c in body.columns), keys)
-
-
-def _joined_on_conditions(query: exp.Query, block: Block, values: bool) -> _Side:
-    """FROM and WHERE alone: what mentions the outer query becomes the condition of the join."""
-    if not isinstance(query, exp.Select) or any(query.args.get(k) for k in _MORE_THAN_ROWS):
-        raise _NotSimpleError
-    if is_aggregated(query, list(query.expressions), query.args.get("having")):
-        raise _NotSimpleError
-    inner, keys, residual = _rows_and_conditions(query, block)
-    found = _listed(query, inner, inner.env) if values else ()
-    return _Side(inner.plan, found, keys, residual)
-
-
-def _rows_and_conditions(
-    query: exp.Select, block: Block
-) -> tuple[Block, tuple[KeyPair, ...], tuple[Expr, ...]]:
-    """The rows of FROM and WHERE, without the conditions that mention the outer query; and these."""
-    env = replace(block.env, outer=block.scope, given=None, free=set())
-    inner, used = _watched(env, lambda: start(query, env))
-    if used:
-        raise _NotSimpleError
-    clause = query.args.get("where")
-    keys, residual = [], []
-    for part in conjuncts(clause.this if clause is not None else None):
-        if contains(part, _is_subquery):
-            trial = replace(env, trial=True, types=_no_types, free=set())
-            filter_by_subquery(part, replace(inner, env=trial))
-            if trial.free:
-                raise _NotSimpleError
-            filter_by_subquery(part, inner)
-            continue
-        whole, used = _watched(env, lambda part=part: resolve(part, inner.scope, env))  # type: ignore[misc]
-        if not used:
-            inner.plan = Filter(inner.plan, to_expr(whole))
-        elif not used <= set(block.plan.columns):
-            raise _NotSimpleError
-        elif pair := key_pair(whole, frozenset(block.plan.columns), frozenset(inner.plan.columns)):
-            keys.append(pair)
-        else:
-            residual.append(to_expr(whole))
-    return inner, aligned(tuple(keys), block.plan, inner.plan, env), tuple(residual)
-
-
-_MORE_THAN_ROWS = ("with_", "limit", "offset", "qualify", "laterals", "windows")
-
-
-def _listed(query: exp.Select, inner: Block, env: Env) -> tuple[Expr, ...]:
-    """The list of the subquery as expressions over its rows."""
-    for node in query.expressions:
-        if contains(node, lambda n: isinstance(n, (*SUBQUERIES, exp.Star, exp.Window)) or is_generator(n)):
-            raise _NotSimpleError
-    nodes, used = _watched(env, lambda: [resolve(e.unalias(), inner.scope, env) for e in query.expressions])
-    if used:
-        raise _NotSimpleError
-    return tuple(to_expr(n) for n in nodes)
-
-
-def _watched(env: Env, action: Callable[[], _T]) -> tuple[_T, set[str]]:
-    """What an action gives, and the columns of the outer query that it used."""
-    before = set(env.free)
-    env.free.clear()
-    result = action()
-    used = set(env.free)
-    env.free.update(before)
-    return result, used
-
-
-def _no_types(op: Operator) -> dict[str, str]:
-    """In a trial the tree lacks the outer columns, so Spark cannot be asked about it."""
-    return dict.fromkeys(op.columns, "int")
-
-
-def dependent(query: exp.Query, plan: Operator, scope: Scope, env: Env) -> tuple[Bound, tuple[KeyPair, ...]]:
-    """A subquery computed for all different values of the outer columns that it uses, and how to join it."""
-    trial = replace(env, outer=scope, given=None, free=set(), trial=True, types=_no_types)
-    body = bind_query(query, trial)
-    known = env.given.columns if env.given is not None else {}
-    used = {c: known.get(c, c) for c in sorted(trial.free)}
-    mine = {c: here for c, here in used.items() if here in plan.columns}
-    # Columns of a query still further out: note them, so that it asks for them too.
-    env.free.update(c for c in used if c not in mine)
-    if used and not mine:
-        return body, ()  # the query further out will come back with what it was asked for
-    if not used:
-        return bind_query(query, replace(env, outer=scope, given=None, free=set())), ()
-    distinct = distinct_rows(Project(plan, outputs(tuple(mine.values()))), env)
-    given = Given(distinct, dict(zip(mine, distinct.columns, strict=True)))
-    found = bind_query(query, replace(env, outer=scope, given=given, free=set()))
-    pairs = tuple(
-        KeyPair(column(m), column(g), True) for m, g in zip(mine.values(), found.given, strict=True)
-    )
-    return found, pairs

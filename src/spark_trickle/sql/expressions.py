@@ -81,3 +81,7 @@ def contains(node: exp.Expr, test: Callable[[exp.Expr], bool]) -> bool:
     if isinstance(node, SUBQUERIES):
         return False
     return any(contains(child, test) for child in node.iter_expressions())
+
+
+def is_subquery(node: exp.Expr) -> bool:
+    return isinstance(node, SUBQUERIES)

@@ -117,3 +117,12 @@ class Scope:
         for lowered, column in self.merged.items():
             written = next(n for r in self.relations for n, _ in r.columns if n.lower() == lowered)
             yield written, column
+
+
+@dataclass(frozen=True)
+class From:
+    """Relations joined so far: their rows and the names in them."""
+
+    plan: Operator
+    scope: Scope
+    carries: bool = False  # whether each row has the given values of the outer query beside it

@@ -39,6 +39,12 @@ FEATURES = (
         "subqueries under OR", YES, "SELECT k FROM t WHERE v = 1 OR EXISTS (SELECT 1 FROM u WHERE u.k = t.k)"
     ),
     Feature("scalar subqueries", YES, "SELECT k, (SELECT max(w) FROM u WHERE u.k = t.k) AS m FROM t"),
+    Feature(
+        "outer columns in a query in FROM",
+        YES,
+        "SELECT k, (SELECT max(x) FROM (SELECT w AS x FROM u WHERE u.k = t.k) d) AS m FROM t",
+    ),
+    Feature("subqueries in ON", YES, "SELECT t.k FROM t LEFT JOIN u ON t.k = u.k AND v IN (SELECT w FROM u)"),
     Feature("GROUP BY, HAVING", YES, "SELECT k, sum(v) AS s FROM t GROUP BY k HAVING count(*) > 1"),
     Feature(
         "FILTER, DISTINCT aggregates",
@@ -72,16 +78,21 @@ FEATURES = (
     Feature(
         "explode and other generators", YES, "SELECT k, e FROM t LATERAL VIEW explode(array(v, k)) x AS e"
     ),
+    Feature("table functions: range, explode, …", YES, "SELECT t.k, r.id FROM t JOIN range(5) r ON r.id < v"),
     Feature(
         "functions of the clock",
         YES,
         "SELECT k, current_date() AS d FROM t",
         "AUTO refreshes in full, with that reason",
     ),
-    Feature("a subquery in ON", LATER, "SELECT t.k FROM t JOIN u ON t.k = u.k AND v IN (SELECT w FROM u)"),
     Feature("UNION BY NAME", LATER, "SELECT k FROM t UNION ALL BY NAME SELECT k FROM u"),
     Feature("PIVOT", LATER, "SELECT * FROM t PIVOT (sum(v) FOR k IN (1, 2))"),
-    Feature("table functions such as range", LATER, "SELECT id FROM range(5)"),
+    Feature(
+        "a subquery on both sides of a FULL JOIN",
+        LATER,
+        "SELECT t.k FROM t FULL JOIN u ON EXISTS (SELECT 1 FROM u x WHERE x.k = t.k AND x.w = u.w)",
+        "in its ON; each side by itself is incremental",
+    ),
     Feature("random functions", NO, "SELECT k, rand() AS r FROM t", "another value at every refresh"),
     Feature("TABLESAMPLE", NO, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"),
     Feature("SORT BY, DISTRIBUTE BY", NO, "SELECT k FROM t SORT BY k", "a table has no order"),

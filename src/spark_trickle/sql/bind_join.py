@@ -1,0 +1,263 @@
+"""JOIN -> a Join of what is there so far and one relation more.
+
+In a subquery, rows may carry the values of the outer columns that it is computed for. Where only one side of
+a join needs them, it alone has them; where both have them, they are a part of the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operator import Expr, Join, JoinKind, KeyPair, Operator, Output, Project, column
+from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.bind import Env, outputs
+from spark_trickle.sql.bind_from import bare, named, relation, with_joins
+from spark_trickle.sql.bind_generate import generated
+from spark_trickle.sql.block import Block
+from spark_trickle.sql.expressions import conjunction, conjuncts, contains, is_subquery, to_expr
+from spark_trickle.sql.key_types import aligned
+from spark_trickle.sql.resolve import resolve
+from spark_trickle.sql.scope import From, Scope
+
+_KINDS = {
+    ("", ""): JoinKind.INNER,
+    ("", "INNER"): JoinKind.INNER,
+    ("", "CROSS"): JoinKind.INNER,
+    ("LEFT", ""): JoinKind.LEFT,
+    ("LEFT", "OUTER"): JoinKind.LEFT,
+    ("RIGHT", ""): JoinKind.LEFT,  # with its sides swapped
+    ("RIGHT", "OUTER"): JoinKind.LEFT,
+    ("FULL", ""): JoinKind.FULL,
+    ("FULL", "OUTER"): JoinKind.FULL,
+    ("LEFT", "SEMI"): JoinKind.SEMI,
+    ("", "SEMI"): JoinKind.SEMI,
+    ("LEFT", "ANTI"): JoinKind.ANTI,
+    ("", "ANTI"): JoinKind.ANTI,
+}
+
+
+@dataclass(frozen=True)
+class How:
+    """What a join does with the rows of its sides: those of `first` are kept, unless it is INNER."""
+
+    kind: JoinKind
+    swapped: bool  # a RIGHT JOIN: what is written second is kept
+
+
+def bind_join(found: From, node: exp.Join, env: Env) -> From:
+    side, kind = str(node.side or "").upper(), str(node.kind or "").upper()
+    if (side, kind) not in _KINDS or str(node.method or "").upper() == "ASOF":
+        words = f"{node.method or ''} {side} {kind} JOIN in a stream table"
+        raise UnsupportedError(" ".join(words.split()), "Use another join.")
+    how = How(_KINDS[side, kind], side == "RIGHT")
+    if isinstance(node.this, exp.Lateral):
+        return _lateral(found, node, how, env)
+    other = with_joins(relation(node.this, env), node.this, env)
+    names = [i.name for i in node.args.get("using") or ()]
+    if str(node.method or "").upper() == "NATURAL":
+        mine = {n.lower() for n, _ in found.scope.star()}
+        names = [n for n, _ in other.scope.star() if n.lower() in mine]
+    if names:
+        return _using(found, other, how, names, env)
+    return _on(found, other, how, (), node.args.get("on"), env)
+
+
+# --- the given values of a subquery ------------------------------------------------------------------
+
+
+def carrying(found: From, env: Env) -> From:
+    """Every row once for all given values."""
+    if env.given is None or found.carries:
+        return found
+    return From(Join(env.given.plan, found.plan, JoinKind.INNER), found.scope, True)
+
+
+def mentions_given(node: exp.Expr, env: Env) -> bool:
+    """Whether an expression uses given values; of what a subquery uses nothing is known yet."""
+    if env.given is None:
+        return False
+    return contains(node, is_subquery) or not to_expr(node).columns.isdisjoint(env.given.columns.values())
+
+
+def _tied(one: From, two: From, how: How, env: Env) -> tuple[From, From, tuple[KeyPair, ...]]:
+    """Both sides so that the values are on the kept one; what ties them if they are on both."""
+    if one.carries or two.carries:
+        first = how.kind is JoinKind.FULL or (not how.swapped and how.kind is not JoinKind.INNER)
+        second = how.kind is JoinKind.FULL or how.swapped
+        one = carrying(one, env) if first else one
+        two = carrying(two, env) if second else two
+    if not (one.carries and two.carries) or env.given is None:
+        return one, two, ()
+    names = tuple(env.given.columns.values())
+    new = {n: env.fresh("g") for n in names}
+
+    def aside(side: From) -> From:
+        shown = tuple(Output(new.get(c, c), column(c)) for c in side.plan.columns)
+        return replace(side, plan=Project(side.plan, shown))
+
+    if how.swapped:
+        return aside(one), two, tuple(KeyPair(column(new[n]), column(n), True) for n in names)
+    return one, aside(two), tuple(KeyPair(column(n), column(new[n]), True) for n in names)
+
+
+def _joined(
+    one: From,
+    two: From,
+    how: How,
+    ties: tuple[KeyPair, ...],
+    keys: tuple[KeyPair, ...],
+    residual: Expr | None,
+) -> Operator:
+    keys = (*ties, *keys)
+    if how.swapped:
+        turned = tuple(KeyPair(k.right, k.left, k.null_safe) for k in keys)
+        return Join(two.plan, one.plan, how.kind, turned, residual)
+    plan = Join(one.plan, two.plan, how.kind, keys, residual)
+    return _either(plan, ties) if how.kind is JoinKind.FULL and ties else plan
+
+
+def _either(plan: Join, ties: tuple[KeyPair, ...]) -> Operator:
+    """After a FULL JOIN the given values are on one side or the other."""
+    both = {
+        next(iter(t.left.columns)): Expr(
+            f"coalesce({t.left.sql}, {t.right.sql})", t.left.columns | t.right.columns
+        )
+        for t in ties
+    }
+    gone = frozenset[str]().union(*(t.right.columns for t in ties))
+    return Project(plan, tuple(Output(c, both.get(c) or column(c)) for c in plan.columns if c not in gone))
+
+
+# --- ON ----------------------------------------------------------------------------------------------
+
+
+def _on(one: From, two: From, how: How, keys: tuple[KeyPair, ...], on: exp.Expr | None, env: Env) -> From:
+    """Equalities between one side and the other are keys, the rest is tested on every pair."""
+    from spark_trickle.sql.bind_on import by_subqueries, computed_beside
+
+    scope = replace(one.scope.joined(two.scope), outer=env.outer)
+    parts = [resolve(p, scope, env) for p in conjuncts(on)]
+    if any(mentions_given(p, env) for p in parts) and not two.carries:
+        one = carrying(one, env)
+    one, two, ties = _tied(one, two, how, env)
+    nested = [p for p in parts if contains(p, is_subquery)]
+    later: list[exp.Expr] = []
+    for part in nested:
+        if how.kind is JoinKind.INNER:
+            later.append(part)
+            continue
+        one, two, done = computed_beside(part, one, two, scope, env)
+        (parts if done is not None else later).append(done if done is not None else part)
+    found, residual = _conditions([p for p in parts if p not in nested], one, two, env)
+    keys = (*keys, *found)
+    if later and how.kind is not JoinKind.INNER:
+        one, two, more = by_subqueries(later, one, two, scope, how, (keys, residual), env)
+        keys, later = (*keys, *more), []
+    plan = _joined(one, two, how, ties, keys, residual)
+    carries = one.carries or two.carries
+    if later:
+        plan = _filtered(plan, later, scope, env)
+    kept = one.scope if how.kind in (JoinKind.SEMI, JoinKind.ANTI) else scope
+    return From(plan, kept, carries)
+
+
+def _filtered(plan: Operator, parts: list[exp.Expr], scope: Scope, env: Env) -> Operator:
+    from spark_trickle.sql.bind_subquery import filter_by_subquery
+
+    block = Block(plan, scope, env)
+    for part in parts:
+        filter_by_subquery(part, block)
+    return block.plan
+
+
+def _conditions(
+    parts: list[exp.Expr], one: From, two: From, env: Env
+) -> tuple[tuple[KeyPair, ...], Expr | None]:
+    keys, rest = [], []
+    for part in parts:
+        pair = key_pair(part, frozenset(one.plan.columns), frozenset(two.plan.columns))
+        if pair is not None:
+            keys.append(pair)
+        else:
+            rest.append(to_expr(part))
+    return aligned(tuple(keys), one.plan, two.plan, env), conjunction(rest)
+
+
+def key_pair(node: exp.Expr, left: frozenset[str], right: frozenset[str]) -> KeyPair | None:
+    if not isinstance(node, exp.EQ | exp.NullSafeEQ):
+        return None
+    one, two = to_expr(node.left), to_expr(node.right)
+    if not one.columns or not two.columns:
+        return None
+    safe = isinstance(node, exp.NullSafeEQ)
+    if one.columns <= left and two.columns <= right:
+        return KeyPair(one, two, safe)
+    if one.columns <= right and two.columns <= left:
+        return KeyPair(two, one, safe)
+    return None
+
+
+# --- USING -------------------------------------------------------------------------------------------
+
+
+def _using(one: From, two: From, how: How, names: list[str], env: Env) -> From:
+    keys, merged = [], {}
+    for name in names:
+        mine, theirs = one.scope.find((name,)), two.scope.find((name,))
+        if mine is None or theirs is None:
+            raise InvalidDefinitionError(f'column "{name}" of USING is not in both tables', "Use ON.")
+        keys.append(KeyPair(column(mine), column(theirs)))
+        merged[name.lower()] = (mine, theirs)
+    one, two, ties = _tied(one, two, how, env)
+    carries = one.carries or two.carries
+    plan = _joined(one, two, how, ties, aligned(tuple(keys), one.plan, two.plan, env), None)
+    if how.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        return From(plan, one.scope, carries)
+    both = {}
+    if how.kind is JoinKind.FULL:
+        extra = []
+        for lowered, (mine, theirs) in merged.items():
+            both[lowered] = env.fresh(lowered)
+            value = Expr(f"coalesce(`{mine}`, `{theirs}`)", frozenset((mine, theirs)))
+            extra.append(Output(both[lowered], value))
+        plan = Project(plan, (*outputs(plan.columns), *extra))
+    else:
+        both = {n: theirs if how.swapped else mine for n, (mine, theirs) in merged.items()}
+    scope = one.scope.joined(two.scope)
+    copies = frozenset(c for pair in merged.values() for c in pair)
+    scope = replace(scope, merged={**scope.merged, **both}, hidden=scope.hidden | copies)
+    return From(plan, scope, carries)
+
+
+# --- LATERAL -----------------------------------------------------------------------------------------
+
+
+def _lateral(found: From, node: exp.Join, how: How, env: Env) -> From:
+    from spark_trickle.sql.bind_correlated import dependent
+
+    inner, alias, on = node.this.this, node.this.args.get("alias"), node.args.get("on")
+    plain = on is None or (isinstance(on.unnest(), exp.Boolean) and on.unnest().this)
+    if how.swapped or how.kind is JoinKind.FULL:
+        raise UnsupportedError(
+            "LATERAL in a RIGHT or FULL JOIN", "Its rows depend on the left side: use LEFT."
+        )
+    if not isinstance(inner, exp.Subquery) and (plain or how.kind is JoinKind.INNER):
+        made = generated(found, inner, alias, how.kind is JoinKind.LEFT, env)
+        return made if on is None or plain else _where(made, on, env)
+    if not isinstance(inner, exp.Subquery):
+        inner = exp.Subquery(this=exp.select("*").from_(exp.Table(this=inner.copy())))
+    if env.given is not None:
+        found = carrying(found, env)
+    scope = replace(found.scope, outer=env.outer)
+    body, keys = dependent(bare(inner), found.plan, scope, env)
+    return _on(found, named(replace(body, given=()), alias, env), how, keys, on, env)
+
+
+def _where(found: From, on: exp.Expr, env: Env) -> From:
+    """The condition of an inner join with what a function makes of each row."""
+    scope = replace(found.scope, outer=env.outer)
+    if any(mentions_given(resolve(p, scope, env), env) for p in conjuncts(on)):
+        found = carrying(found, env)
+    return replace(found, plan=_filtered(found.plan, conjuncts(on), scope, env))
