@@ -203,9 +203,9 @@ def _as_union(rows: list[list[exp.Expr]]) -> exp.Query:
 
 
 def _set_operation(node: exp.SetOperation, env: Env) -> Bound:
-    if node.args.get("by_name"):
-        raise UnsupportedError("UNION BY NAME", "List the columns of both sides in the same order.")
     left, right = bind_query(node.left, env), bind_query(node.right, env)
+    if node.args.get("by_name"):
+        left, right = _by_name(left, right, env)
     if len(left.outputs) != len(right.outputs):
         raise InvalidDefinitionError(
             f"{len(left.outputs)} columns on one side and {len(right.outputs)} on the other",
@@ -234,6 +234,26 @@ def _set_operation(node: exp.SetOperation, env: Env) -> Bound:
     return ordered_and_limited(
         node, Bound(plan, tuple(zip(names, found[given:], strict=True)), found[:given]), env
     )
+
+
+def _by_name(left: Bound, right: Bound, env: Env) -> tuple[Bound, Bound]:
+    """Both sides with the same columns in the same order; what one of them lacks is NULL there."""
+    names = dict[str, str]()
+    for name, _ in (*left.outputs, *right.outputs):
+        names.setdefault(name.lower(), name)
+    return _with_all(left, names, env), _with_all(right, names, env)
+
+
+def _with_all(side: Bound, names: Mapping[str, str], env: Env) -> Bound:
+    own = {n.lower(): c for n, c in side.outputs}
+    if len(own) != len(side.outputs):
+        raise InvalidDefinitionError(
+            "two columns of one name in a set operation BY NAME", "Give each column a name of its own."
+        )
+    lacking = {lowered: env.fresh(lowered) for lowered in names if lowered not in own}
+    nulls = tuple(Output(c, Expr("NULL")) for c in lacking.values())
+    plan = Project(side.plan, (*outputs(side.plan.columns), *nulls)) if nulls else side.plan
+    return replace(side, plan=plan, outputs=tuple((n, {**own, **lacking}[k]) for k, n in names.items()))
 
 
 def _kept(side: Bound) -> tuple[str, ...]:

@@ -127,7 +127,7 @@ def _key_node(node: exp.Expr, tail: Tail, block: Block) -> exp.Expr:
     at: int | None = None
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
         at = int(node.this) - 1
-    elif isinstance(node, exp.Column) and not node.table and block.scope.find((node.name,)) is None:
+    elif _is_free(node) and block.scope.find((node.name,)) is None:
         names = [item.name.lower() for item in tail.items]
         at = names.index(node.name.lower()) if node.name.lower() in names else None
     if at is not None:
@@ -135,6 +135,10 @@ def _key_node(node: exp.Expr, tail: Tail, block: Block) -> exp.Expr:
         tail.items[at] = replace(tail.items[at], node=subqueries_computed(tail.items[at].node, block))
         return tail.items[at].node.copy()
     return subqueries_computed(resolve(node, block.scope, block.env), block)
+
+
+def _is_free(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and not node.table and not is_bound(node)
 
 
 def expanded_sets(groups: Groups, keys: list[Output], block: Block) -> tuple[list[Output], str]:

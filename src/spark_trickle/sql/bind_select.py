@@ -11,7 +11,6 @@ from spark_trickle.algebra.operator import (
     Expr,
     Filter,
     Generate,
-    Operator,
     Output,
     Project,
     SortKey,
@@ -32,6 +31,7 @@ from spark_trickle.sql.expressions import (
     conjuncts,
     contains,
     is_bound,
+    is_subquery,
     rewritten,
     to_expr,
 )
@@ -298,51 +298,69 @@ def _with_generators(tail: Tail, block: Block) -> Tail:
 
 
 def _listed(select: exp.Select, tail: Tail, block: Block) -> Bound:
-    from spark_trickle.sql.bind_subquery import subqueries_computed
-
-    tail = tail.map(lambda n: subqueries_computed(n, block))
+    tail = _subqueries_once(tail, block)
     env = block.env
+    if (on := _distinct_on(select)) is not None:
+        _keep_first_of_each(on, tail, block)
+    elif select.args.get("distinct") is not None:
+        return _different(select, tail, block)
     listed = [Output(env.fresh(i.name), to_expr(i.node)) for i in tail.items]
     extra = [(o, Output(env.fresh("o"), to_expr(n))) for o, n in tail.order]
-    names = [i.name for i in tail.items]
-    on = _distinct_on(select)
-    if on is not None:
-        return _first_of_each(select, on, tail, block)
-    distinct = select.args.get("distinct") is not None
-    carried = outputs(block.given)
-    keys: list[SortKey] = []
-    if distinct:
-        plan: Operator = distinct_rows(Project(block.plan, (*carried, *listed)), env)
-        new = plan.columns[len(carried) :]
-        position = {sql_of(i.node): c for i, c in zip(tail.items, new, strict=True)}
-        for ordered, node in tail.order:
-            if sql_of(node) not in position:
-                raise UnsupportedError("ORDER BY of what SELECT DISTINCT leaves out", "Add it to the list.")
-            keys.append(sort_key(ordered, bound(position[sql_of(node)])))
-        body = Bound(plan, tuple(zip(names, new, strict=True)), plan.columns[: len(carried)])
-        return limited(select, body, keys, env)
-    plan = Project(block.plan, (*carried, *listed, *(o for _, o in extra)))
-    body = Bound(plan, tuple(zip(names, (o.name for o in listed), strict=True)), block.given)
+    plan = Project(block.plan, (*outputs(block.given), *listed, *(o for _, o in extra)))
+    names = tuple((i.name, o.name) for i, o in zip(tail.items, listed, strict=True))
     keys = [sort_key(ordered, bound(o.name)) for ordered, o in extra]
-    return limited(select, body, keys, env)
+    return limited(select, Bound(plan, names, block.given), keys, env)
 
 
-def _first_of_each(select: exp.Select, on: exp.Expr, tail: Tail, block: Block) -> Bound:
+def _subqueries_once(tail: Tail, block: Block) -> Tail:
+    """The same subquery in the list and in ORDER BY is one value."""
+    from spark_trickle.sql.bind_subquery import subqueries_computed
+
+    known: dict[str, exp.Expr] = {}
+
+    def compute(node: exp.Expr) -> exp.Expr:
+        if not contains(node, is_subquery):
+            return node
+        text = sql_of(node)
+        if text not in known:
+            known[text] = subqueries_computed(node, block)
+        return known[text].copy()
+
+    return tail.map(compute)
+
+
+def _different(select: exp.Select, tail: Tail, block: Block) -> Bound:
+    """SELECT DISTINCT; what it is ordered by is computed of the list."""
+    env, width = block.env, len(block.given)
+    listed = [Output(env.fresh(i.name), to_expr(i.node)) for i in tail.items]
+    plan = distinct_rows(Project(block.plan, (*outputs(block.given), *listed)), env)
+    new = plan.columns[width:]
+    position = {sql_of(i.node): c for i, c in zip(tail.items, new, strict=True)}
+
+    def change(part: exp.Expr) -> exp.Expr | None:
+        found = position.get(sql_of(part))
+        return None if found is None else bound(found)
+
+    keys: list[SortKey] = []
+    for ordered, node in tail.order:
+        key = sort_key(ordered, rewritten(node, change))
+        if not key.expr.columns <= set(new):
+            raise UnsupportedError("ORDER BY of what SELECT DISTINCT leaves out", "Add it to the list.")
+        keys.append(key)
+    names = tuple((i.name, c) for i, c in zip(tail.items, new, strict=True))
+    return limited(select, Bound(plan, names, plan.columns[:width]), keys, env)
+
+
+def _keep_first_of_each(on: exp.Expr, tail: Tail, block: Block) -> None:
     """DISTINCT ON (a) … ORDER BY a, b: of all rows with the same a, the first by b."""
     parts = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
-    partition = [resolve(p, block.scope, block.env) for p in parts]
-    order = ", ".join(sort_key(o, n).sql for o, n in tail.order) or "1"
+    partition = [column(g) for g in block.given]
+    partition += [to_expr(resolve(p, block.scope, block.env)) for p in parts]
+    keys = [sort_key(o, n) for o, n in tail.order]
     number = block.env.fresh("rn")
-    by = ", ".join(sql_of(p) for p in partition)
-    columns = frozenset(c for p in partition for c in to_expr(p).columns)
-    columns |= frozenset(c for _, n in tail.order for c in to_expr(n).columns)
+    by = ", ".join(p.sql for p in partition)
+    order = ", ".join(k.sql for k in keys) or "1"
+    columns = frozenset[str]().union(*(p.columns for p in partition), *(k.expr.columns for k in keys))
     call = Expr(f"row_number() OVER (PARTITION BY {by} ORDER BY {order})", columns)
-    plan: Operator = Window(block.plan, tuple(to_expr(p) for p in partition), (Output(number, call),))
-    plan = Filter(plan, Expr(f"`{number}` = 1", frozenset((number,))))
-    listed = tuple(Output(block.env.fresh(i.name), to_expr(i.node)) for i in tail.items)
-    body = Bound(
-        Project(plan, listed), tuple((i.name, o.name) for i, o in zip(tail.items, listed, strict=True))
-    )
-    if select.args.get("limit") or select.args.get("offset"):
-        raise UnsupportedError("LIMIT with DISTINCT ON", "Put DISTINCT ON into a subquery.")
-    return body
+    plan = Window(block.plan, tuple(partition), (Output(number, call),))
+    block.plan = Filter(plan, Expr(f"`{number}` = 1", frozenset((number,))))

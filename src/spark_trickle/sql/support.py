@@ -55,6 +55,14 @@ FEATURES = (
     Feature("DISTINCT", YES, "SELECT DISTINCT k FROM t"),
     Feature("UNION, INTERSECT, EXCEPT [ALL]", YES, "SELECT k FROM t EXCEPT ALL SELECT k FROM u"),
     Feature(
+        "UNION BY NAME",
+        YES,
+        "SELECT k, v FROM t UNION ALL BY NAME SELECT w, k FROM u",
+        "what one side lacks is NULL there",
+    ),
+    Feature("PIVOT", YES, "SELECT * FROM t PIVOT (sum(v) FOR k IN (1 AS one, 2 AS two))"),
+    Feature("UNPIVOT", YES, "SELECT * FROM t UNPIVOT (value FOR name IN (k, v))"),
+    Feature(
         "windows",
         YES,
         "SELECT k, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM t",
@@ -85,8 +93,6 @@ FEATURES = (
         "SELECT k, current_date() AS d FROM t",
         "AUTO refreshes in full, with that reason",
     ),
-    Feature("UNION BY NAME", LATER, "SELECT k FROM t UNION ALL BY NAME SELECT k FROM u"),
-    Feature("PIVOT", LATER, "SELECT * FROM t PIVOT (sum(v) FOR k IN (1, 2))"),
     Feature(
         "a subquery on both sides of a FULL JOIN",
         LATER,
