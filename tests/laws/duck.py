@@ -206,4 +206,6 @@ class World:
 
 def _spark_type(name: str) -> str:
     known = {"INTEGER": "int", "BIGINT": "bigint", "VARCHAR": "string", "HUGEINT": "decimal(38,0)"}
+    if name.startswith("STRUCT"):
+        return sqlglot.exp.DataType.build(name, dialect="duckdb").sql("spark").lower()
     return known.get(name, name.lower())

@@ -113,5 +113,16 @@ SELECT k, x, count(*) AS n FROM t LATERAL VIEW explode(sequence(1, 2)) e AS x GR
 SELECT id, m, n FROM t LATERAL VIEW explode(map('a', k, 'b', v)) e AS m, n;
 SELECT k, transform(sort_array(collect_list(v)), x -> x + 1) AS l FROM t GROUP BY k;
 SELECT named_struct('a', k, 'b', s) AS z, count(*) AS n FROM t GROUP BY k, s;
-SELECT t.id, x.n FROM t JOIN LATERAL (SELECT count(*) AS n FROM u WHERE u.w > t.v) x
+SELECT t.id, x.n FROM t JOIN LATERAL (SELECT count(*) AS n FROM u WHERE u.w > t.v) x;
+SELECT x.z.*, x.id FROM (SELECT id, struct(k, v, v + 1, s AS t) AS z FROM t) x;
+SELECT k, max(struct(v, id)).id AS best FROM t GROUP BY k;
+SELECT k, (id, v) AS pair FROM t;
+SELECT window.start AS begins, count(*) AS n FROM t GROUP BY window(timestamp_seconds(v), '2 seconds', '1 second');
+SELECT id, p.pos, p.col FROM t JOIN posexplode(array(10, 20)) p ON p.pos = k - 1;
+SELECT id, x, y FROM t, LATERAL inline(array(struct(k, v), struct(v, k))) AS i(x, y);
+SELECT id, x, y FROM t LEFT JOIN LATERAL stack(2, k, s, v, s) AS i(x, y) ON x > 1;
+SELECT * FROM (SELECT k, v, s FROM t) PIVOT (count(*) AS n, sum(v) AS v FOR k IN (1, NULL AS none));
+SELECT * FROM (SELECT k, v, s FROM t) PIVOT (count(*) AS n, max(s) AS s FOR k IN (1, 9));
+SELECT * FROM t UNPIVOT ((x, y) FOR name IN ((k, v) AS one, (v, id)));
+SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND u.w IN (SELECT v FROM t)
 """.strip().split(";\n")

@@ -27,16 +27,21 @@ class SqlSyntaxError(TrickleError):
         return self.advice
 
 
+def _at(place: tuple[int, int]) -> str:
+    return f", at line {place[0]}, column {place[1]}" if place[0] else ""
+
+
 @dataclass(eq=False)
 class UnsupportedError(TrickleError):
     feature: str
     advice: str
+    place: tuple[int, int] = (0, 0)  # line and column in the statement, if known
     code: ClassVar[str] = "UNSUPPORTED"
     kind: ClassVar[Kind] = Kind.UNSUPPORTED
 
     @property
     def message(self) -> str:
-        return f"{self.feature} is not supported"
+        return f"{self.feature} is not supported{_at(self.place)}"
 
     @property
     def hint(self) -> str:
@@ -98,12 +103,13 @@ class SchemaNotFoundError(TrickleError):
 class ColumnNotFoundError(TrickleError):
     column: str
     available: tuple[str, ...] = ()
+    place: tuple[int, int] = (0, 0)
     code: ClassVar[str] = "COLUMN_NOT_FOUND"
     kind: ClassVar[Kind] = Kind.USER
 
     @property
     def message(self) -> str:
-        return f'column "{self.column}" does not exist'
+        return f'column "{self.column}" does not exist{_at(self.place)}'
 
     @property
     def hint(self) -> str:
@@ -130,12 +136,13 @@ class AlreadyExistsError(TrickleError):
 class InvalidDefinitionError(TrickleError):
     detail: str
     advice: str
+    place: tuple[int, int] = (0, 0)
     code: ClassVar[str] = "INVALID_DEFINITION"
     kind: ClassVar[Kind] = Kind.USER
 
     @property
     def message(self) -> str:
-        return self.detail
+        return f"{self.detail}{_at(self.place)}"
 
     @property
     def hint(self) -> str:

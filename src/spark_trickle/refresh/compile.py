@@ -58,6 +58,8 @@ def compile_query(
         ),
     )
     plan = prune(root)
+    if refusal is not None:
+        _check_plan(work, plan, refusal)
     if asked is not None:
         _check_types(work, asked, plan)
     return Compiled(split(plan), _sources(work, plan))
@@ -85,6 +87,14 @@ def _check_names(names: tuple[str, ...], columns: int) -> None:
             raise InvalidDefinitionError(
                 f'the query has more than one column "{n}"', f"Give one of them another name: … AS {n}_2."
             )
+
+
+def _check_plan(work: Work, plan: Operator, refusal: TrickleError) -> None:
+    """What Spark refused must at least be a plan that it takes."""
+    try:
+        _types(work, plan)
+    except TrickleError:
+        raise refusal from None
 
 
 def _check_types(work: Work, asked: Frame, plan: Operator) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
 from spark_trickle.algebra.operator import (
     Aggregate,
@@ -32,6 +33,7 @@ from spark_trickle.algebra.operator import (
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.dialect import parse_query
 from spark_trickle.sql.expressions import bound, rewritten, to_expr
+from spark_trickle.sql.places import placed
 from spark_trickle.sql.scope import Bound, Find, Scope, Types
 
 _LARGEST_LIMIT = 2_147_483_647
@@ -108,7 +110,8 @@ def bind_query(node: exp.Query, env: Env) -> Bound:
         case exp.Select():
             from spark_trickle.sql.bind_select import bind_select
 
-            return bind_select(node, env)
+            with placed(node):
+                return bind_select(node, env)
     raise UnsupportedError(f"{type(node).__name__.upper()} in a stream table", "Write it as a SELECT.")
 
 
@@ -374,9 +377,9 @@ def _number(node: exp.Expr, clause: str) -> int | None:
     found = node.args.get(clause)
     if found is None:
         return None
-    value = found.args.get("expression")
+    value = simplify(found.expression.copy())
     if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
         return min(int(value.this), _LARGEST_LIMIT)
-    if isinstance(value, exp.Column) and value.name.upper() == "ALL":
+    if isinstance(value, exp.Column | exp.Var) and value.name.upper() == "ALL":
         return None
     raise UnsupportedError(f"{clause.upper()} of anything but a number", "Write the number itself.")

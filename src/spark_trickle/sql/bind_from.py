@@ -20,6 +20,7 @@ from spark_trickle.sql.bind import (
 )
 from spark_trickle.sql.bind_generate import generated, generated_alone
 from spark_trickle.sql.dialect import parse_query
+from spark_trickle.sql.places import elsewhere, place_of, placed
 from spark_trickle.sql.scope import Bound, From, Relation, Scope, SourceView
 
 _DEEPEST_VIEW = 50
@@ -41,7 +42,8 @@ def with_joins(found: From, node: exp.Expr, env: Env) -> From:
     from spark_trickle.sql.bind_join import bind_join
 
     for join in node.args.get("joins") or ():
-        found = bind_join(found, join, env)
+        with placed(join):
+            found = bind_join(found, join, env)
     return found
 
 
@@ -50,10 +52,14 @@ def relation(node: exp.Expr, env: Env) -> From:
     from spark_trickle.sql.bind_pivot import pivoted
 
     if node.args.get("sample"):
-        raise UnsupportedError("TABLESAMPLE in a stream table", "A sample is never the same twice.")
-    found = _unpivoted(node, env)
+        raise UnsupportedError(
+            "TABLESAMPLE in a stream table", "A sample is never the same twice.", place_of(node)
+        )
+    with placed(node):
+        found = _unpivoted(node, env)
     for pivot in node.args.get("pivots") or ():
-        found = pivoted(found, pivot, env)
+        with placed(pivot):
+            found = pivoted(found, pivot, env)
     return found
 
 
@@ -64,8 +70,9 @@ def _unpivoted(node: exp.Expr, env: Env) -> From:
                 return generated_alone(node.this, node.args.get("alias"), env)
             return _table(node, env)
         case exp.Subquery():
-            if isinstance(node.this, exp.Table | exp.Subquery) and not node.alias and not _query(node.this):
-                return with_joins(relation(node.this, env), node.this, env)
+            if isinstance(node.this, exp.Table | exp.Subquery) and not _query(node.this):
+                inside = with_joins(relation(node.this, env), node.this, env)
+                return _under_one_name(inside, node.args.get("alias"))
             return named(bind_derived(bare(node), env), node.args.get("alias"), env)
         case exp.Values():
             return named(bind_values(node, env), node.args.get("alias"), env)
@@ -74,6 +81,16 @@ def _unpivoted(node: exp.Expr, env: Env) -> From:
         case exp.Lateral():
             return generated_alone(node.this, node.args.get("alias"), env)
     raise UnsupportedError(f"{type(node).__name__} in FROM", "Write it as a subquery.")
+
+
+def _under_one_name(found: From, alias: exp.TableAlias | None) -> From:
+    """(a JOIN b) c: outside of the brackets only c is known."""
+    if alias is None:
+        return found
+    body = Bound(found.plan, tuple(found.scope.star()))
+    body = with_names(body, [i.name for i in alias.args.get("columns") or ()])
+    scope = Scope((Relation((alias.name.lower(),), body.outputs),), outer=found.scope.outer)
+    return replace(found, scope=scope)
 
 
 def _query(node: exp.Expr) -> bool:
@@ -146,7 +163,8 @@ def _view(view: SourceView, parts: tuple[str, ...], env: Env) -> Bound:
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
         )
     inside = replace(env.inner(), home=view.home, ctes={}, depth=env.depth + 1)
-    body = bind_query(parse_query(view.sql), inside)
+    with elsewhere():
+        body = bind_query(parse_query(view.sql), inside)
     by_name = {n.lower(): (n, c) for n, c in body.outputs}
     if any(n.lower() not in by_name for n in view.source_columns):
         raise InvalidDefinitionError(

@@ -109,7 +109,7 @@ def _nested_sets(
 
 
 def _key(node: exp.Expr, groups: Groups, tail: Tail, block: Block) -> int:
-    found = _key_node(node, tail, block)
+    found = _key_node(node.unnest(), tail, block)
     if has_aggregate(found):
         raise InvalidDefinitionError("an aggregate function in GROUP BY", "Group by what it aggregates.")
     text = sql_of(found)

@@ -17,8 +17,8 @@ from spark_trickle.algebra.operator import (
     Window,
     column,
 )
-from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
-from spark_trickle.sql.aggregates import is_aggregated
+from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.aggregates import has_aggregate, is_aggregated
 from spark_trickle.sql.bind import Env, distinct_rows, limited, outputs, sort_key
 from spark_trickle.sql.bind_from import bind_from
 from spark_trickle.sql.bind_generate import generated_names, is_generator
@@ -35,8 +35,11 @@ from spark_trickle.sql.expressions import (
     rewritten,
     to_expr,
 )
+from spark_trickle.sql.places import place_of
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, From, Scope
+from spark_trickle.sql.structs import field_names, is_star, qualifier
+from spark_trickle.sql.time_window import with_window_columns
 
 
 def bind_select(select: exp.Select, env: Env) -> Bound:
@@ -70,6 +73,10 @@ def where(select: exp.Select, block: Block) -> None:
     for part in conjuncts(clause.this if clause is not None else None):
         (nested if contains(part, lambda n: isinstance(n, SUBQUERIES)) else plain).append(part)
     for part in plain:
+        if has_aggregate(part) or contains(part, lambda n: isinstance(n, exp.Window)):
+            raise InvalidDefinitionError(
+                "an aggregate or window function in WHERE", "Use HAVING or QUALIFY.", place_of(part)
+            )
         block.plan = Filter(block.plan, to_expr(resolve(part, block.scope, block.env)))
     for part in nested:
         filter_by_subquery(part, block)
@@ -78,6 +85,7 @@ def where(select: exp.Select, block: Block) -> None:
 def finish(select: exp.Select, block: Block) -> Bound:
     from spark_trickle.sql.bind_aggregate import aggregated
 
+    select = with_window_columns(select, block.scope)
     items = _items(select, block)
     order = _order_nodes(select, items, block)
     tail = Tail(
@@ -116,10 +124,11 @@ def _filter(node: exp.Expr, block: Block) -> None:
 def _items(select: exp.Select, block: Block) -> list[Item]:
     items: list[Item] = []
     for node in select.expressions:
-        star = _star(node)
-        if star is not None:
-            items += _expanded(node, star, block)
+        if is_star(node):
+            items += _expanded(node, block)
             continue
+        if isinstance(node, exp.QueryTransform):
+            raise UnsupportedError("TRANSFORM … USING in a stream table", "Use functions of SQL instead.")
         if isinstance(node, exp.Aliases):
             items.append(
                 Item("\0".join(i.name for i in node.expressions), _resolved(node.this, items, block))
@@ -152,24 +161,41 @@ def _resolved(node: exp.Expr, earlier: list[Item], block: Block) -> exp.Expr:
     return resolve(rewritten(node, change), block.scope, block.env)
 
 
-def _star(node: exp.Expr) -> exp.Star | None:
-    if isinstance(node, exp.Star):
-        return node
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        return node.this
-    return None
-
-
-def _expanded(node: exp.Expr, star: exp.Star, block: Block) -> list[Item]:
+def _expanded(node: exp.Expr, block: Block) -> list[Item]:
+    star = node.this if isinstance(node, exp.Column) else node
     if star.args.get("replace") or star.args.get("rename"):
         raise UnsupportedError("* REPLACE in a stream table", "List the columns.")
-    qualifier = tuple(p.name for p in node.parts[:-1]) if isinstance(node, exp.Column) else ()
     left_out = {e.name.lower() for e in star.args.get("except_") or ()}
+    return [i for i in _starred(qualifier(node), block) if i.name.lower() not in left_out]
+
+
+def _starred(name: tuple[str, ...], block: Block) -> list[Item]:
     given = set(block.given)
+    try:
+        return [Item(n, bound(c)) for n, c in block.scope.star(name) if c not in given]
+    except ColumnNotFoundError:
+        fields = _fields(name, block)
+        if not fields:
+            raise
+        return fields
+
+
+def _fields(name: tuple[str, ...], block: Block) -> list[Item]:
+    """s.* of a struct: Spark tells its fields."""
+    column_of = exp.column(name[-1], *reversed(name[:-1])) if len(name) <= 4 else None
+    try:
+        value = resolve(column_of, block.scope, block.env) if column_of is not None else None
+    except ColumnNotFoundError:
+        return []
+    if value is None:
+        return []
+    if block.env.trial:
+        return [Item(name[-1], value)]
+    probe = block.env.fresh("probe")
+    kind = block.env.types(Project(block.plan, (Output(probe, to_expr(value)),)))[probe]
     return [
-        Item(n, bound(c))
-        for n, c in block.scope.star(qualifier)
-        if n.lower() not in left_out and c not in given
+        Item(n, exp.Dot(this=value.copy(), expression=exp.to_identifier(n, quoted=True)))
+        for n in field_names(kind)
     ]
 
 

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from spark_trickle.errors import SqlSyntaxError, UnsupportedError
 
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
+_SELECT_ALL = Spark().tokenize("SELECT * FROM")
 DEEPEST = 60  # nested brackets; sqlglot would run out of stack later
 
 
@@ -49,18 +50,35 @@ def parse_query(text: str) -> exp.Query:
     except TokenError as error:
         raise SqlSyntaxError(str(error).splitlines()[0]) from None
     query = found[0] if len(found) == 1 else None
+    if isinstance(query, exp.Values):
+        query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
     return _plain_subqueries(_exact_decimals(query))
 
 
+_BEFORE_QUERY = (
+    TokenType.L_PAREN,
+    TokenType.R_PAREN,  # after WITH …
+    TokenType.UNION,
+    TokenType.EXCEPT,
+    TokenType.INTERSECT,
+    TokenType.ALL,
+    TokenType.DISTINCT,
+)
+
+
 def _tokens(text: str) -> list[Token]:
-    """window(…) is a function, not the clause that names windows."""
+    """window(…) is a function, not the clause that names windows; TABLE t is a query."""
     tokens = Verbatim().tokenize(text)
     for token, after in pairwise(tokens):
         if token.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN:
             token.token_type = TokenType.VAR
-    return tokens
+    found: list[Token] = []
+    for token in tokens:
+        starts = not found or found[-1].token_type in _BEFORE_QUERY
+        found += _SELECT_ALL if token.token_type is TokenType.TABLE and starts else [token]
+    return found
 
 
 def _refuse_depth(text: str) -> None:
@@ -104,11 +122,3 @@ def name_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower()
     return ""
-
-
-def place_of(node: exp.Expr) -> tuple[int, int]:
-    """Line and column of the first name in an expression; zeros if there is none."""
-    for identifier in node.find_all(exp.Identifier, bfs=False):
-        if "line" in identifier.meta:
-            return int(identifier.meta["line"]), int(identifier.meta["col"])
-    return 0, 0

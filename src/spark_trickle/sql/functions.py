@@ -18,7 +18,7 @@ AGGREGATES = frozenset(
 RANDOM = frozenset(
     """
     rand random randn randstr uniform uuid monotonically_increasing_id spark_partition_id shuffle
-    session_window input_file_name input_file_block_start input_file_block_length java_method reflect
+    input_file_name input_file_block_start input_file_block_length java_method reflect
     try_reflect
     """.split()  # noqa: SIM905
 )

@@ -9,22 +9,37 @@ from spark_trickle.sql.bind import Env
 from spark_trickle.sql.dialect import name_of
 from spark_trickle.sql.expressions import SUBQUERIES, bound, is_bound, rewritten
 from spark_trickle.sql.functions import RANDOM
+from spark_trickle.sql.places import placed
 from spark_trickle.sql.scope import Scope
+from spark_trickle.sql.structs import is_struct, members, named_struct
 
 
 def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
+    def place_and_change(part: exp.Expr) -> exp.Expr | None:
+        with placed(part):
+            return change(part)
+
     def change(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, SUBQUERIES):
             return part.copy()
         if isinstance(part, exp.Column) and not is_bound(part):
             return _column(part, scope, env)
+        if is_struct(part):
+            return named_struct([(n, resolve(v, scope, env)) for n, v in members(part, scope)])
         if name_of(part) in RANDOM:
             raise UnsupportedError(
                 f"{name_of(part)}() in a stream table", "Its value would change with every refresh."
             )
+        if name_of(part) == "identifier":
+            raise UnsupportedError("IDENTIFIER(…) in a stream table", "Write the name itself.")
+        if name_of(part) == "session_window":
+            raise UnsupportedError(
+                "session_window() in a stream table",
+                "Number the sessions with windows: lag() finds where one begins, a running sum counts them.",
+            )
         return None
 
-    return rewritten(node, change)
+    return rewritten(node, place_and_change)
 
 
 def _column(node: exp.Column, scope: Scope, env: Env) -> exp.Expr:

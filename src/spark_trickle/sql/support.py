@@ -28,6 +28,8 @@ YES, LATER, NO = State.INCREMENTAL, State.NOT_YET, State.NEVER
 FEATURES = (
     Feature("filter, projection, expressions", YES, "SELECT k + 1 AS a FROM t WHERE v > 1"),
     Feature("VALUES, SELECT without FROM", YES, "SELECT k FROM t UNION ALL VALUES (1)"),
+    Feature("TABLE t, brackets around joins", YES, "SELECT x.v, x.w FROM (t JOIN u USING (k)) x"),
+    Feature("structs and their fields", YES, "SELECT x.z.* FROM (SELECT struct(k, v) AS z FROM t) x"),
     Feature("inner join", YES, "SELECT t.k, w FROM t JOIN u ON t.k = u.k AND v < w"),
     Feature("left, right, full join", YES, "SELECT t.k, w FROM t FULL JOIN u ON t.k = u.k"),
     Feature("cross and comma join", YES, "SELECT t.k, w FROM t, u"),
@@ -100,6 +102,12 @@ FEATURES = (
         "in its ON; each side by itself is incremental",
     ),
     Feature("random functions", NO, "SELECT k, rand() AS r FROM t", "another value at every refresh"),
+    Feature(
+        "session_window",
+        LATER,
+        "SELECT session_window(v, '5 minutes') AS s, count(*) AS n FROM t GROUP BY 1",
+        "windows with lag() and a running sum do the same",
+    ),
     Feature("TABLESAMPLE", NO, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"),
     Feature("SORT BY, DISTRIBUTE BY", NO, "SELECT k FROM t SORT BY k", "a table has no order"),
 )
