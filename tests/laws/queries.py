@@ -119,7 +119,7 @@ SELECT k, max(struct(v, id)).id AS best FROM t GROUP BY k;
 SELECT k, (id, v) AS pair FROM t;
 SELECT window.start AS begins, count(*) AS n FROM t GROUP BY window(timestamp_seconds(v), '2 seconds', '1 second');
 SELECT id, p.pos, p.col FROM t JOIN posexplode(array(10, 20)) p ON p.pos = k - 1;
-SELECT id, x, y FROM t, LATERAL inline(array(struct(k, v), struct(v, k))) AS i(x, y);
+SELECT id, x, y FROM t, LATERAL inline(array(struct(k, v), struct(v AS k, k AS v))) AS i(x, y);
 SELECT id, x, y FROM t LEFT JOIN LATERAL stack(2, k, s, v, s) AS i(x, y) ON x > 1;
 SELECT * FROM (SELECT k, v, s FROM t) PIVOT (count(*) AS n, sum(v) AS v FOR k IN (1, NULL AS none));
 SELECT * FROM (SELECT k, v, s FROM t) PIVOT (count(*) AS n, max(s) AS s FOR k IN (1, 9));

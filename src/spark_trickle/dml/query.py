@@ -21,8 +21,8 @@ from spark_trickle.sql.references import (
     TimestampAsOf,
     VersionAsOf,
     find_references,
-    replace_references,
 )
+from spark_trickle.sql.replace_references import replace_references
 
 _DEEPEST_VIEW = 50
 

@@ -11,7 +11,8 @@ import re
 
 import pytest
 
-from spark_trickle.sql.references import Reference, replace_references
+from spark_trickle.sql.references import Reference
+from spark_trickle.sql.replace_references import replace_references
 from spark_trickle.sql.words import split_words
 
 _MARKED = re.compile(r"«(?P<source>[^»]*)»|·")
