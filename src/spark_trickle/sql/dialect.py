@@ -35,6 +35,11 @@ class Verbatim(Spark):
         NO_PAREN_FUNCTIONS: dict[Any, Any] = {}  # noqa: RUF012
         ARRAY_CONSTRUCTORS: dict[str, Any] = {}  # noqa: RUF012
 
+        def _parse_pivot_aggregation(self) -> exp.Expr | None:
+            """Spark takes any expression over aggregate functions here, not only a call."""
+            found: exp.Expr | None = self._parse_alias(self._parse_bitwise())
+            return found
+
 
 def parse_query(text: str) -> exp.Query:
     _refuse_depth(text)
