@@ -24,6 +24,7 @@ class Mutant:
 
 JOIN, STATE, TOUCHED = "delta/differentiate.py", "delta/stateful.py", "delta/touched.py"
 RENDER, AGGREGATE, SUBQUERY = "sql/render.py", "sql/bind_aggregate.py", "sql/bind_subquery.py"
+BIND_JOIN, ON, PIVOT = "sql/bind_join.py", "sql/bind_on.py", "sql/bind_pivot.py"
 
 MUTANTS = (
     Mutant("inner join pairs ΔL with the old right side", JOIN, "left=left, right=op.right.at(At.NEW)))", "left=left, right=op.right.at(At.OLD)))"),
@@ -68,6 +69,10 @@ MUTANTS = (
     Mutant("NOT IN forgets nulls in the list", SUBQUERY, "`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)", "`{empty}` OR (({left.sql}) IS NOT NULL)"),
     Mutant("NOT IN forgets a null on the left", SUBQUERY, "`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)", "`{empty}` OR `{whole}`"),
     Mutant("IN is never unknown", SUBQUERY, 'exp.If(this=unknown, true=exp.Null())', 'exp.If(this=unknown, true=exp.Boolean(this=not answer))'),
+    Mutant("two queries in FROM of a subquery are not for the same row", BIND_JOIN, "return one, aside(two), tuple(KeyPair(column(n), column(new[n]), True) for n in names)", "return one, aside(two), ()"),
+    Mutant("a row without a partner in FROM of a subquery is for no row around", BIND_JOIN, "both.get(c) or column(c)", "column(c)"),
+    Mutant("a subquery in ON pairs every value with every other", ON, "tuple(KeyPair(column(c), column(new[c]), True) for c in own)", "()"),
+    Mutant("PIVOT counts what is not there as 0", PIVOT, "_if_any(test, _filtered(call, test))", "_filtered(call, test)"),
 )  # fmt: skip
 
 
