@@ -84,11 +84,21 @@ def mirror_of(table: Table) -> Mirror:
 
 def columns_of(table: Table, remote: SourceTable) -> tuple[MappedColumn, ...]:
     """How the columns of a mirror are read from its source now; they must be what they were."""
-    if broken := tuple(d.detail for d in drift_of(table, remote) if d.breaks):
+    broken = tuple(d.detail for d in drift_of(table, remote) if d.breaks)
+    if key_changed(table, remote):
+        broken += ("its primary key is another one",)
+    if broken:
         raise SourceSchemaChangedError(remote.full_name, broken)
     numbers = {c.column_id: c.number for c in mirror_of(table).columns}
     there = {c.number: c for c in remote.columns}
     return tuple(MappedColumn(there[numbers[c.id]], c.type) for c in table.columns)
+
+
+def key_changed(table: Table, remote: SourceTable) -> bool:
+    """Whether what tells rows apart there is another one now; here it is relied on."""
+    numbers = {c.column_id: c.number for c in mirror_of(table).columns}
+    there = {c.name: c.number for c in remote.columns}
+    return table.unique and tuple(numbers[k] for k in table.key) != tuple(there[k] for k in remote.key)
 
 
 def drift_of(table: Table, remote: SourceTable) -> list[Drift]:
@@ -133,7 +143,7 @@ def adapted(table: Table, remote: SourceTable, more: Sequence[str] = ()) -> Tabl
     check_column_names([c.name for c in columns])
     kept = {c.id for c in columns}
     followed = tuple(_followed(c.id, m.source) for c, m in zip(columns, mapped, strict=True))
-    key = table.key if set(table.key) <= kept else ()
+    key = table.key if set(table.key) <= kept and not key_changed(table, remote) else ()
     return replace(
         table,
         columns=columns,

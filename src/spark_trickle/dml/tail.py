@@ -53,7 +53,7 @@ class Tails:
         parts = [from_storage(table, self._storage.read(table, f)) for f in log.tail]
         if any(p is None for p in parts):
             return None
-        if table.unique:
+        if table.distinct_by:
             net = summed(table, pa.concat_tables(parts))
             return self._replaced(table, net, net.filter(pc.greater(net.column(WEIGHT), 0)))
         if log.tail_is_whole:

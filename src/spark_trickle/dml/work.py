@@ -133,15 +133,19 @@ class Work:
 
     def _span(self, table: Table, log: Log) -> tuple[int, int] | None:
         """The bounds of many deleted keys, if a bit for each number between them is worth its space."""
-        if not table.unique or len(table.key) > 1 or log.tail_deletes < _MANY_KEYS:
+        if len(table.distinct_by) != 1 or log.tail_deletes < _MANY_KEYS:
             return None
-        key = table.key_columns[0]
+        key = table.distinct_by[0]
         if key.type not in _WHOLE_NUMBERS:
             return None
         with reading(self.place.warehouse.engine) as connection:
             files = read.with_bounds(connection, log.tail, [key.id])
-        lows = [int(s.low) for f in files for s in f.stats if s.low is not None]
-        highs = [int(s.high) for f in files for s in f.stats if s.high is not None]
+        # Files of this transaction come with the bounds of all their columns.
+        stats = [s for f in files for s in f.stats if s.column_id == key.id]
+        if any(s.nulls != 0 for s in stats):  # there is no bit for NULL
+            return None
+        lows = [int(s.low) for s in stats if s.low is not None]
+        highs = [int(s.high) for s in stats if s.high is not None]
         if len(lows) < len(log.tail) or len(highs) < len(log.tail):
             return None
         low, high = min(lows), max(highs)

@@ -47,6 +47,7 @@ class Table:
     stream: Stream | None = None  # the query that fills it, if it is a stream table
     owner: int | None = None  # the stream table whose inner node this is
     mirror: Mirror | None = None  # the table of a source that it follows
+    identity: tuple[int, ...] = ()  # columns that no two rows share, because of the query; they may be null
 
     @property
     def full_name(self) -> str:
@@ -69,6 +70,13 @@ class Table:
     def unique(self) -> bool:
         """Whether the key really identifies one row."""
         return bool(self.key) and self.key_enforced
+
+    @property
+    def distinct_by(self) -> tuple[Column, ...]:
+        """Columns that tell all rows apart: an enforced key, or what the query promises; else none."""
+        if self.unique:
+            return self.key_columns
+        return tuple(c for number in self.identity for c in self.columns if c.id == number)
 
     def column(self, name: str) -> Column:
         for c in self.columns:
@@ -124,6 +132,7 @@ def table_to_json(table: Table) -> dict[str, Any]:
         "stream": table.stream.to_json() if table.stream else None,
         "owner": table.owner,
         "mirror": table.mirror.to_json() if table.mirror else None,
+        "identity": list(table.identity),
     }
 
 
@@ -144,6 +153,7 @@ def table_from_json(id: int, schema: str, name: str, value: dict[str, Any]) -> T
         stream=Stream.from_json(value["stream"]) if value.get("stream") else None,
         owner=value.get("owner"),
         mirror=Mirror.from_json(value["mirror"]) if value.get("mirror") else None,
+        identity=tuple(value.get("identity", ())),
     )
 
 

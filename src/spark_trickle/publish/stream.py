@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.keys import Key, unique_key
-from spark_trickle.algebra.serial import load
 from spark_trickle.cdc.link import Links
 from spark_trickle.cdc.options import read_options
 from spark_trickle.cdc.postgres.connect import Connection
@@ -25,6 +23,7 @@ from spark_trickle.model.source import Published
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.publish import postgres
 from spark_trickle.publish.postgres import Applied, Target
+from spark_trickle.refresh.identity import key_of
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
@@ -58,21 +57,6 @@ def target_of(work: Work, table: Table, found: Published) -> Target:
     columns = tuple(replace(c, nullable=True) for c in table.columns)
     warehouse = sources.warehouse_id(work.place.warehouse.engine)
     return Target(found.schema, found.table, table.full_name, columns, warehouse, key)
-
-
-def key_of(work: Work, table: Table) -> Key:
-    """The columns of a stream table that identify a row, as far as its plan tells."""
-    if table.stream is None:
-        return tuple(c.name for c in table.key_columns) if table.unique else ()
-    plans = load(table.stream.plan)
-
-    def known(source: str) -> Key:
-        if source.startswith("n"):
-            return unique_key(plans[int(source[1:]) - 1], known)
-        inner = work.catalog.table_by_id(int(source[1:])) if source.startswith("t") else None
-        return key_of(work, inner) if inner is not None else ()
-
-    return unique_key(plans[-1], known)
 
 
 # --- publish and forget ----------------------------------------------------------------------------

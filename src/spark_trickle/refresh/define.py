@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
+from spark_trickle.algebra.keys import Key
 from spark_trickle.dml.definitions import (
     check_column_names,
     drop_relation,
@@ -33,6 +34,7 @@ from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table, display_n
 from spark_trickle.refresh.compile import Compiled, compile_query, over_empty_tables
 from spark_trickle.refresh.decide import Facts
 from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.inputs import source_table
 from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.options import check_options, is_on
@@ -103,7 +105,8 @@ def _define(
 ) -> Table:
     """The tables of all nodes, types as Spark has them; the stream table comes last and owns the others."""
     owner = work.new_id() + 2 * (len(compiled.nodes) - 1)
-    tables = _define_nodes(work, name, compiled, owner)
+    keys = keys_of(work, [n.plan for n in compiled.nodes])
+    tables = _define_nodes(work, name, compiled, owner, keys)
     frame = over_empty_tables(work, compiled.nodes[-1].plan, tables)
     stream = Stream(
         query=statement.query,
@@ -115,7 +118,7 @@ def _define(
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
     )
-    table = replace(_new_table(work, schema, name, frame), stream=stream)
+    table = with_identity(replace(_new_table(work, schema, name, frame), stream=stream), keys[-1])
     check_column_names(list(table.column_names))
     work.define(commit.CreateTable(table))
     return table
@@ -125,12 +128,14 @@ def _all_options(written: dict[str, str], moments: tuple[str, ...]) -> dict[str,
     return {**written, **({"moments": " ".join(moments)} if moments else {})}
 
 
-def _define_nodes(work: Work, name: str, compiled: Compiled, owner: int) -> dict[str, Table]:
+def _define_nodes(
+    work: Work, name: str, compiled: Compiled, owner: int, keys: Sequence[Key]
+) -> dict[str, Table]:
     tables: dict[str, Table] = {}
-    for node in compiled.nodes[:-1]:
+    for node, key in zip(compiled.nodes[:-1], keys[:-1], strict=True):
         frame = over_empty_tables(work, node.plan, tables)
         inner = _new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)
-        tables[node.name] = replace(inner, owner=owner)
+        tables[node.name] = with_identity(replace(inner, owner=owner), key)
         work.define(commit.CreateTable(tables[node.name]))
     return tables
 
@@ -205,7 +210,8 @@ def rebuild(
     for node in table.stream.nodes if table.stream else ():
         if (inner := work.catalog.table_by_id(node)) is not None:
             work.define(commit.DropTable(inner))
-    tables = _define_nodes(work, table.name, compiled, table.id)
+    keys = keys_of(work, [n.plan for n in compiled.nodes])
+    tables = _define_nodes(work, table.name, compiled, table.id, keys)
     shape = _new_table(
         work, table.schema, table.name, over_empty_tables(work, compiled.nodes[-1].plan, tables)
     )
@@ -219,13 +225,14 @@ def rebuild(
         plan=compiled.text,
     )
     if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
-        again = replace(table, stream=new)
+        again = with_identity(replace(table, stream=new), keys[-1])
         work.define(commit.AlterTable(table, again))
         return fill(work, again, why, Action.REINITIALIZE, occasion)
     _refuse_users(work, table, "altered")
     _refuse_published(work, table)
     work.define(commit.DropTable(table))
     again = replace(shape, id=work.new_id(), view_id=work.new_id() + 1, stream=new)
+    again = with_identity(again, keys[-1])
     work.define(commit.CreateTable(again))
     return fill(work, again, why, Action.REINITIALIZE, occasion)
 

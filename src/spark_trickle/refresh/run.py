@@ -20,6 +20,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import content_of, delta_of, nodes_of
 from spark_trickle.refresh.decide import Decision, Facts, decide
 from spark_trickle.refresh.fit import fit
+from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, retyped, source_table
 from spark_trickle.refresh.node import Clock, Filled, run_node, run_with_result
 from spark_trickle.refresh.options import is_on
@@ -116,7 +117,7 @@ def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     """One query tells whether anything changed; sizes are looked up only if it did."""
     stream = definition(table)
     moments = tuple(stream.options.get("moments", "").split())
-    other = tuple(retyped(work, stream))
+    other = (*retyped(work, stream), *lost_identity(work, table))
     if frontier is None:
         return Facts(stream.mode, None, work.base.id, (), 0, 0, (), moments)
     tables = [source_table(work, s) for s in stream.sources]

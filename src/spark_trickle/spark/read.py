@@ -74,9 +74,9 @@ def tail_of_files(
 ) -> Replaced | Counted:
     """What the executors make of a tail that is too long for the driver."""
     tail = rows_with_weights(spark, locate, table, log.tail)
-    if not log.tail_is_one_change or not (table.unique or log.tail_is_whole):
+    if not log.tail_is_one_change or not (table.distinct_by or log.tail_is_whole):
         tail = run_sql(spark, consolidated(table, "{tail}"), tail=tail)
-    if table.unique or (log.tail_is_one_change and log.tail_is_whole):
+    if table.distinct_by or (log.tail_is_one_change and log.tail_is_whole):
         identity = [quote(c.name) for c in identity_columns(table)]
         come = tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names])
         return Replaced(tail.where(f"{WEIGHT} < 0").select(*identity), come, span)
@@ -84,14 +84,16 @@ def tail_of_files(
 
 
 def identity_columns(table: Table) -> tuple[Column, ...]:
-    """What tells rows apart: an enforced key, or everything."""
-    return table.key_columns if table.unique else table.columns
+    """What tells rows apart: a key, or everything."""
+    return table.distinct_by or table.columns
 
 
 def _same_sql(table: Table) -> str:
     """An enforced key is never null, so plain `=` does, which lets Spark hash a single number."""
     if table.unique:
         return " AND ".join(f"base.{quote(c.name)} = gone.{quote(c.name)}" for c in table.key_columns)
+    if table.distinct_by:
+        return " AND ".join(f"base.{quote(c.name)} <=> gone.{quote(c.name)}" for c in table.distinct_by)
     tests = []
     for c in table.columns:
         mine, other = f"base.{quote(c.name)}", f"gone.{quote(c.name)}"
@@ -113,7 +115,7 @@ def _replaced_sql(table: Table, hint: str) -> str:
 
 def _bitmap_sql(table: Table, low: int, high: int) -> str:
     """The same for many keys close together: a bit for each, looked up faster than a hash."""
-    key = f"CAST({quote(table.key_columns[0].name)} AS BIGINT) - {low}L"
+    key = f"CAST({quote(table.distinct_by[0].name)} AS BIGINT) - {low}L"
     words = (high - low) // 64 + 1
     bits = (
         f"SELECT shiftright({key}, 6) AS word, shiftleft(1L, CAST(({key}) & 63 AS INT)) AS bits "

@@ -1,0 +1,45 @@
+"""The plan of a stream table -> columns that no two of its rows share, also for the tables of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spark_trickle.algebra.keys import Key, unique_key
+from spark_trickle.algebra.operator import Operator
+from spark_trickle.dml.work import Work
+from spark_trickle.model.table import Table
+from spark_trickle.model.types import Scalar, is_float
+from spark_trickle.refresh.compile import nodes_of
+
+
+def keys_of(work: Work, plans: Sequence[Operator]) -> list[Key]:
+    """For each node of a plan; empty where none is known."""
+
+    def known(source: str) -> Key:
+        if source.startswith("n"):
+            return unique_key(plans[int(source[1:]) - 1], known)
+        table = work.catalog.table_by_id(int(source[1:])) if source.startswith("t") else None
+        return tuple(c.name for c in table.distinct_by) if table is not None else ()
+
+    return [unique_key(plan, known) for plan in plans]
+
+
+def key_of(work: Work, table: Table) -> Key:
+    if table.stream is None:
+        return tuple(c.name for c in table.distinct_by)
+    return keys_of(work, [n.plan for n in nodes_of(table.stream.plan)])[-1]
+
+
+def with_identity(table: Table, key: Key) -> Table:
+    """0.0 and −0.0 are one key and two rows, so floats are left alone; so are nested values."""
+    columns = [table.column(name) for name in key]
+    plain = all(isinstance(c.type, Scalar) and not is_float(c.type) for c in columns)
+    return replace(table, identity=tuple(c.id for c in columns) if plain else ())
+
+
+def lost_identity(work: Work, table: Table) -> list[str]:
+    """What its rows were told apart by, if its sources no longer promise that."""
+    if not table.identity or with_identity(table, key_of(work, table)).identity == table.identity:
+        return []
+    return [f"the key of a source of {table.full_name}"]
