@@ -11,9 +11,11 @@ from typing import Any
 import duckdb
 import sqlglot
 
-from spark_trickle.algebra.operator import At, Operator, Recursive
+from spark_trickle.algebra.change import Fixpoint
+from spark_trickle.algebra.operator import At, Operator
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.fit import fit
+from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.sql.bind import bind
@@ -42,6 +44,8 @@ class Table:
 
 class World:
     """Some tables and one stream table over them."""
+
+    most_rows = 10_000  # that a change of a recursion may lead to
 
     def __init__(self, tables: dict[str, Table], query: str) -> None:
         self.con = duckdb.connect()
@@ -174,25 +178,23 @@ class World:
         return delta
 
     def _compute(self, step: Step) -> None:
-        """Keys at once, a fixpoint step by step."""
-        target, plan = f'"frame_{step.name}_new"', step.plan
-        if not isinstance(plan, Recursive):
-            self.con.execute(f"CREATE OR REPLACE TABLE {target} AS {duck_sql(render(plan))}")
-            return
-        last, keep = f'"frame_{plan.source}_new"', "DISTINCT" if plan.distinct else ""
-        self.con.execute(
-            f"CREATE OR REPLACE TABLE {last} AS SELECT {keep} * FROM ({duck_sql(render(plan.base))})"
-        )
-        self.con.execute(f"CREATE OR REPLACE TABLE {target} AS SELECT * FROM {last}")
-        for _ in range(100):
-            new = f"SELECT {keep} * FROM ({duck_sql(render(plan.step))})"
-            new += f" EXCEPT SELECT * FROM {target}" if plan.distinct else ""
-            self.con.execute(f"CREATE OR REPLACE TABLE next_rows AS {new}")
-            self.con.execute(f"CREATE OR REPLACE TABLE {last} AS SELECT * FROM next_rows")
-            self.con.execute(f"INSERT INTO {target} SELECT * FROM {last}")
-            if not self.con.execute(f"SELECT count(*) FROM {last}").fetchall()[0][0]:
-                return
-        raise AssertionError("no end of the recursion")
+        """Keys at once, a fixpoint round by round."""
+        if isinstance(step.plan, Fixpoint):
+            run_fixpoint(step.plan, step.name, Rounds(self, most_rows=self.most_rows))
+        else:
+            self._store(step.name, step.plan)
+
+    def keep(self, name: str, plan: Operator) -> str:
+        """The table that holds the rows of a plan now."""
+        steps, rest = with_steps(plan, f"k_{name}_")
+        for step in steps:
+            self._compute(step)
+        return self._store(name, rest)
+
+    def _store(self, name: str, plan: Operator) -> str:
+        target = f'"frame_{name}_{"delta" if plan.weighted else "new"}"'
+        self.con.execute(f"CREATE OR REPLACE TABLE {target} AS {duck_sql(render(plan))}")
+        return target
 
     def _frame(self, name: str, table: Table, rows: list[Row], weighted: bool = False) -> None:
         kinds = [f'"{n}" {_TYPES.get(k, k)}' for n, k in table.columns] + (["_w INTEGER"] if weighted else [])
@@ -202,6 +204,35 @@ class World:
             marks = f"({', '.join('?' * len(kinds))})"
             values = ", ".join([marks] * len(rows))
             self.con.execute(f'INSERT INTO "{target}" VALUES {values}', [v for row in rows for v in row])
+
+
+@dataclass
+class Rounds:
+    """Fixpoints on DuckDB."""
+
+    world: World
+    table: str = "the stream table"
+    most_rounds: int = 100
+    most_rows: int = 10_000
+    _tables: dict[str, str] = field(default_factory=dict)
+
+    def put(self, name: str, plan: Operator) -> int:
+        self._tables[name] = self.world.keep(name, plan)
+        size = "coalesce(sum(abs(_w)), 0)" if plan.weighted else "count(*)"
+        return int(self._execute(f"SELECT {size} FROM {self._tables[name]}").fetchall()[0][0])
+
+    def copy(self, name: str, source: str) -> None:
+        self._tables[name] = self._tables[source].replace(f"frame_{source}_", f"frame_{name}_")
+        self._execute(f"CREATE OR REPLACE TABLE {self._tables[name]} AS FROM {self._tables[source]}")
+
+    def add(self, name: str, source: str) -> None:
+        self._execute(f"INSERT INTO {self._tables[name]} FROM {self._tables[source]}")
+
+    def answer(self, name: str, plan: Operator) -> None:
+        self.put(name, plan)
+
+    def _execute(self, text: str) -> duckdb.DuckDBPyConnection:
+        return self.world.con.execute(text)
 
 
 def _spark_type(name: str) -> str:

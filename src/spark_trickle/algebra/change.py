@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.operator import Call, Expr, Operator, Output, SortKey
 
 
 @dataclass(frozen=True)
 class Signed(Operator):
-    """Content as a change: every row comes, or every row goes."""
+    """Content as a change: every row comes, or every row goes. A change may be turned round."""
 
     input: Operator
     sign: int
@@ -166,9 +167,10 @@ class Partial(Operator):
 
 @dataclass(frozen=True)
 class Net(Operator):
-    """A change without what cancels out; every row still has weight +1 or −1."""
+    """A change without what cancels out; every row still has weight +1 or −1, or each row is there once."""
 
     input: Operator
+    single: bool = True  # false: equal rows are one row with the sum of their weights
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -208,3 +210,87 @@ class Unfit(Operator):
     @property
     def weighted(self) -> bool:
         return False
+
+
+# --- rounds ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Half(Operator):
+    """The rows of a change that come, or those that go, as content."""
+
+    input: Operator
+    sign: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+    @property
+    def weighted(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Different(Operator):
+    """Every row of the input once."""
+
+    input: Operator
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class Assign:
+    """Rows that are computed and kept under a name, which later plans scan."""
+
+    name: str
+    plan: Operator
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """`start` once, then `body` again and again, until it finds no row; all that `last` held is in `found`."""
+
+    start: tuple[Assign, ...]
+    body: tuple[Assign, ...]
+    last: str
+    found: str
+    from_nothing: bool = False  # the body may find rows although the start has none
+
+
+@dataclass(frozen=True)
+class Fixpoint(Operator):
+    """Rows that take rounds to be found: a program, and what it answers.
+
+    `again` is another way to the same rows, for when rounds do not end or lead to too many rows.
+    """
+
+    program: tuple[Assign | Rounds, ...]
+    result: Operator
+    again: Operator | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.result.columns
+
+    @property
+    def weighted(self) -> bool:
+        return self.result.weighted
+
+    def mapped(self, change: Callable[[Operator], Operator]) -> Fixpoint:
+        """The same program with other plans."""
+
+        def assigned(parts: tuple[Assign, ...]) -> tuple[Assign, ...]:
+            return tuple(replace(a, plan=change(a.plan)) for a in parts)
+
+        program = tuple(
+            replace(p, start=assigned(p.start), body=assigned(p.body))
+            if isinstance(p, Rounds)
+            else replace(p, plan=change(p.plan))
+            for p in self.program
+        )
+        again = None if self.again is None else change(self.again)
+        return replace(self, program=program, result=change(self.result), again=again)

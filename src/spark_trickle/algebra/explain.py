@@ -24,6 +24,7 @@ from spark_trickle.algebra.operator import (
     UnionAll,
     Window,
 )
+from spark_trickle.algebra.recursion import obstacle
 
 
 class Cost(StrEnum):
@@ -94,7 +95,15 @@ def _(op: Buffer) -> tuple[Cost, str]:
 
 @strategy.register
 def _(op: Recursive) -> tuple[Cost, str]:
-    return Cost.ALL, "the fixpoint is computed again"
+    if why := obstacle(op):
+        return Cost.ALL, f"the fixpoint is computed again: {why}"
+    if op.distinct:
+        return (
+            Cost.ROWS,
+            "new rows are followed step by step; what may be gone is taken out, and comes back where another"
+            " way leads to it",
+        )
+    return Cost.ROWS, "the change is followed step by step, with weights"
 
 
 def cost(op: Operator) -> Cost:
@@ -163,6 +172,11 @@ def _(op: TopK) -> str:
 @title.register
 def _(op: Buffer) -> str:
     return f"Buffer of the first {op.keep} rows"
+
+
+@title.register
+def _(op: Recursive) -> str:
+    return f"Recursion by UNION{'' if op.distinct else ' ALL'}"
 
 
 @title.register

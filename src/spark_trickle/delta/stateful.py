@@ -32,7 +32,9 @@ from spark_trickle.algebra.operator import (
     Window,
     column,
 )
+from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.delta.differentiate import Changed, differentiate
+from spark_trickle.delta.recursive import followed, recomputed, rederived
 from spark_trickle.delta.touched import restricted, subtract, touched_keys
 
 
@@ -101,10 +103,12 @@ def differentiate_window(op: Window, own: Scan, changed: Changed) -> Operator | 
 
 @differentiate_node.register
 def differentiate_recursive(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
-    """The whole fixpoint, again."""
-    if not op.sources & changed:
+    """Only what changed leads on, if each row of the step leads on by itself."""
+    if not op.sources & (changed - {op.source}):
         return None
-    return subtract(op.at(At.NEW), own.at(At.OLD))
+    if obstacle(op):
+        return recomputed(op, own)
+    return rederived(op, own, changed) if op.distinct else followed(op, own, changed)
 
 
 @differentiate_node.register

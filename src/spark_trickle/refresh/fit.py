@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from spark_trickle.algebra.change import Added, Keys, Partial, Terms
+from spark_trickle.algebra.change import Added, Fixpoint, Keys, Partial, Terms
 from spark_trickle.algebra.operator import At, Operator, Scan, column
 from spark_trickle.delta.touched import restricted
 
@@ -16,6 +16,8 @@ def fit(plan: Operator, small: bool, rows: Callable[[str], int]) -> Operator:
     """`small` says that the change is few rows, `rows` how many a node has stored."""
 
     def visit(op: Operator) -> Operator:
+        if isinstance(op, Fixpoint):
+            return op.mapped(visit)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
         match inner:
             case Added(Terms() as terms, Scan(source)):
@@ -39,5 +41,6 @@ def _added(op: Added, terms: Terms, small: bool, stored: int) -> Operator:
 def takes_work(op: Operator) -> bool:
     """Whether more is read than changes and what was found already."""
     return any(
-        isinstance(s, Scan) and s.moment is not At.DELTA and not s.source.startswith("k") for s in op.walk()
+        isinstance(s, Scan) and s.moment is not At.DELTA and not s.source.startswith(("k", "r"))
+        for s in op.walk()
     )

@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.operator import Aggregate, Operator, Recursive
+from spark_trickle.algebra.change import Fixpoint
+from spark_trickle.algebra.operator import Aggregate, Operator
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
-from spark_trickle.errors import RecursionTooDeepError
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.split import Node
 from spark_trickle.refresh.steps import Step, with_steps
@@ -98,7 +99,7 @@ def _after_steps(inputs: Inputs, table: Table, plan: Operator, clock: Clock) -> 
     steps, rest = with_steps(plan)
     for step in steps:
         with clock.phase("spark"):
-            inputs.found[step.name] = _found(inputs, table, step)
+            _found(inputs, table, step)
     return rest
 
 
@@ -110,46 +111,81 @@ def _stored(inputs: Inputs, node: Node, files: tuple[DataFile, ...]) -> Filled:
     return Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
 
 
-def _found(inputs: Inputs, table: Table, step: Step) -> Frame:
-    if isinstance(step.plan, Recursive):
-        return _fixpoint(inputs, table, step.plan)
-    return _computed(inputs, table, _framed(inputs, step.plan))
-
-
 def _framed(inputs: Inputs, plan: Operator) -> Frame:
     return run_sql(inputs.work.place.spark, render(plan), available=(), **inputs.frames(plan))
 
 
-def _fixpoint(inputs: Inputs, table: Table, op: Recursive) -> Frame:
-    """The rows of the start, then those that the last ones lead to, until nothing new comes."""
-    names = ", ".join(f"`{c}`" for c in op.columns)
-    spark, limit = inputs.work.place.spark, inputs.work.place.settings.max_recursion_depth
-    last = _framed(inputs, op.base)
-    if op.distinct:
-        last = last.distinct()
-    everything = last = _computed(inputs, table, last)
-    for _ in range(limit):
-        inputs.found[op.source] = last
-        new = _framed(inputs, op.step)
-        if op.distinct:
-            text = f"SELECT {names} FROM {{new}} EXCEPT SELECT {names} FROM {{everything}}"
-            new = run_sql(spark, text, new=new, everything=everything)
-        last = _computed(inputs, table, new)
-        if last.isEmpty():
-            return everything
-        everything = everything.unionByName(last)
-    raise RecursionTooDeepError(table.full_name, limit)
+def _found(inputs: Inputs, table: Table, step: Step) -> None:
+    if isinstance(step.plan, Fixpoint):
+        run_fixpoint(step.plan, step.name, Driver(inputs, table))
+    else:
+        inputs.found[step.name] = _computed(inputs, table, _framed(inputs, step.plan))[0]
 
 
-def _computed(inputs: Inputs, table: Table, frame: Frame) -> Frame:
-    """A frame computed once: at the driver, or written down if it is large."""
+@dataclass
+class Driver:
+    """Fixpoints on Spark: few rows stay at the driver, so a small round is a small job."""
+
+    inputs: Inputs
+    stored: Table
+    _rows: dict[str, pa.Table | None] = field(default_factory=dict)
+
+    @property
+    def table(self) -> str:
+        return self.stored.full_name
+
+    @property
+    def most_rounds(self) -> int:
+        return self.inputs.work.place.settings.max_recursion_depth
+
+    @property
+    def most_rows(self) -> int:
+        work = self.inputs.work
+        return work.row_count(self.stored) + work.place.settings.max_driver_rows
+
+    def put(self, name: str, plan: Operator) -> int:
+        frame, rows = _computed(self.inputs, self.stored, self._planned(name, plan))
+        self.inputs.found[name], self._rows[name] = frame, rows
+        if rows is None:
+            return int(frame.selectExpr(f"sum(abs({WEIGHT}))").head()[0]) if plan.weighted else frame.count()
+        if plan.weighted:
+            return pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0
+        return rows.num_rows
+
+    def copy(self, name: str, source: str) -> None:
+        self.inputs.found[name], self._rows[name] = self.inputs.found[source], self._rows[source]
+
+    def add(self, name: str, source: str) -> None:
+        found, one, two = self.inputs.found, self._rows[name], self._rows[source]
+        if one is None or two is None or one.num_rows + two.num_rows > self._most_here:
+            found[name], self._rows[name] = found[name].unionByName(found[source]), None
+            return
+        rows = pa.concat_tables([one, two])
+        found[name], self._rows[name] = as_frame(found[source], rows), rows
+
+    def answer(self, name: str, plan: Operator) -> None:
+        self.inputs.found[name] = self._planned(name, plan)
+
+    @property
+    def _most_here(self) -> int:
+        return self.inputs.work.place.settings.max_driver_rows
+
+    def _planned(self, name: str, plan: Operator) -> Frame:
+        steps, rest = with_steps(plan, f"k_{name}_")
+        for step in steps:
+            _found(self.inputs, self.stored, step)
+        return _framed(self.inputs, rest)
+
+
+def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
+    """A frame computed once: at the driver, with its rows, or written down if it is large."""
     work = inputs.work
     rows = collect_at_most(frame, work.place.settings.max_driver_rows)
     if rows is not None:
-        return as_frame(frame, rows)
+        return as_frame(frame, rows), rows
     folder = f"{work.place.storage.new_name()}-found"
     work.wrote(table, folder)
-    return write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
+    return write_staged(work.place.spark, frame, work.place.storage.path(table, folder)), None
 
 
 def _is_small(inputs: Inputs) -> bool:

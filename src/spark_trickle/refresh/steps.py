@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.change import Keys, Partial, Shaken, Unfit
+from spark_trickle.algebra.change import Fixpoint, Keys, Partial, Shaken, Unfit
 from spark_trickle.algebra.operator import At, Operator, Recursive, Scan
+from spark_trickle.delta.recursive import whole
 from spark_trickle.refresh.fit import takes_work
 
 
@@ -17,19 +18,27 @@ class Step:
     plan: Operator
 
 
-def with_steps(plan: Operator) -> tuple[tuple[Step, ...], Operator]:
-    """Keys that follow from changes alone are cheap enough to be computed in place; sums are read twice."""
+def with_steps(plan: Operator, prefix: str = "k") -> tuple[tuple[Step, ...], Operator]:
+    """Keys that follow from changes alone are cheap enough to be computed in place; sums are read twice.
+
+    The plans of a fixpoint have steps of their own: they read rows that are there only while it runs.
+    """
     steps: dict[Operator, Step] = {}
 
     def visit(op: Operator) -> Operator:
+        if isinstance(op, Recursive):
+            return first(whole(op))
+        if isinstance(op, Fixpoint):
+            return first(op)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
         needed_first = isinstance(inner, Partial) or (
             isinstance(inner, Keys | Shaken | Unfit) and takes_work(inner)
         )
-        if not isinstance(inner, Recursive) and not needed_first:
-            return inner
-        step = steps.setdefault(inner, Step(f"k{len(steps) + 1}", inner))
-        return Scan(step.name, tuple((c, c) for c in inner.columns), At.NEW)
+        return first(inner) if needed_first else inner
+
+    def first(op: Operator) -> Operator:
+        step = steps.setdefault(op, Step(f"{prefix}{len(steps) + 1}", op))
+        return Scan(step.name, tuple((c, c) for c in op.columns), At.DELTA if op.weighted else At.NEW)
 
     rest = visit(plan)
     return tuple(steps.values()), rest

@@ -6,7 +6,9 @@ from functools import singledispatch
 
 from spark_trickle.algebra.change import (
     Added,
+    Different,
     Fold,
+    Half,
     Keys,
     Net,
     Partial,
@@ -207,7 +209,18 @@ def _(op: Recursive) -> str:
 
 @render.register
 def _(op: Signed) -> str:
-    return f"SELECT {_names(op.columns)}, {op.sign} AS {W} FROM ({render(op.input)})"
+    weight = f"{op.sign} * {W}" if op.input.weighted else f"{op.sign}"
+    return f"SELECT {_names(op.columns)}, {weight} AS {W} FROM ({render(op.input)})"
+
+
+@render.register
+def _(op: Half) -> str:
+    return f"SELECT {_names(op.columns)} FROM ({render(op.input)}) WHERE {W} {'>' if op.sign > 0 else '<'} 0"
+
+
+@render.register
+def _(op: Different) -> str:
+    return f"SELECT DISTINCT {_names(op.columns)} FROM ({render(op.input)})"
 
 
 @render.register
@@ -343,6 +356,8 @@ def _(op: Net) -> str:
         f"SELECT {names}, CAST(sum({W}) AS BIGINT) AS total FROM ({render(op.input)}) "
         f"GROUP BY {names} HAVING sum({W}) <> 0"
     )
+    if not op.single:
+        return f"SELECT {names}, total AS {W} FROM ({summed})"
     return (
         f"SELECT {names}, CASE WHEN total > 0 THEN 1 ELSE -1 END AS {W} FROM ({summed}) "
         f"LATERAL VIEW explode(sequence(1L, abs(total))) copies AS copy"

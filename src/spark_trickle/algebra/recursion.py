@@ -1,0 +1,40 @@
+"""A recursion -> why its change does not follow from the change of its inputs, if so."""
+
+from __future__ import annotations
+
+from spark_trickle.algebra.operator import (
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Operator,
+    Project,
+    Recursive,
+    Scan,
+    UnionAll,
+)
+
+
+def obstacle(op: Recursive) -> str | None:
+    """None if each row found last leads on by itself: step(A + B) = step(A) + step(B)."""
+    return _obstacle(op.step, op.source)
+
+
+def _obstacle(op: Operator, last: str) -> str | None:
+    if last not in op.sources:
+        return "a part of the step does not read the rows found last"
+    match op:
+        case Scan():
+            return None
+        case Project() | Filter() | Generate():
+            return _obstacle(op.input, last)
+        case UnionAll():
+            return next((why for part in op.parts if (why := _obstacle(part, last))), None)
+        case Join(left, right, kind):
+            if last in left.sources and last in right.sources:
+                return "the step joins the rows found last with themselves"
+            if last in left.sources and kind is not JoinKind.FULL:
+                return _obstacle(left, last)
+            if kind is JoinKind.INNER:
+                return _obstacle(right, last)
+    return f"the step has {type(op).__name__.lower()} over the rows found last"

@@ -1,0 +1,217 @@
+"""A recursion -> the program of its rows, or of their change: rounds that stop when nothing new is found.
+
+Rows at hand have the name that the step knows for the rows found last; see `Fixpoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spark_trickle.algebra.change import (
+    Assign,
+    Different,
+    Fixpoint,
+    Half,
+    Keys,
+    Net,
+    Rounds,
+    Signed,
+    Touched,
+    Untouched,
+)
+from spark_trickle.algebra.operator import (
+    At,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    Operator,
+    Output,
+    Project,
+    Recursive,
+    Scan,
+    UnionAll,
+    column,
+)
+from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.delta.differentiate import Changed, differentiate
+from spark_trickle.delta.touched import subtract
+
+
+def whole(op: Recursive) -> Fixpoint:
+    """The rows of the start, then those that the last ones lead to, until nothing new comes."""
+    last, all_rows = op.source, f"{op.source}_all"
+    everything = _scan(all_rows, op)
+    start, step = op.base, _at_hand(op, op.step)
+    if op.distinct:
+        start, step = Different(start), without(Different(step), everything)
+    rounds = Rounds((Assign(last, start),), (Assign(last, step),), last, all_rows, obstacle(op) is not None)
+    return Fixpoint((rounds,), everything)
+
+
+def recomputed(op: Recursive, own: Scan) -> Operator:
+    """The whole fixpoint, again: right for every step."""
+    return subtract(op.at(At.NEW), own.at(At.OLD))
+
+
+def followed(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
+    """UNION ALL: ΔR = seed + S_new(seed) + S_new(S_new(seed)) + …, with seed = ΔB + (S_new − S_old)(R_old).
+
+    From R = B + S(R), because S is linear: ΔR = ΔB + (S_new − S_old)(R_old) + S_new(ΔR). What cancels out is
+    dropped in every round. Rows that led nowhere may now lead in circles although nothing leads to them:
+    then the rounds do not end, and everything is computed again.
+    """
+    seed = _seed(op, own, changed)
+    if seed is None:
+        return None
+    last, all_rows = op.source, f"{op.source}_change"
+    step = _reading(op.step.at(At.NEW), last, lambda s: s.at(At.DELTA))
+    rounds = Rounds(
+        (Assign(last, Net(seed, single=False)),), (Assign(last, Net(step, single=False)),), last, all_rows
+    )
+    return Net(Fixpoint((rounds,), _scan(all_rows, op, At.DELTA), recomputed(op, own)))
+
+
+def rederived(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
+    """UNION: delete and rederive.
+
+    1. Stored rows that lose a derivation go, and so do those that the *old* step derives from them. Losses
+       are not set off against gains: what derives a row now may be going itself.
+    2. The rest P stays: every derivation of its rows is as it was. The new rows are those of B_new and
+       S_new(P) outside of P: the gone ones that can still be derived, and those with a positive count in
+       ΔB + ΔS(P) = seed − ΔS(gone).
+    3. From there the *new* step leads on, until nothing new comes.
+    """
+    seed = _seed(op, own, changed)
+    if seed is None:
+        return None
+    last = op.source
+    seeds, gone, come, maybe = (f"{last}_{name}" for name in ("seed", "gone", "come", "maybe"))
+    gone_rows, come_rows, maybe_rows = (_scan(name, op) for name in (gone, come, maybe))
+    stored = own.at(At.OLD)
+    before, after = (_at_hand(op, op.step.at(when)) for when in (At.OLD, At.NEW))
+
+    lost = within(stored, Half(_scan(seeds, op, At.DELTA), -1))
+    going = (Assign(maybe, without(Different(before), gone_rows)), Assign(last, within(stored, maybe_rows)))
+    fresh = without(maybe_rows, without(within(stored, maybe_rows), gone_rows))
+    first = UnionAll((*_still_derived(op, own, gone_rows), Half(_gained(op, changed, seeds, gone_rows), 1)))
+    coming = Assign(maybe, without(Different(after), come_rows))
+    return Fixpoint(
+        (
+            Assign(seeds, _netted(seed)),
+            Rounds((Assign(last, lost),), going, last, gone),
+            Rounds((Assign(maybe, Different(first)), Assign(last, fresh)), (coming, Assign(last, fresh)), last, come),
+        ),
+        subtract(come_rows, gone_rows),
+        recomputed(op, own),
+    )
+
+
+def _seed(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
+    """ΔB + (S_new − S_old)(R_old)."""
+    base = differentiate(op.base, changed)
+    shift = _shift(op, changed, lambda s: Scan(own.source, s.names, At.OLD))
+    found = tuple(d for d in (base, shift) if d is not None)
+    if not found:
+        return None
+    return found[0] if len(found) == 1 else UnionAll(found)
+
+
+def _shift(op: Recursive, changed: Changed, rows: Callable[[Scan], Operator]) -> Operator | None:
+    """How the step over rows that stand still changes with its inputs."""
+    delta = differentiate(op.step, changed)
+    return None if delta is None else _reading(delta, op.source, rows)
+
+
+def _netted(op: Operator) -> Operator:
+    """Nothing is lost where only columns change that are not read."""
+    if isinstance(op, Scan):
+        return Net(op, single=False) if op.moment is At.DELTA else op
+    return op.with_inputs(tuple(_netted(child) for child in op.inputs))
+
+
+def _gained(op: Recursive, changed: Changed, seeds: str, gone: Scan) -> Operator:
+    """ΔB + ΔS(P), counted: what comes as often as it goes is nothing."""
+    seed = _scan(seeds, op, At.DELTA)
+    shift = _shift(op, changed, lambda s: Scan(gone.source, s.names))
+    return Net(seed if shift is None else UnionAll((seed, Signed(shift, -1))), single=False)
+
+
+def _still_derived(op: Recursive, own: Scan, gone: Scan) -> tuple[Operator, Operator]:
+    """Rows that went, by the new base and by the new step over those that stay."""
+
+    def rest(scan: Scan) -> Operator:
+        stay = without(own.at(At.OLD), gone)
+        return Project(stay, tuple(Output(n, column(c)) for n, c in scan.names))
+
+    base, step = (
+        within(narrowed(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), gone), gone)
+        for plan in (op.base, op.step)
+    )
+    return base, _reading(step, op.source, rest)
+
+
+def narrowed(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
+    """The tree without rows that cannot be part of what is wanted: `wanted` names columns by those of `keys`.
+
+    Tested as far down as the columns come from, so that few rows are joined, not all.
+    """
+    match op:
+        case Project(below, outputs):
+            bare = {c: wanted[o.name] for o in outputs if o.name in wanted for c in _bare(o.expr)}
+            return Project(narrowed(below, bare, keys), outputs)
+        case Filter(below, predicate):
+            return Filter(narrowed(below, wanted, keys), predicate)
+        case UnionAll(parts):
+            by_place = [wanted.get(c) for c in op.columns]
+            named = [
+                {c: k for c, k in zip(p.columns, by_place, strict=True) if k is not None} for p in parts
+            ]
+            return UnionAll(tuple(narrowed(p, n, keys) for p, n in zip(parts, named, strict=True)))
+        case Join(left, right, kind) if kind is not JoinKind.FULL:
+            sides = (left, right if kind is JoinKind.INNER else None)
+            lefts, rights = (
+                {c: k for c, k in wanted.items() if side is not None and c in side.columns} for side in sides
+            )
+            return op.with_inputs((narrowed(left, lefts, keys), narrowed(right, rights, keys)))
+    if not wanted:
+        return op
+    tests = tuple(column(c) for c in wanted)
+    return Touched(op, tests, Keys(keys, tuple(column(k) for k in wanted.values())))
+
+
+def _bare(expr: Expr) -> tuple[str, ...]:
+    return tuple(c for c in expr.columns if expr.sql == f"`{c}`")
+
+
+# --- rows under names --------------------------------------------------------------------------------
+
+
+def _scan(name: str, op: Recursive, when: At = At.NEW) -> Scan:
+    return Scan(name, tuple((c, c) for c in op.columns), when)
+
+
+def _at_hand(op: Recursive, plan: Operator) -> Operator:
+    return _reading(plan, op.source, lambda s: s.at(At.NEW))
+
+
+def _reading(op: Operator, source: str, rows: Callable[[Scan], Operator]) -> Operator:
+    """The tree with other rows for the scans of a source."""
+    if isinstance(op, Scan):
+        return rows(op) if op.source == source else op
+    return op.with_inputs(tuple(_reading(child, source, rows) for child in op.inputs))
+
+
+def within(op: Operator, rows: Operator) -> Operator:
+    """The rows that are among others."""
+    return Touched(op, *_matched(op, rows))
+
+
+def without(op: Operator, rows: Operator) -> Operator:
+    """The rows that are not among others."""
+    return Untouched(op, *_matched(op, rows))
+
+
+def _matched(op: Operator, rows: Operator) -> tuple[tuple[Expr, ...], Operator]:
+    keys = Keys(rows, tuple(column(c) for c in rows.columns), distinct=False)
+    return tuple(column(c) for c in op.columns), keys

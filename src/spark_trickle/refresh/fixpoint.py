@@ -1,0 +1,67 @@
+"""A fixpoint -> its rows: its program is run by an engine that keeps rows under names."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from spark_trickle.algebra.change import Assign, Fixpoint, Rounds
+from spark_trickle.algebra.operator import Operator
+from spark_trickle.errors import RecursionTooDeepError
+
+
+class Engine(Protocol):
+    """Where the plans of a program are computed."""
+
+    table: str  # whose rows they are
+    most_rounds: int
+    most_rows: int  # beyond which another way to the same rows is better
+
+    def put(self, name: str, plan: Operator) -> int:
+        """Keep the rows of a plan under a name, and tell how many they are, by their weights."""
+
+    def copy(self, name: str, source: str) -> None: ...
+
+    def add(self, name: str, source: str) -> None: ...
+
+    def answer(self, name: str, plan: Operator) -> None:
+        """Keep what is read only once."""
+
+
+def run_fixpoint(op: Fixpoint, name: str, engine: Engine) -> None:
+    """Leave the rows under a name."""
+    for part in op.program:
+        if isinstance(part, Assign):
+            engine.put(part.name, part.plan)
+        elif not _ends(part, engine, engine.most_rows if op.again is not None else None):
+            if op.again is None:
+                raise RecursionTooDeepError(engine.table, engine.most_rounds)
+            engine.answer(name, op.again)
+            return
+    engine.answer(name, op.result)
+
+
+def _ends(rounds: Rounds, engine: Engine, most: int | None) -> bool:
+    """Whether nothing new was left before there were too many rounds or rows."""
+    count = total = [engine.put(a.name, a.plan) for a in rounds.start][-1]
+    engine.copy(rounds.found, rounds.last)
+    if not count and not rounds.from_nothing:
+        return True
+    for _ in range(engine.most_rounds):
+        if most is not None and total > most:
+            return False
+        count = _round(rounds, engine)
+        if not count:
+            return True
+        total += count
+    return False
+
+
+def _round(rounds: Rounds, engine: Engine) -> int:
+    """How many rows are new; nothing leads to nothing."""
+    count = 0
+    for part in rounds.body:
+        count = engine.put(part.name, part.plan)
+        if not count:
+            return 0
+    engine.add(rounds.found, rounds.last)
+    return count
