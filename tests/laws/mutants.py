@@ -23,6 +23,7 @@ class Mutant:
 
 
 JOIN, STATE, TOUCHED = "delta/differentiate.py", "delta/stateful.py", "delta/touched.py"
+RECURSIVE = "delta/recursive.py"
 RENDER, AGGREGATE, SUBQUERY = "sql/render.py", "sql/bind_aggregate.py", "sql/bind_subquery.py"
 BIND_JOIN, ON, PIVOT = "sql/bind_join.py", "sql/bind_on.py", "sql/bind_pivot.py"
 
@@ -42,7 +43,24 @@ MUTANTS = (
     Mutant("groups are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), exprs, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), exprs, keys))"),
     Mutant("partitions are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), op.partition, keys))"),
     Mutant("the first rows are chosen from the old input", STATE, "replace(op, input=op.input.at(At.NEW)), own.at(At.OLD)", "replace(op, input=op.input.at(At.OLD)), own.at(At.OLD)"),
-    Mutant("a recursion is not computed again", STATE, "return subtract(op.at(At.NEW), own.at(At.OLD))", "return subtract(op.at(At.OLD), own.at(At.OLD))"),
+    Mutant("a recursion is not computed again", RECURSIVE, "return subtract(op.at(At.NEW), own.at(At.OLD))", "return subtract(op.at(At.OLD), own.at(At.OLD))"),
+    Mutant("a step that is not linear is followed", STATE, "    if obstacle(op):", "    if not op.sources:"),
+    Mutant("a change of the start leads nowhere", RECURSIVE, "for d in (base, shift) if d is not None", "for d in (shift if shift is not None else base,) if d is not None"),
+    Mutant("a change of the step is forgotten beside one of the start", RECURSIVE, "for d in (base, shift) if d is not None", "for d in (base if base is not None else shift,) if d is not None"),
+    Mutant("a change is followed by the old step", RECURSIVE, "step = _reading(op.step.at(At.NEW), last", "step = _reading(op.step.at(At.OLD), last"),
+    Mutant("what goes is followed by the new step", RECURSIVE, "for when in (At.OLD, At.NEW))", "for when in (At.NEW, At.NEW))"),
+    Mutant("what comes is followed by the old step", RECURSIVE, "for when in (At.OLD, At.NEW))", "for when in (At.OLD, At.OLD))"),
+    Mutant("losses are set off against gains", RECURSIVE, "Half(_scan(seeds, op, At.DELTA), -1)", "Half(Net(_scan(seeds, op, At.DELTA)), -1)"),
+    Mutant("gains are not set off against losses", RECURSIVE, "return Net(seed if shift is None else UnionAll((seed, Signed(shift, -1))), single=False)", "return seed"),
+    Mutant("rows that go still lead to new ones", RECURSIVE, "UnionAll((seed, Signed(shift, -1)))", "seed"),
+    Mutant("what went is never derived again", RECURSIVE, "(*_still_derived(op, own, gone_rows), gained)", "(*_still_derived(op, own, gone_rows)[:0], gained)"),
+    Mutant("what went is not derived by the new step", RECURSIVE, "(*_still_derived(op, own, gone_rows), gained)", "(*_still_derived(op, own, gone_rows)[:1], gained)"),
+    Mutant("what went derives itself again", RECURSIVE, "stay = without(own.at(At.OLD), gone)", "stay = own.at(At.OLD)"),
+    Mutant("what is stored comes again", RECURSIVE, "Assign(last, without(maybe_rows, UnionAll((there, come_rows))))", "Assign(last, without(maybe_rows, come_rows))"),
+    Mutant("outer joins are narrowed on both sides", RECURSIVE, "right if kind is JoinKind.INNER else None", "right"),
+    Mutant("the rows of a round are lost", "refresh/fixpoint.py", "    engine.add(rounds.found, rounds.last)\n", ""),
+    Mutant("half a change is taken for a whole one", "refresh/fixpoint.py", "engine.answer(name, op.again)", "engine.answer(name, op.result)"),
+    Mutant("a change turned round stays as it is", RENDER, 'f"{op.sign} * {W}"', 'f"{W}"'),
     Mutant("a group without rows stays", RENDER, 'comes = f"{total} > 0" if op.keys else "true"', 'comes = "true"'),
     Mutant("a null key is no key", RENDER, '<=> own.`{k}`" for k in op.keys)\n    join', '= own.`{k}`" for k in op.keys)\n    join'),
     Mutant("touched null keys are lost", RENDER, 'f"{e.sql} <=> k{n}"', 'f"{e.sql} = k{n}"'),
@@ -91,7 +109,9 @@ def broken(mutant: Mutant, folder: Path) -> Path:
 def is_caught(mutant: Mutant, folder: Path) -> bool:
     """Whether the laws fail on the broken copy."""
     env = {**os.environ, "PYTHONPATH": f"{broken(mutant, folder)}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
-    suites = ("tests/laws/test_buffer.py", "tests/laws/test_deltas.py", "tests/cases/test_cases.py")
+    suites = ["tests/laws/test_buffer.py", "tests/laws/test_deltas.py", "tests/cases/test_cases.py"]
+    recursion = mutant.file in (RECURSIVE, "refresh/fixpoint.py") or "turned round" in mutant.name
+    suites.insert(0 if recursion else len(suites), "tests/laws/test_recursion.py")
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *suites]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     return done.returncode == 1

@@ -28,13 +28,12 @@ from spark_trickle.algebra.operator import (
 )
 from spark_trickle.algebra.prune import prune
 from spark_trickle.delta.differentiate import differentiate
+from spark_trickle.delta.recursive import recomputed
 from spark_trickle.delta.stateful import fold, recompute_groups
 from spark_trickle.delta.touched import before_and_after, restricted, touched_keys
 from spark_trickle.errors import TrickleError
 from spark_trickle.refresh.split import Node, split
-from spark_trickle.refresh.steps import with_steps
 from spark_trickle.sql import bind
-from spark_trickle.sql.render import render
 from spark_trickle.sql.scope import Bound
 from tests.cases.reader import CaseTable, parse_cases
 from tests.cases.test_cases import run_on_duckdb
@@ -147,6 +146,8 @@ class Doubting(Compiled):
             delta = differentiate(node.plan.input, changed)
             if delta is not None:
                 self._same(fold(node.plan, node.own, delta), recompute_groups(node.plan, node.own, delta))
+        if isinstance(node.plan, Recursive) and (delta := self.delta_plan(node, changed)) is not None:
+            self._same(delta, recomputed(node.plan, node.own))
         # The step of a recursion reads rows that are there only while it runs.
         for op in () if isinstance(node.plan, Recursive) else node.plan.walk():
             if isinstance(op, Join) and (fast := differentiate(op, changed)) is not None:
@@ -158,13 +159,8 @@ class Doubting(Compiled):
         self.compared += 1
 
     def _net(self, plan: Operator) -> Counter[Row]:
-        steps, plan = with_steps(plan)
-        for step in steps:
-            self.con.execute(
-                f'CREATE OR REPLACE TABLE "frame_{step.name}_new" AS {duck_sql(render(step.plan))}'
-            )
         net: Counter[Row] = Counter()
-        for *row, weight in self.run(plan):
+        for *row, weight in self.con.execute(f"FROM {self.keep('net', plan)}").fetchall():
             net[tuple(row)] += weight
         return Counter({row: n for row, n in net.items() if n})
 

@@ -66,7 +66,7 @@ AGAIN = {
     "r(n) AS (SELECT n FROM s UNION (SELECT y FROM r JOIN g ON n = x UNION ALL SELECT x FROM h)) SELECT n FROM r":
         "a part of the step does not read the rows found last",
 }  # fmt: skip
-SEEDS, STEPS = 6, 5
+SEEDS, STEPS = 4, 5
 
 
 class Doubting(World):
@@ -131,7 +131,7 @@ def followed_through(query: str, seed: int, world_type: type[World] = Doubting) 
     return world
 
 
-@pytest.mark.parametrize("query", (*SETS, *BAGS))
+@pytest.mark.parametrize("query", [*SETS, *BAGS])
 def test_what_changed_leads_on(query: str) -> None:
     compared = 0
     for seed in range(SEEDS):
@@ -153,10 +153,24 @@ class Impatient(Doubting):
     most_rows = 1
 
 
-@pytest.mark.parametrize("query", (SETS[0], SETS[1], BAGS[0], BAGS[1]))
+@pytest.mark.parametrize("query", [SETS[0], SETS[1], BAGS[0], BAGS[1]])
 def test_too_many_rows_are_computed_again(query: str) -> None:
     for seed in range(3):
         followed_through(query, seed, Impatient)
+
+
+def test_a_circle_that_nothing_leads_to_ends() -> None:
+    """Rows that went would lead on in circles for ever, with weights of both signs."""
+    tables = {
+        "s": Table((("n", "int"),), Counter({(1,): 1})),
+        "g": Table((("x", "int"), ("y", "int")), Counter({(1, 2): 1, (2, 3): 1})),
+    }
+    world = World(
+        tables,
+        "WITH RECURSIVE r(n) AS (SELECT n FROM s UNION ALL SELECT y FROM r JOIN g ON n = x) SELECT n FROM r",
+    )
+    world.refresh({"s": Counter({(1,): -1, (9,): 1}), "g": Counter({(3, 2): 1})})
+    assert world.result == world.oracle() == Counter({(9,): 1})
 
 
 def reasons(world: World) -> list[str | None]:

@@ -252,7 +252,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Rounds:
-    """`start` once, then `body` again and again, until it finds no row; all that `last` held is in `found`."""
+    """`start` once, then `body` until it finds no row; all that `last` held is in `found`."""
 
     start: tuple[Assign, ...]
     body: tuple[Assign, ...]

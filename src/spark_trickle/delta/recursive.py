@@ -92,15 +92,24 @@ def rederived(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     before, after = (_at_hand(op, op.step.at(when)) for when in (At.OLD, At.NEW))
 
     lost = within(stored, Half(_scan(seeds, op, At.DELTA), -1))
-    going = (Assign(maybe, without(Different(before), gone_rows)), Assign(last, within(stored, maybe_rows)))
-    fresh = without(maybe_rows, without(within(stored, maybe_rows), gone_rows))
-    first = UnionAll((*_still_derived(op, own, gone_rows), Half(_gained(op, changed, seeds, gone_rows), 1)))
-    coming = Assign(maybe, without(Different(after), come_rows))
+    going = without(Different(before), gone_rows)
+    gained = Half(_gained(op, changed, seeds, gone_rows), 1)
+    first = Different(UnionAll((*_still_derived(op, own, gone_rows), gained)))
+    there = without(within(stored, maybe_rows), gone_rows)
     return Fixpoint(
         (
             Assign(seeds, _netted(seed)),
-            Rounds((Assign(last, lost),), going, last, gone),
-            Rounds((Assign(maybe, Different(first)), Assign(last, fresh)), (coming, Assign(last, fresh)), last, come),
+            Rounds((Assign(last, lost),), (Assign(last, going),), last, gone),
+            Assign(gone, within(stored, gone_rows)),
+            Rounds(
+                (Assign(maybe, first), Assign(last, without(maybe_rows, there))),
+                (
+                    Assign(maybe, Different(after)),
+                    Assign(last, without(maybe_rows, UnionAll((there, come_rows)))),
+                ),
+                last,
+                come,
+            ),
         ),
         subtract(come_rows, gone_rows),
         recomputed(op, own),
@@ -164,9 +173,7 @@ def narrowed(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
             return Filter(narrowed(below, wanted, keys), predicate)
         case UnionAll(parts):
             by_place = [wanted.get(c) for c in op.columns]
-            named = [
-                {c: k for c, k in zip(p.columns, by_place, strict=True) if k is not None} for p in parts
-            ]
+            named = [{c: k for c, k in zip(p.columns, by_place, strict=True) if k is not None} for p in parts]
             return UnionAll(tuple(narrowed(p, n, keys) for p, n in zip(parts, named, strict=True)))
         case Join(left, right, kind) if kind is not JoinKind.FULL:
             sides = (left, right if kind is JoinKind.INNER else None)

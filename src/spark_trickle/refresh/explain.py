@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from spark_trickle.algebra.change import Assign, Fixpoint
 from spark_trickle.algebra.explain import cost, strategy, tree
-from spark_trickle.algebra.operator import Aggregate, Buffer, Join, Operator, Scan, SetOperation, TopK, Window
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Buffer,
+    Join,
+    Operator,
+    Recursive,
+    Scan,
+    SetOperation,
+    TopK,
+    Window,
+)
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake import stream as states
@@ -13,6 +26,7 @@ from spark_trickle.refresh.compile import compile_query, delta_of, nodes_of
 from spark_trickle.refresh.decide import decide
 from spark_trickle.refresh.run import known_facts, node_tables
 from spark_trickle.refresh.split import Node
+from spark_trickle.refresh.steps import with_steps
 from spark_trickle.sql.moments import moments_in
 from spark_trickle.sql.render import render
 
@@ -38,8 +52,32 @@ def explain_stream(work: Work, table: Table) -> list[Line]:
         for source in sorted(node.sources):
             delta = delta_of(stream.plan, number, frozenset((source,)))
             if delta is not None:
-                lines.append((f"{node.name} delta when {_named(work, source)} changes", render(delta)))
+                lines += _delta_lines(f"{node.name} delta when {_named(work, source)} changes", delta)
     return lines
+
+
+def _delta_lines(label: str, delta: Operator) -> list[Line]:
+    """The SQL of a change; what takes rounds is told plan by plan."""
+    if not any(isinstance(op, Fixpoint | Recursive) for op in delta.walk()):
+        return [(label, render(delta))]
+    steps, rest = with_steps(delta)
+    lines: list[Line] = []
+    for step in steps:
+        if isinstance(step.plan, Fixpoint):
+            lines += [(f"{label}: {name}", render(plan)) for name, plan in _program(step.name, step.plan)]
+        else:
+            lines.append((f"{label}: {step.name}", render(step.plan)))
+    return [*lines, (label, render(rest))]
+
+
+def _program(name: str, op: Fixpoint) -> Iterator[tuple[str, Operator]]:
+    for part in op.program:
+        if isinstance(part, Assign):
+            yield part.name, part.plan
+        else:
+            yield from ((f"{a.name} at first", a.plan) for a in part.start)
+            yield from ((f"{a.name} in each round, added to {part.found}", a.plan) for a in part.body)
+    yield name, op.result
 
 
 def explain_mode(work: Work, table: Table) -> list[Line]:
@@ -70,7 +108,7 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     lines.append((f"{name} cost", cost(node.plan)))
     for text in tree(node.plan):
         lines.append((f"{name} plan", _with_names(work, text)))
-    kinds = (Aggregate, Buffer, Join, SetOperation, TopK, Window)
+    kinds = (Aggregate, Buffer, Join, Recursive, SetOperation, TopK, Window)
     for op in node.plan.walk():
         if isinstance(op, kinds):
             lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))

@@ -12,9 +12,16 @@ from spark_trickle.errors import RecursionTooDeepError
 class Engine(Protocol):
     """Where the plans of a program are computed."""
 
-    table: str  # whose rows they are
-    most_rounds: int
-    most_rows: int  # beyond which another way to the same rows is better
+    @property
+    def table(self) -> str:
+        """Whose rows they are."""
+
+    @property
+    def most_rounds(self) -> int: ...
+
+    @property
+    def most_rows(self) -> int:
+        """Beyond which another way to the same rows is better."""
 
     def put(self, name: str, plan: Operator) -> int:
         """Keep the rows of a plan under a name, and tell how many they are, by their weights."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.change import Fixpoint
 from spark_trickle.algebra.operator import Aggregate, Operator
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
@@ -18,15 +17,12 @@ from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.refresh.fixpoint import run_fixpoint
+from spark_trickle.refresh.found import after_steps, framed
 from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.split import Node
-from spark_trickle.refresh.steps import Step, with_steps
-from spark_trickle.spark.frames import Frame, as_frame, local_frame
+from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect_at_most, run_sql
-from spark_trickle.spark.write import write_staged
-from spark_trickle.sql.render import render
 from spark_trickle.sql.render_beside import KEEP, render_beside, shown_columns, stored_columns
 
 
@@ -56,9 +52,10 @@ class Filled:
 def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
     """Compute the change of a node and store it."""
     table = inputs.tables[node.name]
-    plan = _after_steps(inputs, table, plan, clock)
+    with clock.phase("spark"):
+        plan = after_steps(inputs, table, plan)
     with clock.phase("plan"):
-        frame = _framed(inputs, plan)
+        frame = framed(inputs, plan)
     rows = None
     if (small or _is_small(inputs)) and fits_arrow(table):
         with clock.phase("spark"):
@@ -76,7 +73,8 @@ def run_with_result(
     tables = [inputs.tables[n.name] for n in (node, result)]
     if not all(fits_arrow(t) for t in tables):
         return None
-    plan = _after_steps(inputs, tables[0], plan, clock)
+    with clock.phase("spark"):
+        plan = after_steps(inputs, tables[0], plan)
     with clock.phase("plan"):
         text = render_beside(plan, node.own, result.plan)
         frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
@@ -95,97 +93,12 @@ def _renamed(rows: pa.Table, names: dict[str, str]) -> pa.Table:
     return rows.select([*names, WEIGHT]).rename_columns([*names.values(), WEIGHT])
 
 
-def _after_steps(inputs: Inputs, table: Table, plan: Operator, clock: Clock) -> Operator:
-    steps, rest = with_steps(plan)
-    for step in steps:
-        with clock.phase("spark"):
-            _found(inputs, table, step)
-    return rest
-
-
 def _stored(inputs: Inputs, node: Node, files: tuple[DataFile, ...]) -> Filled:
     if files:
         unique = isinstance(node.plan, Aggregate)
         added = tuple(replace(f, whole=unique) for f in files)
         inputs.work.change(TableChange(inputs.tables[node.name], added=added))
     return Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
-
-
-def _framed(inputs: Inputs, plan: Operator) -> Frame:
-    return run_sql(inputs.work.place.spark, render(plan), available=(), **inputs.frames(plan))
-
-
-def _found(inputs: Inputs, table: Table, step: Step) -> None:
-    if isinstance(step.plan, Fixpoint):
-        run_fixpoint(step.plan, step.name, Driver(inputs, table))
-    else:
-        inputs.found[step.name] = _computed(inputs, table, _framed(inputs, step.plan))[0]
-
-
-@dataclass
-class Driver:
-    """Fixpoints on Spark: few rows stay at the driver, so a small round is a small job."""
-
-    inputs: Inputs
-    stored: Table
-    _rows: dict[str, pa.Table | None] = field(default_factory=dict)
-
-    @property
-    def table(self) -> str:
-        return self.stored.full_name
-
-    @property
-    def most_rounds(self) -> int:
-        return self.inputs.work.place.settings.max_recursion_depth
-
-    @property
-    def most_rows(self) -> int:
-        work = self.inputs.work
-        return work.row_count(self.stored) + work.place.settings.max_driver_rows
-
-    def put(self, name: str, plan: Operator) -> int:
-        frame, rows = _computed(self.inputs, self.stored, self._planned(name, plan))
-        self.inputs.found[name], self._rows[name] = frame, rows
-        if rows is None:
-            return int(frame.selectExpr(f"sum(abs({WEIGHT}))").head()[0]) if plan.weighted else frame.count()
-        if plan.weighted:
-            return pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0
-        return rows.num_rows
-
-    def copy(self, name: str, source: str) -> None:
-        self.inputs.found[name], self._rows[name] = self.inputs.found[source], self._rows[source]
-
-    def add(self, name: str, source: str) -> None:
-        found, one, two = self.inputs.found, self._rows[name], self._rows[source]
-        if one is None or two is None or one.num_rows + two.num_rows > self._most_here:
-            found[name], self._rows[name] = found[name].unionByName(found[source]), None
-            return
-        rows = pa.concat_tables([one, two])
-        found[name], self._rows[name] = as_frame(found[source], rows), rows
-
-    def answer(self, name: str, plan: Operator) -> None:
-        self.inputs.found[name] = self._planned(name, plan)
-
-    @property
-    def _most_here(self) -> int:
-        return self.inputs.work.place.settings.max_driver_rows
-
-    def _planned(self, name: str, plan: Operator) -> Frame:
-        steps, rest = with_steps(plan, f"k_{name}_")
-        for step in steps:
-            _found(self.inputs, self.stored, step)
-        return _framed(self.inputs, rest)
-
-
-def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
-    """A frame computed once: at the driver, with its rows, or written down if it is large."""
-    work = inputs.work
-    rows = collect_at_most(frame, work.place.settings.max_driver_rows)
-    if rows is not None:
-        return as_frame(frame, rows), rows
-    folder = f"{work.place.storage.new_name()}-found"
-    work.wrote(table, folder)
-    return write_staged(work.place.spark, frame, work.place.storage.path(table, folder)), None
 
 
 def _is_small(inputs: Inputs) -> bool:

@@ -82,7 +82,7 @@ FEATURES = (
         "WITH RECURSIVE",
         YES,
         "WITH RECURSIVE r AS (SELECT k FROM t UNION SELECT v FROM r JOIN t USING (k)) SELECT k FROM r",
-        "the fixpoint is computed again",
+        "new rows lead on; what is gone is derived again where another way is left",
     ),
     Feature("LATERAL subqueries", YES, "SELECT t.k, l.w FROM t, LATERAL (SELECT w FROM u WHERE u.k = t.k) l"),
     Feature(

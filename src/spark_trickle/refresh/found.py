@@ -1,0 +1,101 @@
+"""The steps of a plan -> their rows, under the names by which later plans read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.algebra.change import Fixpoint
+from spark_trickle.algebra.operator import Operator
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.refresh.fixpoint import run_fixpoint
+from spark_trickle.refresh.inputs import Inputs
+from spark_trickle.refresh.steps import Step, with_steps
+from spark_trickle.spark.frames import Frame, as_frame
+from spark_trickle.spark.run import collect, collect_at_most, run_sql
+from spark_trickle.spark.write import write_staged
+from spark_trickle.sql.render import render
+
+
+def after_steps(inputs: Inputs, table: Table, plan: Operator, prefix: str = "k") -> Operator:
+    """What is left of a plan when the rows of its steps are there."""
+    steps, rest = with_steps(plan, prefix)
+    for step in steps:
+        _found(inputs, table, step)
+    return rest
+
+
+def framed(inputs: Inputs, plan: Operator) -> Frame:
+    return run_sql(inputs.work.place.spark, render(plan), available=(), **inputs.frames(plan))
+
+
+def _found(inputs: Inputs, table: Table, step: Step) -> None:
+    if isinstance(step.plan, Fixpoint):
+        run_fixpoint(step.plan, step.name, Driver(inputs, table))
+    else:
+        inputs.found[step.name] = _computed(inputs, table, framed(inputs, step.plan))[0]
+
+
+@dataclass
+class Driver:
+    """Fixpoints on Spark: few rows stay at the driver, so a small round is a small job."""
+
+    inputs: Inputs
+    stored: Table
+    _rows: dict[str, pa.Table | None] = field(default_factory=dict)
+
+    @property
+    def table(self) -> str:
+        return self.stored.full_name
+
+    @property
+    def most_rounds(self) -> int:
+        return self.inputs.work.place.settings.max_recursion_depth
+
+    @property
+    def most_rows(self) -> int:
+        work = self.inputs.work
+        return work.row_count(self.stored) + work.place.settings.max_driver_rows
+
+    def put(self, name: str, plan: Operator) -> int:
+        frame, rows = _computed(self.inputs, self.stored, self._planned(name, plan))
+        self.inputs.found[name], self._rows[name] = frame, rows
+        if not plan.weighted:
+            return frame.count() if rows is None else rows.num_rows
+        if rows is None:
+            rows = collect(frame.selectExpr(f"sum(abs({WEIGHT})) AS {WEIGHT}"))
+        return int(pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0)
+
+    def copy(self, name: str, source: str) -> None:
+        self.inputs.found[name], self._rows[name] = self.inputs.found[source], self._rows[source]
+
+    def add(self, name: str, source: str) -> None:
+        found, one, two = self.inputs.found, self._rows[name], self._rows[source]
+        if one is None or two is None or one.num_rows + two.num_rows > self._most_here:
+            found[name], self._rows[name] = found[name].unionByName(found[source]), None
+            return
+        rows = pa.concat_tables([one, two])
+        found[name], self._rows[name] = as_frame(found[source], rows), rows
+
+    def answer(self, name: str, plan: Operator) -> None:
+        self.inputs.found[name] = self._planned(name, plan)
+
+    @property
+    def _most_here(self) -> int:
+        return self.inputs.work.place.settings.max_driver_rows
+
+    def _planned(self, name: str, plan: Operator) -> Frame:
+        return framed(self.inputs, after_steps(self.inputs, self.stored, plan, f"k_{name}_"))
+
+
+def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
+    """A frame computed once: at the driver, with its rows, or written down if it is large."""
+    work = inputs.work
+    rows = collect_at_most(frame, work.place.settings.max_driver_rows)
+    if rows is not None:
+        return as_frame(frame, rows), rows
+    folder = f"{work.place.storage.new_name()}-found"
+    work.wrote(table, folder)
+    return write_staged(work.place.spark, frame, work.place.storage.path(table, folder)), None
