@@ -63,7 +63,6 @@ def test_a_small_change_of_a_large_graph_is_small(
         collected.clear()
         report = tr.refresh(f"{graph}_{name}")
         assert report.action is Action.DIFFERENTIAL
-        assert tr.sql(f"SELECT * FROM trickle.audit('{graph}_{name}')").collect() == []
         assert -1 not in collected
         jobs = len(context.statusTracker().getJobIdsForGroup(group))
         return report.rows_inserted, report.rows_deleted, sum(collected), jobs
@@ -77,6 +76,7 @@ def test_a_small_change_of_a_large_graph_is_small(
         tr.sql(f"DELETE FROM {graph} WHERE y = 100000")
         tr.sql(f"INSERT INTO {graph} VALUES (9, 10)")
         tr.refresh(f"{graph}_{name}")
+        assert tr.table(f"{graph}_{name}").count() == 15 * SIZES[graph]
     assert [f[:2] for f in found["large"]] == [(6, 0), (0, 12)]
     assert all(f[2] < 100 for f in found["large"])
     assert [f[:3] for f in found["large"]] == [f[:3] for f in found["small"]]

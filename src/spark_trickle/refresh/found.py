@@ -73,21 +73,26 @@ class Driver:
 
     def add(self, name: str, source: str) -> None:
         found, one, two = self.inputs.found, self._rows[name], self._rows[source]
-        if one is None or two is None or one.num_rows + two.num_rows > self._most_here:
+        rows = None if one is None or two is None else _together(one, two)
+        if rows is None or rows.num_rows > self.inputs.work.place.settings.max_driver_rows:
             found[name], self._rows[name] = found[name].unionByName(found[source]), None
-            return
-        rows = pa.concat_tables([one, two])
-        found[name], self._rows[name] = as_frame(found[source], rows), rows
+        else:
+            found[name], self._rows[name] = as_frame(found[source], rows), rows
 
     def answer(self, name: str, plan: Operator) -> None:
         self.inputs.found[name] = self._planned(name, plan)
 
-    @property
-    def _most_here(self) -> int:
-        return self.inputs.work.place.settings.max_driver_rows
-
     def _planned(self, name: str, plan: Operator) -> Frame:
         return framed(self.inputs, after_steps(self.inputs, self.stored, plan, f"k_{name}_"))
+
+
+def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:
+    """All rows, unless types differ within; whether a column may have nulls does not matter."""
+    if [f.type for f in one.schema] != [f.type for f in two.schema]:
+        return None
+    return pa.concat_tables(
+        [pa.table(dict(zip(one.column_names, t.columns, strict=True))) for t in (one, two)]
+    )
 
 
 def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:

@@ -28,9 +28,10 @@ def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequen
 
 
 def as_frame(like: DataFrame, rows: pa.Table) -> DataFrame:
-    """Rows that were collected from a frame, as a frame of the same types again."""
+    """Rows that were collected from a frame, as a frame of the same types again; any value may be null."""
     copied = rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks()
-    return like.sparkSession.createDataFrame(copied, like.schema)
+    schema = StructType([StructField(f.name, f.dataType) for f in like.schema.fields])
+    return like.sparkSession.createDataFrame(copied, schema)
 
 
 def local_frame(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:

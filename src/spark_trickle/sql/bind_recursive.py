@@ -82,7 +82,7 @@ def _refuse_non_monotone(name: str, plan: Operator, source: str) -> None:
             continue
         outer = isinstance(op, Join) and op.kind is not JoinKind.INNER and source in op.right.sources
         full = isinstance(op, Join) and op.kind is JoinKind.FULL
-        if outer or full or isinstance(op, Aggregate | Window | TopK | SetOperation):
+        if outer or full or isinstance(op, Aggregate | Window | TopK | SetOperation | Recursive):
             raise UnsupportedError(
                 f'{type(op).__name__.lower()} over the rows of the recursive query "{name}"',
                 "Aggregate, sort or subtract outside of the recursion.",
