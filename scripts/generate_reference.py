@@ -227,7 +227,10 @@ STREAMS = {
         "trickle.audit('s')",
         "The rows that differ from the query at its snapshot; none if it is exact.",
     ),
-    "explain_query_rewrite": ("trickle.explain_query_rewrite('SELECT …')", "A query as it would be kept."),
+    "explain_query_rewrite": (
+        "trickle.explain_query_rewrite('SELECT …')",
+        "What each pass makes of a query, from its names to the SQL of its change.",
+    ),
     "explain_refresh_mode": ("trickle.explain_refresh_mode('s')", "What a refresh would do now, and why."),
     "explain_stream_table": (
         "trickle.explain_stream_table('s')",

@@ -297,3 +297,21 @@ def test_audit_and_explain_tell_the_same(tr: Trickle) -> None:
     wrong = tr.sql("SELECT * FROM trickle.validate_query('SELECT rand() AS r FROM t')").collect()[0]
     assert wrong["result"] == "error"
     assert "rand()" in wrong["detail"]
+
+
+def test_the_passes_of_a_query_are_listed(tr: Trickle) -> None:
+    tr.sql("CREATE TABLE g (x INT, y INT, label STRING)")
+    query = """WITH RECURSIVE p(x, y) AS (SELECT x, y FROM g UNION SELECT p.x, g.y FROM p JOIN g ON p.y = g.x)
+        SELECT x, count(*) AS n FROM p GROUP BY x"""
+    rows = tr.sql(f"SELECT * FROM trickle.explain_query_rewrite('{query}')").collect()
+    assert [r["position"] for r in rows] == list(range(1, len(rows) + 1))
+    left = {r["pass"]: r["tree"] for r in rows}
+    assert list(left) == ["bind", "prune", "split", "differentiate", "fit", "steps", "render"]
+    assert "Scan main.g (x, y, label)" in left["bind"]
+    assert "label" not in left["prune"]
+    assert [line[:3] for line in left["split"].splitlines() if line[0] == "n"] == ["n1:", "n2:", "n3:"]
+    assert "Scan main.g delta" in left["differentiate"]
+    assert "in each round" in left["steps"]
+    assert "LEFT SEMI JOIN" in left["render"]
+    plain = tr.sql("SELECT * FROM trickle.explain_query_rewrite('SELECT x FROM g WHERE y > 1')").collect()
+    assert {r["pass"]: r["what"] for r in plain}["steps"] == "nothing to do"

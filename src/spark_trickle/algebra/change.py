@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.operator import Call, Expr, Operator, Output, SortKey
@@ -279,6 +279,15 @@ class Fixpoint(Operator):
     @property
     def weighted(self) -> bool:
         return self.result.weighted
+
+    def plans(self) -> Iterator[tuple[str, Operator]]:
+        """Every plan of the program, and under which name its rows are kept."""
+        for part in self.program:
+            if isinstance(part, Assign):
+                yield part.name, part.plan
+            else:
+                yield from ((f"{a.name} at first", a.plan) for a in part.start)
+                yield from ((f"{a.name} in each round, added to {part.found}", a.plan) for a in part.body)
 
     def mapped(self, change: Callable[[Operator], Operator]) -> Fixpoint:
         """The same program with other plans."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import singledispatch
 
+from spark_trickle.algebra.change import Fixpoint, Keys, Signed, Touched, Untouched
 from spark_trickle.algebra.operator import (
     Aggregate,
+    At,
     Buffer,
     Constant,
     Filter,
@@ -118,7 +120,8 @@ def title(op: Operator) -> str:
 
 @title.register
 def _(op: Scan) -> str:
-    return f"Scan {op.source} ({', '.join(c for _, c in op.names)})"
+    moment = "" if op.moment is At.NEW else f"{op.moment} "
+    return f"Scan {op.source} {moment}({', '.join(c for _, c in op.names)})"
 
 
 @title.register
@@ -190,9 +193,35 @@ def _(op: Materialized | Settled) -> str:
     return "Net changes only"
 
 
+@title.register
+def _(op: Fixpoint) -> str:
+    return "Rounds until nothing new is found"
+
+
+@title.register
+def _(op: Signed) -> str:
+    return "Comes" if op.sign > 0 else "Goes"
+
+
+@title.register
+def _(op: Keys) -> str:
+    return f"Keys {', '.join(e.sql for e in op.exprs)}"
+
+
+@title.register(Touched)
+@title.register(Untouched)
+def _(op: Touched) -> str:
+    without = "out" if isinstance(op, Untouched) else ""
+    return f"Rows with{without} touched {', '.join(e.sql for e in op.exprs)}"
+
+
 def tree(op: Operator, depth: int = 0) -> list[str]:
     """One line for each operator, inputs below and further right."""
     lines = [f"{'  ' * depth}{title(op)}"]
+    if isinstance(op, Fixpoint):
+        for name, plan in op.plans():
+            lines += [f"{'  ' * (depth + 1)}{name}:", *tree(plan, depth + 2)]
+        return [*lines, *tree(op.result, depth + 1)]
     for child in op.inputs:
         lines += tree(child, depth + 1)
     return lines

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from spark_trickle.algebra.operator import At, Expr, Operator, Output, Project, Scan
-from spark_trickle.algebra.prune import prune
 from spark_trickle.algebra.serial import dump, load
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.dml.query import run_query
@@ -16,7 +15,8 @@ from spark_trickle.errors import InternalError, InvalidDefinitionError, TrickleE
 from spark_trickle.model.stream import Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
-from spark_trickle.refresh.split import Node, split
+from spark_trickle.refresh.passes import BIND, DEFINITION, Stage, Trees, passed
+from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import empty
 from spark_trickle.spark.run import run_sql
@@ -31,6 +31,7 @@ class Compiled:
 
     nodes: tuple[Node, ...]
     sources: tuple[Source, ...]
+    stages: tuple[Stage, ...]  # what each pass left, the nodes last
 
     @property
     def text(self) -> str:
@@ -57,12 +58,13 @@ def compile_query(
             for name, c in zip(written, found.columns, strict=True)
         ),
     )
-    plan = prune(root)
+    stages = passed(Stage("bind", BIND, (("query", root),)), DEFINITION)
+    trees, whole = stages[-1].trees, stages[-2].trees[0][1]  # the nodes; the plan before it was split
     if refusal is not None:
-        _check_plan(work, plan, refusal)
+        _check_plan(work, whole, refusal)
     if asked is not None:
-        _check_types(work, asked, plan)
-    return Compiled(split(plan), _sources(work, plan))
+        _check_types(work, asked, whole)
+    return Compiled(tuple(Node(name, tree) for name, tree in trees), _sources(work, trees), stages)
 
 
 def _asked(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleError | None]:
@@ -140,9 +142,9 @@ def scans_of_tables(plan: Operator) -> Iterator[Scan]:
             yield op
 
 
-def _sources(work: Work, plan: Operator) -> tuple[Source, ...]:
+def _sources(work: Work, trees: Trees) -> tuple[Source, ...]:
     used: dict[int, dict[str, tuple[int, str]]] = {}
-    for scan in scans_of_tables(plan):
+    for scan in (s for _, tree in trees for s in scans_of_tables(tree)):
         table = work.catalog.table_by_id(int(scan.source[1:]))
         assert table is not None
         columns = used.setdefault(table.id, {})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from spark_trickle.algebra.change import Assign, Fixpoint
+from spark_trickle.algebra.change import Fixpoint
 from spark_trickle.algebra.explain import cost, strategy, tree
 from spark_trickle.algebra.operator import (
     Aggregate,
@@ -24,6 +22,7 @@ from spark_trickle.lake.engine import reading
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import compile_query, delta_of, nodes_of
 from spark_trickle.refresh.decide import decide
+from spark_trickle.refresh.passes import CHANGE, RENDER, passed
 from spark_trickle.refresh.run import known_facts, node_tables
 from spark_trickle.refresh.split import Node
 from spark_trickle.refresh.steps import with_steps
@@ -37,6 +36,32 @@ def explain_query(work: Work, query: str) -> list[Line]:
     """A query as it would be kept: its nodes, their operators and what they cost."""
     compiled = compile_query(work, query, work.place.schema)
     return [line for node in compiled.nodes for line in _node_lines(work, node, node is compiled.nodes[-1])]
+
+
+def explain_rewrite(work: Work, query: str) -> list[tuple[int, str, str, str]]:
+    """What every pass makes of a query: its place, its name, what it did, and the trees after it."""
+    compiled = compile_query(work, query, work.place.schema)
+    stages = (*compiled.stages, *passed(compiled.stages[-1], CHANGE)[1:])
+    rows: list[tuple[str, str, str]] = []
+    before = None
+    for stage in stages:
+        lines = [
+            f"{name}: {_with_names(work, text)}" if n == 0 else f"  {_with_names(work, text)}"
+            for name, plan in stage.trees
+            for n, text in enumerate(tree(plan))
+        ]
+        done = "nothing to do" if stage.trees == before else stage.meaning
+        rows.append((stage.name, done, "\n".join(lines)))
+        before = stage.trees
+    texts = [line for name, plan in stages[-1].trees for line in _rendered(name, plan)]
+    rows.append(("render", RENDER, "\n".join(f"{name}: {text}" for name, text in texts)))
+    return [(n, *row) for n, row in enumerate(rows, start=1)]
+
+
+def _rendered(name: str, plan: Operator) -> list[Line]:
+    if not isinstance(plan, Fixpoint):
+        return [(name, render(plan))]
+    return [*((f"{name} {part}", render(p)) for part, p in plan.plans()), (name, render(plan.result))]
 
 
 def explain_stream(work: Work, table: Table) -> list[Line]:
@@ -61,23 +86,8 @@ def _delta_lines(label: str, delta: Operator) -> list[Line]:
     if not any(isinstance(op, Fixpoint | Recursive) for op in delta.walk()):
         return [(label, render(delta))]
     steps, rest = with_steps(delta)
-    lines: list[Line] = []
-    for step in steps:
-        if isinstance(step.plan, Fixpoint):
-            lines += [(f"{label}: {name}", render(plan)) for name, plan in _program(step.name, step.plan)]
-        else:
-            lines.append((f"{label}: {step.name}", render(step.plan)))
-    return [*lines, (label, render(rest))]
-
-
-def _program(name: str, op: Fixpoint) -> Iterator[tuple[str, Operator]]:
-    for part in op.program:
-        if isinstance(part, Assign):
-            yield part.name, part.plan
-        else:
-            yield from ((f"{a.name} at first", a.plan) for a in part.start)
-            yield from ((f"{a.name} in each round, added to {part.found}", a.plan) for a in part.body)
-    yield name, op.result
+    first = [(f"{label}: {name}", text) for s in steps for name, text in _rendered(s.name, s.plan)]
+    return [*first, (label, render(rest))]
 
 
 def explain_mode(work: Work, table: Table) -> list[Line]:

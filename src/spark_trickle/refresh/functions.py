@@ -36,9 +36,9 @@ def _validate(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 
 
 def _rewrite(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    return frame_of(
-        work.place.spark, _TEXTS, explain.explain_query(work, _text("explain_query_rewrite", arguments))
-    )
+    rows = explain.explain_rewrite(work, _text("explain_query_rewrite", arguments))
+    columns = {"position": "long", "pass": "string", "what": "string", "tree": "string"}
+    return frame_of(work.place.spark, columns, rows)
 
 
 def _mode(work: Work, arguments: tuple[Argument, ...]) -> Frame:
