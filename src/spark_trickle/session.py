@@ -98,6 +98,7 @@ class Trickle(Control):
         self._place = place
         self._open: Work | None = None
         self._links = Links()
+        self._untidy: set[int] = set()
         self._closed = False
 
     # --- the public API --------------------------------------------------------------------------
@@ -249,6 +250,11 @@ class Trickle(Control):
             reports = applied(work, reports)
             snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
         commit_ms = (time.perf_counter() - start) * 1000
+        changed = [c.table.id for c in work.changes.values() if c.changes_content]
+        if any(r.initiated_by == "scheduler" for r in work.refreshed):
+            self._untidy.update(changed)
+        else:
+            compact.tidy(self._place, changed)
         self._push_refreshed(r.table_id for r in work.refreshed if r.initiated_by == "manual")
         return [_committed(r, snapshot, commit_ms) for r in reports]
 

@@ -20,7 +20,7 @@ class Settings:
     """The settings of one connection; immutable, so a statement sees one set of them."""
 
     max_driver_rows: int = _setting(
-        100_000, "Most rows any step brings to the driver; larger data stays on the executors.", low=1
+        100_000, "Most rows a statement brings to the driver; a refresh may bring five times as many.", low=1
     )
     target_file_rows: int = _setting(2_000_000, "Rows per data file that compaction aims at.", low=1_000)
     auto_compact: bool = _setting(True, "Compact a table by itself after a commit that crosses a threshold.")
@@ -128,6 +128,11 @@ class Settings:
                 f'"{self.compression}" is not one of zstd, snappy, gzip, lz4, none',
                 advice="Choose one of these.",
             )
+
+    @property
+    def max_refresh_rows(self) -> int:
+        """A refresh knows beforehand how many rows changed, so it may bring more of them to the driver."""
+        return 5 * self.max_driver_rows
 
     def with_values(self, values: Mapping[str, Any]) -> Settings:
         known = setting_names()

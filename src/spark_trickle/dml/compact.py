@@ -19,6 +19,8 @@ from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
 
+_ROWS_A_TASK = 500_000  # more than that in one task, and other cores would only look on
+
 
 @dataclass(frozen=True)
 class Compaction:
@@ -62,7 +64,7 @@ def compact(work: Work, table: Table, plan: Compaction) -> None:
     if most <= work.place.settings.max_driver_rows and fits_arrow(table):
         new = store_rows(work, table, collect(frame), Role.BASE)
     else:
-        parts = max(1, ceil(most / work.place.settings.target_file_rows))
+        parts = max(1, ceil(most / min(_ROWS_A_TASK, work.place.settings.target_file_rows)))
         new = store_frame(work, table, frame.repartition(parts), Role.BASE)
     # The sum stands where the last of its parts stood in the log.
     as_of = max(f.as_of for f in plan.files)
@@ -75,10 +77,13 @@ def compact_in_place(work: Work, table: Table) -> str:
     """Merge files in the commit that crosses a threshold; what became of the change, and why.
 
     append: a file more. compact: its changes so far became one. replace: all of its files became one.
+    What takes long is only announced; `tidy` does it in a commit of its own, so that nobody waits for it.
     """
     plan = decide(work.files(table), work.place.settings) if work.place.settings.auto_compact else None
     if plan is None:
         return "append"
+    if sum(f.rows for f in plan.files) > work.place.settings.max_driver_rows:
+        return f"append, to be merged: {plan.reason}"
     whole = len(plan.files) == len(work.files(table))
     compact(work, table, plan)
     return f"{'replace' if whole else 'compact'}: {plan.reason}"

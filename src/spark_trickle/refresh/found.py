@@ -98,7 +98,7 @@ def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:
 def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
     """A frame computed once: at the driver, with its rows, or written down if it is large."""
     work = inputs.work
-    rows = collect_at_most(frame, work.place.settings.max_driver_rows)
+    rows = collect_at_most(frame, work.place.settings.max_refresh_rows)
     if rows is not None:
         return as_frame(frame, rows), rows
     folder = f"{work.place.storage.new_name()}-found"

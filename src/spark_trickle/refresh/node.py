@@ -59,7 +59,7 @@ def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clo
     rows = None
     if (small or _is_small(inputs)) and fits_arrow(table):
         with clock.phase("spark"):
-            rows = collect_at_most(frame, inputs.work.place.settings.max_driver_rows)
+            rows = collect_at_most(frame, inputs.work.place.settings.max_refresh_rows)
     with clock.phase("write"):
         if rows is not None:
             return _stored(inputs, node, _store_few(inputs, node, table, rows))
@@ -79,7 +79,7 @@ def run_with_result(
         text = render_beside(plan, node.own, result.plan)
         frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
     with clock.phase("spark"):
-        rows = collect_at_most(frame, inputs.work.place.settings.max_driver_rows)
+        rows = collect_at_most(frame, inputs.work.place.settings.max_refresh_rows)
     if rows is None:
         return None
     with clock.phase("write"):

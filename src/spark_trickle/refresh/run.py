@@ -167,7 +167,7 @@ def run_nodes(
         f"t{t.id}" for t in (source_table(work, s) for s in stream.sources) if t.full_name in facts.changed
     }
     changed = set(names)
-    small = facts.changed_rows <= work.place.settings.max_driver_rows and action is Action.DIFFERENTIAL
+    small = facts.changed_rows <= work.place.settings.max_refresh_rows and action is Action.DIFFERENTIAL
     filled = Filled()
     nodes = nodes_of(stream.plan)
     for number, node in enumerate(nodes):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from spark_trickle.cdc.sync import SyncReport, sync
+from spark_trickle.dml.compact import tidy
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.lake import scheduling
@@ -29,6 +30,8 @@ _FUSE_ACTIONS = ("apply", "reinitialize")
 class Control(Publishing):
     """The part of a connection that steers refreshes which happen by themselves."""
 
+    _untidy: set[int]
+
     def _reading(self) -> Work:
         raise NotImplementedError
 
@@ -47,7 +50,12 @@ class Control(Publishing):
             return self.refresh_chosen(lambda work: streams_by_id(work, ids), "scheduler", waited_ms)
 
         listeners = [on_alert] if on_alert else []
-        return Scheduler(self._place, refresh, self._bring, self._send, listeners=listeners)
+        return Scheduler(self._place, refresh, self._bring, self._send, self._merge, listeners=listeners)
+
+    def _merge(self) -> None:
+        """Compact what scheduled refreshes left to be compacted."""
+        while self._untidy:
+            tidy(self._place, [self._untidy.pop()])
 
     def _bring(self, source: str) -> SyncReport:
         return sync(self._place, self._links, source)

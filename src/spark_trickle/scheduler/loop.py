@@ -48,6 +48,7 @@ class Scheduler:
     refresh: Refresh
     sync: Sync
     push: Callable[[], object] = lambda: None
+    merge: Callable[[], None] = lambda: None
     listeners: list[Listener] = field(default_factory=list)
     report_listeners: list[Callable[[RefreshReport], object]] = field(default_factory=list)
     sync_listeners: list[Callable[[SyncReport], object]] = field(default_factory=list)
@@ -63,7 +64,7 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         seconds = self.place.settings.source_sync_interval_ms / 1000
-        self._upkeep = Upkeep(self.place, self._alert_named)
+        self._upkeep = Upkeep(self.place, self._alert_named, self.merge)
         self._followers = Followers(self.sync, self._alert_named, seconds, self.sync_listeners)
 
     @property

@@ -23,13 +23,14 @@ Tell = Callable[[str, str, str], None]  # event, name, message
 
 @dataclass
 class Upkeep:
-    """Each task at its own pace, and never two vacuums at once."""
+    """Each task at its own pace, and never the same one twice at once."""
 
     place: Place
     tell: Tell
+    merge: Callable[[], None]  # compacts what refreshes left
     _done: dict[str, float] = field(default_factory=dict)
     _growing: set[int] = field(default_factory=set)
-    _vacuum: Future[None] | None = None
+    _running: dict[str, Future[None]] = field(default_factory=dict)
 
     def step(self, world: World, pool: ThreadPoolExecutor) -> None:
         if self._due("buffers", _LOOK_SECONDS):
@@ -37,10 +38,16 @@ class Upkeep:
         if self._due("prune", _PRUNE_SECONDS):
             oldest = now() - timedelta(days=self.place.settings.history_days)
             scheduling.prune(self.place.warehouse.engine, oldest)
+        self._in_background("merge", self.merge, pool)
         hours = self.place.settings.vacuum_interval_hours
-        idle = self._vacuum is None or self._vacuum.done()
-        if hours and idle and self._due("vacuum", hours * 3600, at_once=False):
-            self._vacuum = pool.submit(self._run_vacuum)
+        if hours and self._due("vacuum", hours * 3600, at_once=False):
+            self._in_background("vacuum", self._run_vacuum, pool)
+
+    def _in_background(self, task: str, run: Callable[[], None], pool: ThreadPoolExecutor) -> None:
+        """One at a time of each kind; it takes the place of one refresh."""
+        last = self._running.get(task)
+        if last is None or last.done():
+            self._running[task] = pool.submit(run)
 
     def _due(self, task: str, seconds: float, at_once: bool = True) -> bool:
         here = time.monotonic()
