@@ -16,7 +16,7 @@ from spark_trickle.cdc.postgres.discover import SourceTable, find_tables
 from spark_trickle.cdc.postgres.names import quoted
 from spark_trickle.cdc.postgres.status import server_findings
 from spark_trickle.cdc.sync import using
-from spark_trickle.dml.definitions import free_name, refuse_readers
+from spark_trickle.dml.names import free_name, refuse_readers
 from spark_trickle.dml.work import Place, Work, begin, now
 from spark_trickle.errors import (
     AlreadyExistsError,

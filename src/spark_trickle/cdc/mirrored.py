@@ -11,7 +11,7 @@ from spark_trickle.cdc.postgres.capture import Capture, Mode, plan_capture
 from spark_trickle.cdc.postgres.discover import SourceColumn, SourceTable
 from spark_trickle.cdc.postgres.drift import Drift, RecordedColumn, drift
 from spark_trickle.cdc.postgres.types import MappedColumn, map_columns
-from spark_trickle.dml.definitions import check_column_names
+from spark_trickle.dml.names import check_column_names
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import ColumnNotFoundError, SourceSchemaChangedError
 from spark_trickle.lake.files import new_table_path

@@ -10,15 +10,15 @@ from typing import Any, assert_never
 from spark_trickle.dml import rows
 from spark_trickle.dml.assign import default_sql
 from spark_trickle.dml.insert import insert_frame
+from spark_trickle.dml.names import check_column_names, free_name, make_room, refuse_readers
 from spark_trickle.dml.query import run_query
+from spark_trickle.dml.views import create_schema, create_view, drop_schema, drop_view
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     AlreadyExistsError,
-    InUseError,
     InvalidDefinitionError,
     NotNullViolationError,
     QueryError,
-    TableNotFoundError,
     UnsupportedError,
     ValueTooLongError,
 )
@@ -26,16 +26,9 @@ from spark_trickle.lake.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import (
-    DEFAULT_SCHEMA,
-    HIDDEN_SCHEMA,
-    WEIGHT,
     WEIGHT_ID,
     Column,
-    Relation,
-    Schema,
     Table,
-    View,
-    display_names,
 )
 from spark_trickle.model.types import Scalar, can_widen, from_spark, refuse_collations, sql_name
 from spark_trickle.spark.frames import Frame
@@ -45,8 +38,6 @@ from spark_trickle.sql import statements as s
 from spark_trickle.sql.references import find_references
 from spark_trickle.sql.words import literal, quote
 
-_RESERVED = (WEIGHT, "_metadata", "_change_type", "_commit_version", "_commit_timestamp")
-
 
 def define(work: Work, statement: s.Definition) -> Result:
     match statement:
@@ -55,13 +46,13 @@ def define(work: Work, statement: s.Definition) -> Result:
         case s.DropTable():
             _drop_table(work, statement)
         case s.CreateSchema():
-            _create_schema(work, statement)
+            create_schema(work, statement)
         case s.DropSchema():
-            _drop_schema(work, statement)
+            drop_schema(work, statement)
         case s.CreateView():
-            _create_view(work, statement)
+            create_view(work, statement)
         case s.DropView():
-            _drop_view(work, statement)
+            drop_view(work, statement)
         case s.AddColumns():
             _add_columns(work, statement)
         case s.DropColumns():
@@ -75,84 +66,6 @@ def define(work: Work, statement: s.Definition) -> Result:
         case _:
             assert_never(statement)
     return Result()
-
-
-# --- names ---------------------------------------------------------------------------------------
-
-
-def free_name(work: Work, name: s.Name) -> tuple[str, str]:
-    """Schema and name of something to be created; the schema must be there."""
-    if len(name) > 2:
-        raise InvalidDefinitionError(
-            f'"{".".join(name)}" has too many parts', "Write schema.name, or just the name."
-        )
-    _check_name(name[-1])
-    schema = work.catalog.schema(name[0] if len(name) == 2 else work.place.schema)
-    return schema.name, name[-1]
-
-
-def make_room(work: Work, name: s.Name, noun: str, swap: bool, quiet: bool) -> bool:
-    """Whether to go on: an existing relation stops it, is replaced, or is an error."""
-    existing = work.catalog.find(name, work.place.schema)
-    if existing is None:
-        return True
-    if quiet:
-        return False
-    if not swap or isinstance(existing, View) != (noun == "view"):
-        raise AlreadyExistsError("view" if isinstance(existing, View) else "table", existing.full_name)
-    if isinstance(existing, Table):
-        existing = work.target(name)
-        refuse_readers(work, existing, "replaced")
-    drop_relation(work, existing)
-    return True
-
-
-def drop_relation(work: Work, relation: Relation) -> None:
-    """A view, a table, or a stream table with the tables of its nodes."""
-    if isinstance(relation, View):
-        work.define(commit.DropView(relation))
-        return
-    for node in relation.stream.nodes if relation.stream else ():
-        if (inner := work.catalog.table_by_id(node)) is not None:
-            work.define(commit.DropTable(inner))
-    work.define(commit.DropTable(relation))
-
-
-def refuse_readers(
-    work: Work,
-    table: Table,
-    change: str,
-    columns: frozenset[int] | None = None,
-    leaving: frozenset[int] = frozenset(),
-) -> None:
-    """Stream tables read this table, or these columns of it; unless they leave in the same statement."""
-    if not work.place.settings.block_source_ddl:
-        return
-    readers = []
-    for reader in work.catalog.readers(table):
-        assert reader.stream is not None
-        used = {c for s_ in reader.stream.sources if s_.table_id == table.id for _, c, _ in s_.columns}
-        if reader.id not in leaving and (columns is None or used & columns):
-            readers.append(reader.full_name)
-    if readers:
-        raise InUseError(table.full_name, change, tuple(readers))
-
-
-def _check_name(name: str) -> None:
-    if not name.strip():
-        raise InvalidDefinitionError("a name is empty", "Give it at least one letter.")
-
-
-def check_column_names(names: list[str]) -> None:
-    lowered = [n.lower() for n in names]
-    for n in names:
-        _check_name(n)
-        if lowered.count(n.lower()) > 1:
-            raise InvalidDefinitionError(
-                f'column "{n}" appears more than once', "Give each column its own name."
-            )
-        if n.lower() in _RESERVED or n.lower().startswith("_trickle"):
-            raise InvalidDefinitionError(f'the column name "{n}" is reserved', "Choose another name for it.")
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -404,95 +317,6 @@ def _nullability(work: Work, table: Table, column: Column, nullable: bool) -> bo
         if nulls.num_rows:
             raise NotNullViolationError(table.full_name, column.name, ("existing rows hold NULL",))
     return nullable
-
-
-# --- schemas and views ---------------------------------------------------------------------------
-
-
-def _create_schema(work: Work, statement: s.CreateSchema) -> None:
-    if statement.name.lower() in (HIDDEN_SCHEMA, "trickle"):
-        raise InvalidDefinitionError(
-            f'the schema name "{statement.name}" is reserved', "Choose another name."
-        )
-    if statement.name.lower() in work.catalog.schemas:
-        if statement.if_not_exists:
-            return
-        raise AlreadyExistsError("schema", statement.name)
-    work.define(commit.CreateSchema(Schema(work.new_id(), statement.name)))
-
-
-def _drop_schema(work: Work, statement: s.DropSchema) -> None:
-    if statement.if_exists and statement.name.lower() not in work.catalog.schemas:
-        return
-    schema = work.catalog.schema(statement.name)
-    if schema.name == DEFAULT_SCHEMA:
-        raise InvalidDefinitionError(
-            f'schema "{DEFAULT_SCHEMA}" cannot be dropped', "Drop its tables instead."
-        )
-    members = work.catalog.members(schema.name)
-    if members and not statement.cascade:
-        raise InvalidDefinitionError(
-            f'schema "{schema.name}" is not empty: {", ".join(display_names(members))}',
-            "Drop these first, or use DROP SCHEMA … CASCADE.",
-        )
-    leaving = frozenset(m.id for m in members)
-    for member in members:
-        if isinstance(member, Table):
-            refuse_readers(work, member, "dropped", leaving=leaving)
-    for member in members:
-        drop_relation(work, member)
-    work.define(commit.DropSchema(schema))
-
-
-def _create_view(work: Work, statement: s.CreateView) -> None:
-    schema, name = free_name(work, statement.name)
-    columns = run_query(work, statement.query).columns  # a wrong query is refused now, not when it is read
-    if statement.columns and len(statement.columns) != len(columns):
-        raise InvalidDefinitionError(
-            f"the view names {len(statement.columns)} columns, its query has {len(columns)}",
-            "Name every column of the query.",
-        )
-    names = list(statement.columns or columns)
-    check_column_names(names)
-    _refuse_itself(work, (schema, name), statement.query, work.place.schema)
-    if not make_room(work, statement.name, "view", statement.replace, statement.if_not_exists):
-        return
-    view = View(
-        id=work.new_id(),
-        schema=schema,
-        name=name,
-        sql=statement.query,
-        column_names=tuple(names),
-        comment=statement.comment,
-        source_columns=tuple(columns),
-        home=work.place.schema,
-    )
-    work.define(commit.CreateView(view))
-
-
-def _refuse_itself(work: Work, name: tuple[str, str], query: str, home: str) -> None:
-    """A view that is replaced must not be read by its new query, nor by a view in it."""
-    for reference in find_references(query):
-        found = None if reference.is_function else work.catalog.find(reference.parts, home)
-        if not isinstance(found, View):
-            continue
-        if (found.schema.lower(), found.name.lower()) == (name[0].lower(), name[1].lower()):
-            raise InvalidDefinitionError(
-                f'the view "{found.full_name}" would contain itself', "Give the new view another name."
-            )
-        _refuse_itself(work, name, found.sql, found.home)
-
-
-def _drop_view(work: Work, statement: s.DropView) -> None:
-    found = work.catalog.find(statement.name, work.place.schema)
-    if found is None and statement.if_exists:
-        return
-    if not isinstance(found, View):
-        raise TableNotFoundError(
-            ".".join(statement.name),
-            display_names(r for r in work.catalog.relations.values() if isinstance(r, View)),
-        )
-    work.define(commit.DropView(found))
 
 
 def create_table_sql(table: Table) -> str:

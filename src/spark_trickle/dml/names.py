@@ -1,0 +1,95 @@
+"""Names that statements give and take: free ones, taken ones, and who reads what is behind them."""
+
+from __future__ import annotations
+
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    InUseError,
+    InvalidDefinitionError,
+)
+from spark_trickle.model import commit
+from spark_trickle.model.table import (
+    WEIGHT,
+    Relation,
+    Table,
+    View,
+)
+from spark_trickle.sql import statements as s
+
+_RESERVED = (WEIGHT, "_metadata", "_change_type", "_commit_version", "_commit_timestamp")
+
+
+def free_name(work: Work, name: s.Name) -> tuple[str, str]:
+    """Schema and name of something to be created; the schema must be there."""
+    if len(name) > 2:
+        raise InvalidDefinitionError(
+            f'"{".".join(name)}" has too many parts', "Write schema.name, or just the name."
+        )
+    check_name(name[-1])
+    schema = work.catalog.schema(name[0] if len(name) == 2 else work.place.schema)
+    return schema.name, name[-1]
+
+
+def make_room(work: Work, name: s.Name, noun: str, swap: bool, quiet: bool) -> bool:
+    """Whether to go on: an existing relation stops it, is replaced, or is an error."""
+    existing = work.catalog.find(name, work.place.schema)
+    if existing is None:
+        return True
+    if quiet:
+        return False
+    if not swap or isinstance(existing, View) != (noun == "view"):
+        raise AlreadyExistsError("view" if isinstance(existing, View) else "table", existing.full_name)
+    if isinstance(existing, Table):
+        existing = work.target(name)
+        refuse_readers(work, existing, "replaced")
+    drop_relation(work, existing)
+    return True
+
+
+def drop_relation(work: Work, relation: Relation) -> None:
+    """A view, a table, or a stream table with the tables of its nodes."""
+    if isinstance(relation, View):
+        work.define(commit.DropView(relation))
+        return
+    for node in relation.stream.nodes if relation.stream else ():
+        if (inner := work.catalog.table_by_id(node)) is not None:
+            work.define(commit.DropTable(inner))
+    work.define(commit.DropTable(relation))
+
+
+def refuse_readers(
+    work: Work,
+    table: Table,
+    change: str,
+    columns: frozenset[int] | None = None,
+    leaving: frozenset[int] = frozenset(),
+) -> None:
+    """Stream tables read this table, or these columns of it; unless they leave in the same statement."""
+    if not work.place.settings.block_source_ddl:
+        return
+    readers = []
+    for reader in work.catalog.readers(table):
+        assert reader.stream is not None
+        used = {c for s_ in reader.stream.sources if s_.table_id == table.id for _, c, _ in s_.columns}
+        if reader.id not in leaving and (columns is None or used & columns):
+            readers.append(reader.full_name)
+    if readers:
+        raise InUseError(table.full_name, change, tuple(readers))
+
+
+def check_name(name: str) -> None:
+    if not name.strip():
+        raise InvalidDefinitionError("a name is empty", "Give it at least one letter.")
+
+
+def check_column_names(names: list[str]) -> None:
+    lowered = [n.lower() for n in names]
+    for n in names:
+        check_name(n)
+        if lowered.count(n.lower()) > 1:
+            raise InvalidDefinitionError(
+                f'column "{n}" appears more than once', "Give each column its own name."
+            )
+        if n.lower() in _RESERVED or n.lower().startswith("_trickle"):
+            raise InvalidDefinitionError(f'the column name "{n}" is reserved', "Choose another name for it.")

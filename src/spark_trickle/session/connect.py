@@ -1,0 +1,45 @@
+"""A folder or the address of a catalog -> an open connection."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_trickle.dml.tail import Tails
+from spark_trickle.dml.work import Place
+from spark_trickle.lake.lease import SessionLease
+from spark_trickle.lake.warehouse import open_warehouse
+from spark_trickle.model.table import DEFAULT_SCHEMA
+from spark_trickle.observe import functions as observe
+from spark_trickle.refresh.functions import FUNCTIONS
+from spark_trickle.session.trickle import Trickle
+from spark_trickle.settings import gathered
+from spark_trickle.spark.held import Held
+from spark_trickle.spark.session import open_session
+
+
+def connect(
+    path: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    settings: Mapping[str, Any] | None = None,
+    data_path: str | None = None,
+) -> Trickle:
+    """Open a warehouse, or create it: a folder, or the SQLAlchemy address of a catalog with `data_path`."""
+    place = os.fspath(path)
+    file = None if "://" in place else Path(place) / "trickle.toml"
+    chosen = gathered(file, os.environ, settings or {})
+    warehouse = open_warehouse(path, data_path, chosen.catalog_timeout)
+    session = open_session(spark)
+    keep = timedelta(minutes=chosen.reader_lease_minutes)
+    lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
+    tails = Tails(warehouse.storage, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
+    held = Held(session, chosen.cache_entries)
+    warehouse.storage.recent.most_bytes = int(chosen.cache_megabytes * 2**20)
+    functions = {**FUNCTIONS, **observe.FUNCTIONS}
+    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, functions))

@@ -1,0 +1,105 @@
+"""Stream tables -> refreshed ones, each or many in one commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from spark_trickle.dml import compact
+from spark_trickle.dml.work import Work, begin
+from spark_trickle.errors import (
+    ConflictError,
+    UnsupportedError,
+)
+from spark_trickle.lake.stream import move_on
+from spark_trickle.model.stream import Action, RefreshReport
+from spark_trickle.model.table import Table
+from spark_trickle.refresh.apply import applied
+from spark_trickle.refresh.define import (
+    stream_table,
+)
+from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.run import Occasion
+from spark_trickle.refresh.together import refresh_together, streams_by_id
+from spark_trickle.session.transactions import Transactions
+from spark_trickle.sql.cursor import Cursor
+
+
+class Refreshing(Transactions):
+    """The part of a connection that brings stream tables up to date."""
+
+    def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
+        """Bring a stream table up to date; the report tells what was done and why.
+
+        With `upstream` everything it depends on is refreshed first, in the same commit.
+        """
+        parts = Cursor(name).name()
+
+        def chosen(work: Work) -> list[Table]:
+            table = stream_table(work, parts)
+            graph = graph_of(work.catalog.tables())
+            # A diamond must never show two states of one table, so its arms move on with it.
+            first = graph.ancestors(table.id) if upstream or graph.is_diamond(table.id) else ()
+            return [*(graph.tables[i] for i in first), table]
+
+        return self.refresh_chosen(chosen)[-1]
+
+    def refresh_all(self, *, atomic: bool = True) -> list[RefreshReport]:
+        """Bring all stream tables up to date: at one snapshot and in one commit, or each by itself."""
+        graph = graph_of(self._reading().catalog.tables())
+        groups = [graph.order] if atomic else graph.groups
+        reports = []
+        for group in groups:
+            reports += self.refresh_chosen(lambda work, ids=group: streams_by_id(work, ids))  # type: ignore[misc]
+        return reports
+
+    def refresh_chosen(
+        self,
+        choose: Callable[[Work], list[Table]],
+        initiated_by: str = "manual",
+        waited_ms: float | None = None,
+    ) -> list[RefreshReport]:
+        """Refresh some stream tables in one commit; run again after a conflict."""
+        self._require_open_connection()
+        if self._open is not None:
+            raise UnsupportedError("REFRESH in a transaction", "COMMIT first; it is a snapshot of its own.")
+        for attempt in range(self._place.settings.commit_retries + 1):
+            work = begin(self._place)
+            tables = choose(work)
+            occasion = Occasion(initiated_by, together=len(tables) > 1, waited_ms=waited_ms)
+            try:
+                return self._finished(work, refresh_together(work, tables, occasion))
+            except ConflictError:
+                if attempt == self._place.settings.commit_retries:
+                    raise
+        raise AssertionError
+
+    def _finished(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
+        """Commit refreshes, if they changed anything."""
+        start = time.perf_counter()
+        if all(r.action is Action.NO_DATA for r in reports):
+            work.discard()
+            return reports
+        if work.empty:
+            move_on(self._place.warehouse.engine, work.refreshed, work.base.id)
+            work.discard()
+            snapshot = work.base.id
+        else:
+            reports = applied(work, reports)
+            snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
+        commit_ms = (time.perf_counter() - start) * 1000
+        changed = [c.table.id for c in work.changes.values() if c.changes_content]
+        if any(r.initiated_by == "scheduler" for r in work.refreshed):
+            self._untidy.update(changed)
+        else:
+            compact.tidy(self._place, changed)
+        self._push_refreshed(r.table_id for r in work.refreshed if r.initiated_by == "manual")
+        return [_committed(r, snapshot, commit_ms) for r in reports]
+
+
+def _committed(report: RefreshReport, snapshot: int, commit_ms: float) -> RefreshReport:
+    if report.action is Action.NO_DATA:
+        return report
+    phases = {**report.phases, "commit": commit_ms}
+    return replace(report, snapshot=snapshot, phases=phases, duration_ms=sum(phases.values()))

@@ -1,0 +1,265 @@
+"""The front door: statements in, DataFrames out, one snapshot per statement or transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import TracebackType
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_trickle.dml import compact
+from spark_trickle.dml.functions import changes
+from spark_trickle.dml.insert import append
+from spark_trickle.dml.look import look
+from spark_trickle.dml.query import catalog_at, relation_frame, run_query, snapshot_by_id
+from spark_trickle.dml.work import Place, Work, now
+from spark_trickle.errors import (
+    ColumnNotFoundError,
+    QueryError,
+    UnsupportedError,
+)
+from spark_trickle.lake.vacuum import vacuum
+from spark_trickle.model.report import Result
+from spark_trickle.model.stream import Mode
+from spark_trickle.model.table import Table
+from spark_trickle.observe import functions as observe
+from spark_trickle.observe.answer import Answer
+from spark_trickle.refresh.define import (
+    stream_table,
+)
+from spark_trickle.refresh.explain import explain_query, explain_stream
+from spark_trickle.session.refreshing import Refreshing
+from spark_trickle.session.statements import as_text, first_words, run_statement
+from spark_trickle.sql import statements as s
+from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.parse import parse
+from spark_trickle.sql.words import quote
+
+
+class Trickle(Refreshing):
+    """A connection to a warehouse. Not to be shared between threads while a transaction is open."""
+
+    # --- the public API --------------------------------------------------------------------------
+
+    @property
+    def spark(self) -> SparkSession:
+        return self._place.spark
+
+    @property
+    def catalog_url(self) -> str:
+        """Where the catalog is, without a password."""
+        return self._place.warehouse.catalog_url
+
+    @property
+    def snapshot(self) -> int:
+        """The newest snapshot."""
+        return self._reading().base.id
+
+    def sql(self, statement: str) -> DataFrame:
+        """Run any statement."""
+        parsed = parse(statement)
+        match parsed:
+            case s.Query(text):
+                return run_query(self._reading(), text)
+            case s.CreateTempView():
+                return self._temp_view(parsed)
+            case s.ExplainStream(name):
+                work = self._reading()
+                return as_text(work, explain_stream(work, stream_table(work, name)))
+            case s.ExplainQuery(query):
+                work = self._reading()
+                return as_text(work, explain_query(work, query))
+            case (
+                s.ShowTables()
+                | s.ShowSchemas()
+                | s.ShowColumns()
+                | s.ShowCreateTable()
+                | s.Describe()
+                | s.ShowSettings()
+            ):
+                return look(self._reading(), parsed)
+            case _:
+                return self._result(self._act(parsed, statement))
+
+    def table(self, name: str, snapshot: int | None = None) -> DataFrame:
+        """The rows of a table, now or at a snapshot."""
+        work = self._reading()
+        parts = Cursor(name).name()
+        if snapshot is None:
+            return relation_frame(work, work.catalog.relation(parts, work.place.schema))
+        at = snapshot_by_id(work, snapshot)
+        return work.rows_at(catalog_at(work, at).table(parts, work.place.schema), at.id)
+
+    def changes(self, name: str, after: int, upto: int | None = None) -> DataFrame:
+        """What changed in a table after one snapshot, up to and including another."""
+        work = self._reading()
+        table = work.catalog.table(Cursor(name).name(), work.place.schema)
+        return changes(work, table, after, work.base.id if upto is None else upto)
+
+    def answer(self, function: str, *arguments: str | int) -> Answer:
+        """What a table function such as status() or health_check() tells, without Spark."""
+        return observe.answer(self._reading(), function, *arguments)
+
+    def append(self, name: str, rows: DataFrame) -> Result:
+        """Add the rows of a DataFrame; its columns are matched by name."""
+        parts = Cursor(name).name()
+
+        def add(work: Work) -> Result:
+            return append(work, work.target(parts), rows)
+
+        return self._change(add, f"append to {name}")
+
+    def create_stream_table(
+        self,
+        name: str,
+        query: str,
+        *,
+        schedule: str | None = None,
+        refresh_mode: str = "AUTO",
+        append_only: bool = False,
+        initialize: bool = True,
+    ) -> Result:
+        """A table that is kept equal to a query by computing only what changed."""
+        options = (("append_only", str(append_only).lower()), ("initialize", str(initialize).lower()))
+        statement = s.CreateStream(Cursor(name).name(), query, (), schedule, refresh_mode.upper(), options)
+        return self._act(statement, "CREATE STREAM TABLE")
+
+    def close(self) -> None:
+        """Give back what this connection holds; the Spark session stays."""
+        if self._closed:
+            return
+        if self._open is not None:
+            self._rollback()
+        self._links.close()
+        self._place.held.clear()
+        self._place.lease.end()
+        self._place.warehouse.engine.dispose()
+        self._closed = True
+
+    def __enter__(self) -> Trickle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def _act(self, statement: s.Statement, text: str) -> Result:
+        match statement:
+            case s.Begin():
+                self._begin()
+                return Result(snapshot=self._reading().base.id)
+            case s.CommitWork():
+                return self._commit()
+            case s.Rollback():
+                return self._rollback()
+            case s.Use(schema):
+                found = self._reading().catalog.schema(schema)
+                self._set_place(replace(self._place, schema=found.name))
+                return Result(snapshot=self._reading().base.id)
+            case s.SetSetting(name, value):
+                settings = self._place.settings.with_values({name.lower(): value})
+                self._set_place(replace(self._place, settings=settings))
+                self._place.held.most = settings.cache_entries
+                self._place.storage.recent.most_bytes = int(settings.cache_megabytes * 2**20)
+                return Result(snapshot=self._reading().base.id)
+            case s.RefreshStream(name):
+                return self._refreshed(name)
+            case s.SteerStream(name, suspended):
+                steer = self.suspend if suspended else self.resume
+                steer(".".join(quote(part) for part in name))
+                return Result(snapshot=self._reading().base.id)
+            case s.CreateStream() | s.AlterStream() if self._open is not None:
+                # It must be exact as of a snapshot, and what this transaction changed is in none yet.
+                raise UnsupportedError("a stream table in a transaction", "COMMIT or ROLLBACK first.")
+            case s.Optimize(name):
+                return self._optimize(name)
+            case s.Vacuum(name, hours):
+                return self._vacuum(name, hours)
+            case s.Query() | s.CreateTempView() | s.ExplainStream() | s.ExplainQuery():
+                raise AssertionError
+            case (
+                s.ShowTables()
+                | s.ShowSchemas()
+                | s.ShowColumns()
+                | s.ShowCreateTable()
+                | s.Describe()
+                | s.ShowSettings()
+            ):
+                raise AssertionError
+            case (
+                s.AttachSource()
+                | s.DetachSource()
+                | s.SyncSource()
+                | s.MirrorTable()
+                | s.MirrorTables()
+                | s.WidenMirror()
+                | s.ResyncTable()
+            ):
+                return self._source_statement(statement)
+            case s.PublishStream() | s.RepairPublished() | s.UnpublishStream():
+                return self._publish_statement(statement)
+            case s.DropTable(name):
+                gone = self._reading().catalog.find(name, self._place.schema)
+                result = self._change(lambda work: run_statement(work, statement), first_words(text))
+                if self._open is None and isinstance(gone, Table) and gone.mirror is not None:
+                    self._mirror_dropped(gone.mirror.source)
+                return result
+            case s.CreateStream(mode=Mode.IMMEDIATE) | s.AlterStream(mode=Mode.IMMEDIATE):
+                result = self._change(lambda work: run_statement(work, statement), first_words(text))
+                # What others changed while it was filled; from now on every commit keeps it.
+                self.refresh(".".join(quote(part) for part in statement.name))
+                return result
+            case s.CreateStream(query=query) | s.AlterStream(query=str(query)):
+                try:
+                    return self._change(lambda work: run_statement(work, statement), first_words(text))
+                except (QueryError, ColumnNotFoundError):
+                    if not self._widened_for(query):
+                        raise
+                return self._change(lambda work: run_statement(work, statement), first_words(text))
+            case _:
+                return self._change(lambda work: run_statement(work, statement), first_words(text))
+
+    def _temp_view(self, statement: s.CreateTempView) -> DataFrame:
+        frame = run_query(self._reading(), statement.query)
+        if statement.replace:
+            frame.createOrReplaceTempView(statement.name)
+        else:
+            frame.createTempView(statement.name)
+        return self._result(Result(snapshot=self._reading().base.id))
+
+    def _result(self, result: Result) -> DataFrame:
+        columns = ", ".join(f"{value}L AS {name}" for name, value in vars(result).items())
+        return self.spark.sql(f"SELECT {columns}")
+
+    def _set_place(self, place: Place) -> None:
+        self._place = place
+        if self._open is not None:
+            self._open.place = place
+
+    def _refreshed(self, name: s.Name) -> Result:
+        report = self.refresh(".".join(quote(part) for part in name))
+        return Result(report.rows_inserted, 0, report.rows_deleted, report.snapshot)
+
+    def _optimize(self, name: s.Name) -> Result:
+        if self._open is not None:
+            raise UnsupportedError("OPTIMIZE in a transaction", "COMMIT first; it is a snapshot of its own.")
+
+        def run(work: Work) -> Result:
+            table = work.catalog.table(name, work.place.schema)
+            if plan := compact.everything(work.files(table)):
+                compact.compact(work, table, plan)
+            return Result()
+
+        return self._change(run, "optimize")
+
+    def _vacuum(self, name: s.Name | None, hours: float | None) -> Result:
+        if self._open is not None:
+            raise UnsupportedError("VACUUM in a transaction", "COMMIT or ROLLBACK first.")
+        work = self._reading()
+        folder = work.catalog.table(name, work.place.schema).path if name else None
+        retain = self._place.settings.retain_hours if hours is None else hours
+        vacuum(self._place.warehouse.engine, self._place.storage, now(), retain, folder)
+        return Result(snapshot=work.base.id)
