@@ -7,8 +7,9 @@ import warnings
 import pytest
 
 import spark_trickle
-from spark_trickle.cdc import transition
+from spark_trickle.cdc import captures, transition
 from spark_trickle.errors import (
+    SourceBusyError,
     SourceLostError,
     SourceSchemaChangedError,
     SourceSetupError,
@@ -173,6 +174,20 @@ def test_columns_that_change(shop: Shop, mode: str) -> None:
     shop.check("SELECT * FROM orders")
     with pytest.raises(SourceLostError):
         shop.tr.refresh("by_customer")
+
+
+def test_a_log_that_has_to_wait_for_a_writer(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captures, "_PATIENCE", 0.3)
+    shop.run(*ORDERS)
+    writer = shop.world.application()
+    writer.execute("BEGIN")
+    writer.execute("INSERT INTO orders VALUES (800, 'open', 1)")
+    shop.attach("wal")
+    with pytest.raises(SourceBusyError, match="too long"):
+        shop.tr.create_mirror("orders", "shop.public.orders")
+    writer.execute("COMMIT")
+    assert shop.tr.sync("shop").copied == ("main.orders",)
+    shop.check("SELECT * FROM orders")
 
 
 def test_a_key_that_is_gone(shop: Shop) -> None:

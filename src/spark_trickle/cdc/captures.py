@@ -6,17 +6,22 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from psycopg import sql
+
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.mirrored import capture_of, mirror_of
 from spark_trickle.cdc.postgres.capture import Capture
 from spark_trickle.cdc.postgres.discover import SourceTable, describe
 from spark_trickle.cdc.postgres.install import install, installed, uninstall
 from spark_trickle.cdc.postgres.publication import publish, published, unpublish
+from spark_trickle.cdc.postgres.run import run
 from spark_trickle.cdc.postgres.slot import create_slot, drop_slot, slot_state
 from spark_trickle.dml.work import begin
 from spark_trickle.errors import ResyncNeededError
 from spark_trickle.model.source import SourceState
 from spark_trickle.model.table import Table
+
+_PATIENCE = 60.0  # seconds to wait for transactions that write
 
 
 def put_triggers(job: Job, table: Table, remote: SourceTable) -> tuple[Capture, str]:
@@ -55,14 +60,25 @@ def log_names(job: Job) -> tuple[str, str]:
     return f"trickle_{plain}_{mark}", f"trickle_{plain}_{mark}"
 
 
-def open_log(job: Job, tables: Sequence[SourceTable]) -> tuple[SourceState, dict[int, str]]:
-    """A publication of these tables and a slot that begins after it; the new state, and their marks."""
+def open_log(
+    job: Job, tables: Sequence[SourceTable], seconds: float | None = None
+) -> tuple[SourceState, dict[int, str]]:
+    """A publication of these tables and a slot that begins after it; the new state, and their marks.
+
+    The slot waits until all transactions that write now have ended, but not longer than that.
+    """
     slot, publication = log_names(job)
     if job.state.slot != slot:
         job.note(replace(job.state, slot=slot, publication=publication))
     drop_slot(job.connection, slot)  # one that was made before the publication knew these tables
     marks = publish(job.connection, publication, tables)
-    return replace(job.state, lsn=create_slot(job.connection, slot)), marks
+    limit = sql.SQL("SET statement_timeout = {}")
+    most = _PATIENCE if seconds is None else seconds
+    run(job.connection, limit.format(sql.Literal(f"{int(most * 1000)}ms")))
+    try:
+        return replace(job.state, lsn=create_slot(job.connection, slot)), marks
+    finally:
+        run(job.connection, limit.format(sql.Literal("0")))
 
 
 def add_to_log(job: Job, tables: Sequence[SourceTable]) -> dict[int, str]:

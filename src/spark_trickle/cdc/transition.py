@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from psycopg import sql
-
 from spark_trickle.cdc.by_trigger import Read, read_until
 from spark_trickle.cdc.captures import close_log, open_log
 from spark_trickle.cdc.job import Job
@@ -18,7 +16,6 @@ from spark_trickle.cdc.mirrored import columns_of, drift_of, mirror_of
 from spark_trickle.cdc.position import keep_log_position
 from spark_trickle.cdc.postgres.buffer import forget
 from spark_trickle.cdc.postgres.publication import require_identity
-from spark_trickle.cdc.postgres.run import run
 from spark_trickle.cdc.postgres.status import server_findings
 from spark_trickle.cdc.postgres.watch import TableMarks, table_marks
 from spark_trickle.dml.work import begin, now
@@ -91,15 +88,10 @@ def _noted(job: Job) -> dict[int, TableMarks]:
 
 
 def _prepare(job: Job) -> dict[int, str]:
-    """The slot waits until all transactions that write now have ended: each attempt waits longer."""
+    """Each attempt waits longer than the one before."""
     mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
     seconds = min(_FIRST_TIMEOUT * 2**job.state.attempts, _LONGEST_TIMEOUT)
-    limit = sql.SQL("SET statement_timeout = {}")
-    run(job.connection, limit.format(sql.Literal(f"{int(seconds * 1000)}ms")))
-    try:
-        opened, marks = open_log(job, list(job.remote(mirrors).values()))
-    finally:
-        run(job.connection, limit.format(sql.Literal("0")))
+    opened, marks = open_log(job, list(job.remote(mirrors).values()), seconds)
     job.note(opened)
     return marks
 

@@ -138,6 +138,8 @@ def explain(error: psycopg.Error, secrets: tuple[str, ...]) -> TrickleError:
     match error:
         case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
             return SourceBusyError(f"the source is busy: {detail}")
+        case errors.QueryCanceled():
+            return SourceBusyError(f"the source took too long: {detail}")
         case errors.ObjectInUse():
             return SourceBusyError(f"another connection uses it: {detail}")
         case errors.InsufficientPrivilege():
