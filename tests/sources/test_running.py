@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ import pytest
 import spark_trickle
 from spark_trickle.cli.main import main
 from spark_trickle.lake.scheduling import Alert
+from tests.crash.child import Job, finish, start
+from tests.crash.sharing import address_of
 from tests.sources.conftest import Shop
 
 QUERY = "SELECT customer, sum(amount) AS s, count(*) AS n FROM orders GROUP BY customer"
@@ -23,7 +26,6 @@ ORDERS = [
     "CREATE TABLE orders (id int PRIMARY KEY, customer text, amount numeric(12, 2))",
     "INSERT INTO orders SELECT g, 'c' || g % 5, g * 1.25 FROM generate_series(1, 100) g",
 ]
-ROOT = Path(__file__).parents[2]
 
 
 def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -120,20 +122,18 @@ def test_the_commands(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "hint:" in capsys.readouterr().err
 
 
-CHILD = """
-import os, sys
-import spark_trickle
-with spark_trickle.connect(sys.argv[1]) as tr:
-    os.environ["SPARK_TRICKLE_CRASH_POINT"] = sys.argv[2]
-    tr.sync("shop")
-    tr.refresh("totals")
-"""
+KILLS = [
+    ("trigger", "after_data"),
+    ("trigger", "before_commit"),
+    ("trigger", "after_landing"),
+    ("wal", "before_commit"),
+    ("wal", "after_landing"),
+    ("auto", "after_commit"),
+    ("auto", "after_landing"),
+]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("mode", ["trigger", "wal", "auto"])
-@pytest.mark.parametrize("point", ["after_data", "before_commit", "after_commit", "after_landing"])
+@pytest.mark.parametrize(("mode", "point"), KILLS)
 def test_a_process_killed_in_the_middle_of_a_sync(shop: Shop, mode: str, point: str) -> None:
     """Nothing is lost, nothing is doubled: the next sync goes on where the commit was."""
     ready(shop, mode)
@@ -142,11 +142,12 @@ def test_a_process_killed_in_the_middle_of_a_sync(shop: Shop, mode: str, point: 
             f"UPDATE orders SET amount = amount + 1 WHERE id % 2 = {number}",
             "DELETE FROM orders WHERE id = (SELECT min(id) FROM orders)",
         )
-        child = subprocess.run(
-            [sys.executable, "-c", CHILD, str(shop.place), point], cwd=ROOT, env=dict(os.environ), check=False
-        )
-        assert child.returncode == -9
-        shop.tr.sync("shop")
+        environment = {**address_of(shop.tr.spark), "SPARK_TRICKLE_CRASH_POINT": point}
+        with start(environment) as child:
+            output = finish(child, Job(str(shop.place), None, ("SYNC SOURCE shop",)))
+        assert child.returncode == -signal.SIGKILL, output
+        report = shop.tr.sync("shop")
+        assert report.resynced == {}
         shop.check("SELECT * FROM orders")
         shop.tr.refresh("totals")
         shop.check(QUERY, "totals")

@@ -15,6 +15,7 @@ CRASH_POINTS = (
     "after_files",
     "before_commit",
     "after_commit",
+    "after_landing",
     "vacuum_after_forget",
     "vacuum_half_deleted",
 )

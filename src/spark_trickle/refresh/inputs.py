@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ class Inputs:
     stream: Stream
     tables: dict[str, Table]  # of the nodes, by name
     frontier: Frontier
-    deltas: dict[str, Frame] = field(default_factory=dict)
+    deltas: dict[str, Callable[[], Frame]] = field(default_factory=dict)  # made when a node asks for it
     found: dict[str, Frame] = field(default_factory=dict)  # touched keys of the node at hand
     _frames: dict[tuple[str, At], Frame | str] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class Inputs:
         if source in self.found:
             return self.found[source]
         if at is At.DELTA and source in self.deltas:
-            return self.deltas[source]
+            return self.deltas[source]()
         if source in self.tables:
             return self._node(self.tables[source], at)
         key = (source, at)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -115,12 +116,14 @@ def _store_few(inputs: Inputs, node: Node, table: Table, rows: pa.Table) -> tupl
     typed = to_storage(table, rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, weights))
     net = single_weights(summed(table, typed)) if pc.min(weights).as_py() != 1 else typed
     net = to_storage(table, net)
-    inputs.deltas[node.name] = local_frame(inputs.work.place.spark, table, net)
+    inputs.deltas[node.name] = cache(lambda: local_frame(inputs.work.place.spark, table, net))
     return store_rows(inputs.work, table, net)
 
 
 def _store_many(inputs: Inputs, node: Node, table: Table, frame: Frame) -> tuple[DataFile, ...]:
     work = inputs.work
     files = store_frame(work, table, cancelled_frame(work, table, frame))
-    inputs.deltas[node.name] = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+    inputs.deltas[node.name] = cache(
+        lambda: rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+    )
     return files
