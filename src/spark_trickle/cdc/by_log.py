@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from spark_trickle.cdc.by_trigger import Read
-from spark_trickle.cdc.job import Job, troubled
+from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import Landing, held_rows, land
 from spark_trickle.cdc.mirrored import columns_of, mirror_of
 from spark_trickle.cdc.position import read_marks, read_moment
@@ -17,10 +16,10 @@ from spark_trickle.cdc.postgres.publication import published
 from spark_trickle.cdc.postgres.slot import advance, readable_end
 from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
 from spark_trickle.cdc.postgres.watch import log_gap
+from spark_trickle.cdc.reading import Read, commit_reading
 from spark_trickle.dml.delete import truncate
 from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
-from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.model.source import MirrorState, MirrorStatus
 from spark_trickle.model.table import WEIGHT, Table
 
@@ -33,7 +32,7 @@ def read_log(job: Job) -> Read:
     for _ in range(_MOST_POLLS):
         before = job.state.lsn
         found, batch = _poll(job)
-        _add(total, found)
+        total.add(found)
         if batch is None or job.state.lsn == before or job.state.lsn >= end:
             return total
     return total
@@ -59,16 +58,12 @@ def _poll(job: Job) -> tuple[Read, Batch | None]:
     tables = {mirror_of(t).oid: t for t, _ in mirrors}
     for change in batch.tables:
         table = tables[change.source.oid]
-        landing = _land(found.work, table, change)
-        if landing != Landing():
-            found.landings[table.full_name] = landing
+        found.landed(table, _land(found.work, table, change))
     found.transactions = batch.transactions
     moved = batch.end_lsn - job.state.lsn
     if not found.work.empty or found.troubles or moved > settings.wal_max_lag_bytes:
         state = replace(job.state, lsn=max(batch.end_lsn, job.state.lsn))
-        message = f"sync {job.source.name}"
-        found.snapshot = job.commit(found.work, message, list(found.states.values()), state)
-        crash_point("after_landing")
+        commit_reading(job, found, state)
         advance(job.connection, job.state.slot, job.state.lsn)
     else:
         found.work.discard()
@@ -95,13 +90,8 @@ def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]
                 )
             since = read_moment(state.position)
             followed[table.id] = Followed(remote, columns, state.position["published"], since=since)
-        except ResyncNeededError as error:
-            found.troubles[table.full_name] = error.reason
-            found.states[table.id] = troubled(state, MirrorStatus.RESYNC_NEEDED, error.reason)
-        except SourceSchemaChangedError as error:
-            reason = "; ".join(error.changes)
-            found.troubles[table.full_name] = reason
-            found.states[table.id] = troubled(state, MirrorStatus.SCHEMA_CHANGED, reason)
+        except (ResyncNeededError, SourceSchemaChangedError) as error:
+            found.trouble(table, state, error)
     return followed
 
 
@@ -118,11 +108,3 @@ def _land(work: Work, table: Table, change: TableChanges) -> Landing:
 def _some(rows: pa.Table) -> Iterator[pa.Table]:
     if rows.num_rows:
         yield rows
-
-
-def _add(total: Read, found: Read) -> None:
-    for name, landing in found.landings.items():
-        total.landings[name] = total.landings.get(name, Landing()) + landing
-    total.troubles |= found.troubles
-    total.transactions += found.transactions
-    total.snapshot = max(total.snapshot, found.snapshot)

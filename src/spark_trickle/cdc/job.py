@@ -19,7 +19,6 @@ from spark_trickle.model.source import (
     CaptureMode,
     Landed,
     MirrorState,
-    MirrorStatus,
     SourceState,
     Transition,
 )
@@ -93,7 +92,3 @@ class Job:
         """The state with another way of capturing, and a line in its history."""
         line = Transition(now().isoformat(timespec="seconds"), self.state.capture.value, after.value, reason)
         return replace(self.state, capture=after, history=(*self.state.history, line)[-_HISTORY:])
-
-
-def troubled(state: MirrorState, status: MirrorStatus, reason: str) -> MirrorState:
-    return replace(state, status=status, reason=reason)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from spark_trickle.cdc.by_log import read_log
-from spark_trickle.cdc.by_trigger import Read, read_buffers
+from spark_trickle.cdc.by_trigger import read_buffers
 from spark_trickle.cdc.captures import tidy
 from spark_trickle.cdc.copying import go_on
 from spark_trickle.cdc.job import Job
@@ -19,6 +19,7 @@ from spark_trickle.cdc.mirrored import mirror_of
 from spark_trickle.cdc.options import read_options
 from spark_trickle.cdc.postgres.buffer import claim, release
 from spark_trickle.cdc.postgres.copy import Progress
+from spark_trickle.cdc.reading import Read
 from spark_trickle.cdc.resync import resync
 from spark_trickle.cdc.transition import move_to_log, move_to_triggers, wants_log
 from spark_trickle.dml import compact

@@ -9,18 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from spark_trickle.cdc.by_trigger import Read, read_until
+from spark_trickle.cdc.by_trigger import read_until
 from spark_trickle.cdc.captures import close_log, open_log
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.mirrored import columns_of, drift_of, mirror_of
 from spark_trickle.cdc.position import keep_log_position
-from spark_trickle.cdc.postgres.buffer import forget
 from spark_trickle.cdc.postgres.publication import require_identity
 from spark_trickle.cdc.postgres.status import server_findings
 from spark_trickle.cdc.postgres.watch import TableMarks, table_marks
+from spark_trickle.cdc.reading import Read, commit_reading
 from spark_trickle.dml.work import begin, now
 from spark_trickle.errors import TrickleError
-from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.model.source import CaptureMode, MirrorStatus
 
 _FIRST_TIMEOUT, _LONGEST_TIMEOUT = 5.0, 300.0  # seconds to wait for transactions that write
@@ -70,10 +69,7 @@ def move_to_log(job: Job) -> Read | None:
             position = keep_log_position(moment, marks[mirror_of(table).oid], noted[table.id])
             found.states[table.id] = replace(state, position=position)
     moved = replace(job.moved(CaptureMode.WAL, "the log has taken over"), attempts=0, retry_at="", blocked="")
-    found.snapshot = job.commit(found.work, f"sync {job.source.name}", list(found.states.values()), moved)
-    crash_point("after_landing")
-    for capture, position_read in found.captures:
-        forget(job.connection, capture, position_read)
+    commit_reading(job, found, moved)
     return found
 
 

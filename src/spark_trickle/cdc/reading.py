@@ -1,0 +1,58 @@
+"""What one reading of a source brought, before and while it is committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from spark_trickle.cdc.job import Job
+from spark_trickle.cdc.landing import Landing
+from spark_trickle.cdc.postgres.buffer import Position, forget
+from spark_trickle.cdc.postgres.capture import Capture
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
+from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.model.source import MirrorState, MirrorStatus, SourceState
+from spark_trickle.model.table import Table
+
+
+@dataclass
+class Read:
+    """`captures` are the buffers that were read, and how far: what lies before may be forgotten there."""
+
+    work: Work
+    landings: dict[str, Landing] = field(default_factory=dict)
+    states: dict[int, MirrorState] = field(default_factory=dict)
+    captures: list[tuple[Capture, Position]] = field(default_factory=list)
+    troubles: dict[str, str] = field(default_factory=dict)
+    snapshot: int = 0
+    transactions: int = 0
+
+    def landed(self, table: Table, landing: Landing) -> None:
+        if landing != Landing():
+            self.landings[table.full_name] = landing
+
+    def trouble(
+        self, table: Table, state: MirrorState, error: ResyncNeededError | SourceSchemaChangedError
+    ) -> None:
+        """A mirror that cannot go on: it keeps its rows, and says why; the others are not held up."""
+        lost = isinstance(error, ResyncNeededError)
+        reason = error.reason if isinstance(error, ResyncNeededError) else "; ".join(error.changes)
+        status = MirrorStatus.RESYNC_NEEDED if lost else MirrorStatus.SCHEMA_CHANGED
+        self.troubles[table.full_name] = reason
+        self.states[table.id] = replace(state, status=status, reason=reason)
+
+    def add(self, later: Read) -> None:
+        for name, landing in later.landings.items():
+            self.landings[name] = self.landings.get(name, Landing()) + landing
+        self.troubles |= later.troubles
+        self.transactions += later.transactions
+        self.snapshot = max(self.snapshot, later.snapshot)
+
+
+def commit_reading(job: Job, found: Read, state: SourceState | None = None) -> None:
+    """Commit rows and positions together, and only then let the source forget them."""
+    states = list(found.states.values())
+    found.snapshot = job.commit(found.work, f"sync {job.source.name}", states, state)
+    crash_point("after_landing")
+    for capture, position in found.captures:
+        forget(job.connection, capture, position)
