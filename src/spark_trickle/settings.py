@@ -54,6 +54,12 @@ class Settings:
     max_recursion_depth: int = _setting(
         100, "Steps of WITH RECURSIVE before it is taken to be endless.", low=1, high=100_000
     )
+    allow_circular: bool = _setting(
+        False, "Let stream tables read each other in a circle, if they can only add to each other."
+    )
+    max_fixpoint_iterations: int = _setting(
+        100, "Rounds of a circle of stream tables before it is taken to be endless.", low=1, high=100_000
+    )
     block_source_ddl: bool = _setting(
         True, "Refuse to drop or alter what stream tables read; otherwise they are filled anew."
     )

@@ -31,6 +31,8 @@ EXAMPLES: list[TrickleError] = [
     errors.SourceNotFoundError("shpo", ("shop",)),
     errors.RecursionTooDeepError("main.s", 100),
     errors.CircularError(("main.a", "main.b", "main.a")),
+    errors.CircleRefusedError("main.a", "LIMIT is over a member of it", "Leave it out."),
+    errors.NoFixpointError(("main.a", "main.b"), 100),
     errors.FuseBlownError("main.s", 5_000_000, 1_000_000),
     errors.SourceLostError("main.t", "was dropped"),
     errors.InUseError("main.t", "dropped", ("main.s", "main.r")),

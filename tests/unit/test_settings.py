@@ -80,7 +80,7 @@ def test_the_hint_of_a_wrong_value_is_about_the_value(name: str, value: Any) -> 
     [
         ("max_driver_row", 'Did you mean "max_driver_rows"?'),
         ("Compression", 'Did you mean "compression"?'),
-        ("xyz", "The settings are auto_backoff, auto_compact, block_source_ddl"),
+        ("xyz", "The settings are allow_circular, auto_backoff, auto_compact"),
     ],
 )
 def test_wrong_names_are_refused(name: str, hint: str) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Work
+from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, single_weights, summed
 from spark_trickle.model.files import DataFile
-from spark_trickle.model.table import Table
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
 
@@ -34,3 +40,41 @@ def _merged(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[Data
         files = store_frame(work, table, net)
     updates = all(f.updates for f in added)
     return tuple(replace(f, updates=updates) for f in files)
+
+
+def difference(
+    work: Work, table: Table, come: Sequence[DataFile], gone: Sequence[DataFile]
+) -> tuple[DataFile, ...]:
+    """The rows of some files without those of others, written as one change."""
+    if sum(f.rows for f in (*come, *gone)) <= work.place.settings.max_driver_rows:
+        plus, minus = loaded(work, table, come), loaded(work, table, gone)
+        if plus is not None and minus is not None:
+            return store_rows(
+                work, table, single_weights(summed(table, pa.concat_tables([plus, _less(minus)])))
+            )
+    rows = _weighted(work, table, come)
+    if gone:
+        others = [c for c in rows.columns if c != WEIGHT]
+        minus_rows = _weighted(work, table, gone)
+        taken = minus_rows.select(*others, (-minus_rows[WEIGHT]).alias(WEIGHT))
+        rows = rows.unionByName(taken)
+    return store_frame(work, table, cancelled_frame(work, table, rows))
+
+
+def _weighted(work: Work, table: Table, files: Sequence[DataFile]) -> Frame:
+    return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+
+
+def _less(rows: pa.Table) -> pa.Table:
+    weights = pc.negate(rows.column(WEIGHT))
+    return rows.set_column(rows.column_names.index(WEIGHT), rows.schema.field(WEIGHT), weights)
+
+
+def loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
+    """The rows of files with their weights, at the driver; None if they can only be read by Spark."""
+    if not all(can_hold(c.type) for c in table.columns):
+        return None
+    parts = [from_storage(table, work.place.storage.read(table, f)) for f in files]
+    if any(p is None for p in parts):
+        return None
+    return pa.concat_tables([arrow_schema(table).empty_table(), *parts])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -108,6 +108,14 @@ class Work:
     def see(self, table: Table, snapshot_id: int) -> None:
         """Read a table as of another snapshot than the rest."""
         self._files[(table.id, self.base.id)] = self.files_at(table, snapshot_id)
+
+    def scratch(self, empty: Iterable[Table] = ()) -> Work:
+        """A work that begins where this one is, to try changes in; it sees some tables as empty.
+
+        It is never committed. The files that it writes are discarded with those of this one.
+        """
+        files = {**self._files, **{(t.id, self.base.id): () for t in empty}}
+        return replace(self, changes=dict(self.changes), refreshed=[], _files=files)
 
     def sizes(self) -> dict[int, TableSize]:
         with reading(self.place.warehouse.engine) as connection:

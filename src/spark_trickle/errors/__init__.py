@@ -39,9 +39,11 @@ from spark_trickle.errors.statements import (
     ValueTooLongError,
 )
 from spark_trickle.errors.streams import (
+    CircleRefusedError,
     CircularError,
     FuseBlownError,
     InUseError,
+    NoFixpointError,
     ReadOnlyTableError,
     RecursionTooDeepError,
     SourceLostError,
@@ -57,6 +59,7 @@ from spark_trickle.errors.warehouse import (
 __all__ = [
     "AlreadyExistsError",
     "CatalogBusyError",
+    "CircleRefusedError",
     "CircularError",
     "ColumnNotFoundError",
     "ConflictError",
@@ -68,6 +71,7 @@ __all__ = [
     "InvalidDefinitionError",
     "Kind",
     "MergeCardinalityError",
+    "NoFixpointError",
     "NotNullViolationError",
     "NotPublishedError",
     "QueryError",

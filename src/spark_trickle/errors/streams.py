@@ -57,7 +57,46 @@ class CircularError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Break the circle: let one of them read a table instead."
+        return (
+            "Break the circle: let one of them read a table instead. "
+            "If they only add rows to each other, SET trickle.allow_circular = true."
+        )
+
+
+@dataclass(eq=False)
+class CircleRefusedError(TrickleError):
+    """A circle of stream tables that has no least fixpoint, or none that could be kept."""
+
+    table: str
+    detail: str
+    advice: str
+    code: ClassVar[str] = "CIRCLE_REFUSED"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f'"{self.table}" cannot be part of a circle: {self.detail}'
+
+    @property
+    def hint(self) -> str:
+        return self.advice
+
+
+@dataclass(eq=False)
+class NoFixpointError(TrickleError):
+    tables: tuple[str, ...]
+    limit: int
+    code: ClassVar[str] = "NO_FIXPOINT"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        names = ", ".join(f'"{t}"' for t in self.tables)
+        return f"the circle of {names} does not come to rest within {self.limit} rounds"
+
+    @property
+    def hint(self) -> str:
+        return "Let it make no new values without end, such as x + 1, or SET trickle.max_fixpoint_iterations."
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from spark_trickle.dml.functions import Argument, require
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.define import stream_table
+from spark_trickle.refresh.drop import stream_table
 from spark_trickle.sql.cursor import Cursor
 
 

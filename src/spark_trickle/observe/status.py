@@ -121,19 +121,23 @@ def dependency_tree(work: Work) -> Answer:
     graph = look(work.place).graph
     roots = sorted({s for reads in graph.reads.values() for s in reads if s not in graph.reads})
     rows: list[tuple[object, ...]] = []
+    shown: set[int] = set()
 
-    def visit(i: int, depth: int, above: str | None) -> None:
-        table = graph.tables[i]
+    def visit(i: int, way: tuple[int, ...]) -> None:
+        """A circle is shown once around: where it closes, the way ends."""
+        table, above = graph.tables[i], graph.tables[way[-1]].full_name if way else None
         kind = table.stream.mode.value if table.stream is not None else "TABLE"
-        rows.append((depth, "  " * depth + table.full_name, table.full_name, kind, above))
-        for reader in graph.readers.get(i, ()):
-            visit(reader, depth + 1, table.full_name)
+        closed = " ↺" if i in way else ""
+        rows.append((len(way), f"{'  ' * len(way)}{table.full_name}{closed}", table.full_name, kind, above))
+        shown.add(i)
+        for reader in graph.readers.get(i, ()) if i not in way else ():
+            visit(reader, (*way, i))
 
     for root in roots:
-        visit(root, 0, None)
+        visit(root, ())
     for i in graph.order:
-        if not graph.reads[i]:
-            visit(i, 0, None)
+        if i not in shown:  # it reads no table, nor does anything that it reads
+            visit(i, ())
     columns = {"depth": "long", "tree": "string", "name": "string", "kind": "string", "reads": "string"}
     return Answer(columns, rows)
 

@@ -13,7 +13,7 @@ from spark_trickle.lake.engine import reading
 from spark_trickle.model.report import Result
 from spark_trickle.model.source import Published
 from spark_trickle.publish.stream import Pushed, publish, push, repair, unpublish
-from spark_trickle.refresh.define import stream_table
+from spark_trickle.refresh.drop import stream_table
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.words import quote

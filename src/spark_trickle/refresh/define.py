@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP STREAM TABLE."""
+"""CREATE and ALTER STREAM TABLE, and what must be defined anew before a refresh."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from spark_trickle.dml.definitions import query_columns
 from spark_trickle.dml.names import check_column_names, drop_relation, free_name, make_room
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import (
-    CircularError,
     InUseError,
     InvalidDefinitionError,
-    TableNotFoundError,
     UnsupportedError,
 )
-from spark_trickle.lake import sources
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.files import new_table_path
@@ -25,12 +22,15 @@ from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
 from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Source, Stream
-from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table, display_names
+from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table
+from spark_trickle.refresh.circle import is_circle, refresh_circle
+from spark_trickle.refresh.circular import check_circle, check_mode
 from spark_trickle.refresh.compile import Compiled, compile_query, over_empty_tables
-from spark_trickle.refresh.decide import Facts
-from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.decide import Decision, Facts
+from spark_trickle.refresh.drop import refuse_published, refuse_users, stream_table
+from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.identity import keys_of, with_identity
-from spark_trickle.refresh.inputs import source_table
+from spark_trickle.refresh.inputs import retyped, source_table
 from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.options import check_options, is_on
 from spark_trickle.refresh.run import Occasion, refresh, run_nodes
@@ -63,8 +63,8 @@ def create_stream(work: Work, statement: s.CreateStream) -> Result:
 def _room(work: Work, statement: s.CreateStream) -> bool:
     existing = work.catalog.find(statement.name, work.place.schema)
     if isinstance(existing, Table) and existing.stream is not None and statement.replace:
-        _refuse_users(work, existing, "replaced")
-        _refuse_published(work, existing)
+        refuse_users(work, existing, "replaced")
+        refuse_published(work, existing)
         drop_relation(work, existing)
         return True
     return make_room(work, statement.name, "table", False, statement.if_not_exists)
@@ -197,10 +197,19 @@ def rebuild(
     occasion: Occasion = Occasion(),  # noqa: B008 a value
 ) -> RefreshReport:
     """A new plan for a stream table: with the same columns its rows are changed to the new ones."""
+    again = _redefine(work, table, stream)
+    graph = graph_of(work.catalog.tables())
+    if not graph.circle_of(again.id):
+        return fill(work, again, why, Action.REINITIALIZE, occasion)
+    reports = _fill_circle(work, graph, again, f"{again.full_name}: {why}", occasion)
+    return next(r for r in reports if r.name == again.full_name)
+
+
+def _redefine(work: Work, table: Table, stream: Stream) -> Table:
     names = table.column_names if stream.query == (table.stream.query if table.stream else "") else ()
     exact = is_on(dict(stream.options), "exact_floats")
     compiled = compile_query(work, stream.query, stream.home, names, exact)
-    _refuse_cycle(work, table, compiled)
+    check_circle(work, table, stream.mode, compiled)
     _refuse_mirrors(work, stream.mode, compiled.sources)
     for node in table.stream.nodes if table.stream else ():
         if (inner := work.catalog.table_by_id(node)) is not None:
@@ -222,65 +231,56 @@ def rebuild(
     if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
         again = with_identity(replace(table, stream=new), keys[-1])
         work.define(commit.AlterTable(table, again))
-        return fill(work, again, why, Action.REINITIALIZE, occasion)
-    _refuse_users(work, table, "altered")
-    _refuse_published(work, table)
+        return again
+    refuse_users(work, table, "altered")
+    if any(source.table_id == table.id for source in compiled.sources):
+        raise InUseError(table.full_name, "given other columns", (table.full_name,))
+    refuse_published(work, table)
     work.define(commit.DropTable(table))
     again = replace(shape, id=work.new_id(), view_id=work.new_id() + 1, stream=new)
     again = with_identity(again, keys[-1])
     work.define(commit.CreateTable(again))
-    return fill(work, again, why, Action.REINITIALIZE, occasion)
+    return again
 
 
-def _refuse_cycle(work: Work, table: Table, compiled: Compiled) -> None:
+# --- circles -----------------------------------------------------------------------------------------
+
+
+def refresh_unit(work: Work, unit: Sequence[Table], occasion: Occasion) -> list[RefreshReport]:
+    """A stream table, or all that read each other in a circle."""
+    if not is_circle(unit):
+        return [refresh_stream(work, table, occasion) for table in unit]
+    reports = refresh_circle(work, unit, occasion)
+    if reports[0].action is not Action.REINITIALIZE:
+        return reports
+    for table in unit:
+        assert table.stream is not None
+        if retyped(work, table.stream):
+            _redefine(work, table, table.stream)
+    return _fill_circle(work, graph_of(work.catalog.tables()), unit[0], reports[0].reason, occasion)
+
+
+def _fill_circle(
+    work: Work, graph: Graph, member: Table, why: str, occasion: Occasion
+) -> list[RefreshReport]:
+    """All of a circle from nothing; what it reads is refreshed first, so that one commit knows it all."""
+    together = replace(occasion, together=True)
+    circle = graph.circle_of(member.id)
+    done = {r.table_id for r in work.refreshed}
+    above = [i for i in graph.ancestors(member.id) if i not in circle and i not in done]
+    for unit in graph.units(above):
+        refresh_unit(work, [graph.tables[i] for i in unit], together)
+    tables = [t for i in circle if (t := work.catalog.table_by_id(i)) is not None]
+    return refresh_circle(work, tables, together, Decision(Action.REINITIALIZE, why))
+
+
+def fill_again(work: Work, table: Table, why: str) -> RefreshReport:
+    """Everything anew by the plan that there is; of a circle all members."""
     graph = graph_of(work.catalog.tables())
-    if way := graph.cycle_through(table.id, [s.table_id for s in compiled.sources]):
-        raise CircularError(tuple(graph.tables[i].full_name for i in way))
-
-
-def stream_table(work: Work, name: s.Name) -> Table:
-    table = work.catalog.table(name, work.place.schema)
-    if table.stream is None:
-        streams = [t for t in work.catalog.tables() if t.stream is not None]
-        raise TableNotFoundError(f"{table.full_name} (it is not a stream table)", display_names(streams))
-    return table
-
-
-def drop_stream(work: Work, statement: s.DropStream) -> Result:
-    if statement.if_exists and work.catalog.find(statement.name, work.place.schema) is None:
-        return Result()
-    table = stream_table(work, statement.name)
-    _refuse_published(work, table)
-    if statement.cascade:
-        for user in reversed(_all_users(work, table)):
-            _refuse_published(work, user)
-            drop_relation(work, user)
-    else:
-        _refuse_users(work, table, "dropped")
-    drop_relation(work, table)
-    return Result()
-
-
-def _all_users(work: Work, table: Table) -> list[Table]:
-    found: list[Table] = []
-    for user in work.catalog.readers(table):
-        found += [t for t in (user, *_all_users(work, user)) if t not in found]
-    return found
-
-
-def _refuse_users(work: Work, table: Table, change: str) -> None:
-    if users := work.catalog.readers(table):
-        raise InUseError(table.full_name, change, tuple(t.full_name for t in users))
-
-
-def _refuse_published(work: Work, table: Table) -> None:
-    with reading(work.place.warehouse.engine) as connection:
-        found = sources.published(connection).get(table.id)
-    if found is not None:
-        raise InvalidDefinitionError(
-            f'"{table.full_name}" is published to source "{found.source}" as {found.schema}.{found.table}',
-            f"Run UNPUBLISH STREAM TABLE {table.name} first.",
-        )
+    if not graph.circle_of(table.id):
+        return fill(work, table, why, Action.REINITIALIZE)
+    reports = _fill_circle(work, graph, table, why, Occasion())
+    return next(r for r in reports if r.name == table.full_name)
 
 
 def alter_stream(work: Work, statement: s.AlterStream) -> Result:
@@ -299,6 +299,8 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
         )
         _moments(stream.query, new.mode)
         _refuse_mirrors(work, new.mode, new.sources)
+        if graph_of(work.catalog.tables()).circle_of(table.id):
+            check_mode(table, new.mode)
         if "exact_floats" in dict(statement.options):  # another plan
             report = rebuild(work, table, new, "altered")
             return Result(report.rows_inserted, 0, report.rows_deleted)

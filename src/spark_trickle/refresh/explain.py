@@ -19,9 +19,12 @@ from spark_trickle.dml.work import Work
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
+from spark_trickle.model.stream import StreamState
 from spark_trickle.model.table import Table
+from spark_trickle.refresh.circle import decide_circle, members_of
 from spark_trickle.refresh.compile import compile_query, delta_of, nodes_of
-from spark_trickle.refresh.decide import decide
+from spark_trickle.refresh.decide import Decision, decide
+from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.passes import CHANGE, RENDER, passed
 from spark_trickle.refresh.run import known_facts, node_tables
 from spark_trickle.refresh.split import Node
@@ -96,7 +99,7 @@ def explain_mode(work: Work, table: Table) -> list[Line]:
     assert stream is not None
     with reading(work.place.warehouse.engine) as connection:
         state = states.state(connection, table.id)
-    decision = decide(known_facts(work, table, state.knows), work.place.settings)
+    decision = _decision(work, table, state)
     last = states.last_report(work.place.warehouse.engine, table.id, table.full_name)
     lines: list[Line] = [
         ("configured mode", stream.mode),
@@ -110,6 +113,13 @@ def explain_mode(work: Work, table: Table) -> list[Line]:
     if last is not None:
         lines += [("last refresh", last.action), ("last reason", last.reason)]
     return lines
+
+
+def _decision(work: Work, table: Table, state: StreamState) -> Decision:
+    graph = graph_of(work.catalog.tables())
+    if circle := graph.circle_of(table.id):
+        return decide_circle(work, members_of(work, [graph.tables[i] for i in circle]))
+    return decide(known_facts(work, table, state.knows), work.place.settings)
 
 
 def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:

@@ -12,7 +12,7 @@ from spark_trickle.lake.engine import reading
 from spark_trickle.model.table import Table
 from spark_trickle.refresh import explain
 from spark_trickle.refresh.audit import audit
-from spark_trickle.refresh.define import stream_table
+from spark_trickle.refresh.drop import stream_table
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.cursor import Cursor
 

@@ -1,11 +1,15 @@
-"""The stream tables of a catalog -> who reads whom, in an order in which they can be refreshed."""
+"""The stream tables of a catalog -> who reads whom, in an order in which they can be refreshed.
+
+Stream tables may read each other in a circle. Such a circle is one step of every order: its members are
+refreshed at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 
 from spark_trickle.model.table import Table
 
@@ -17,16 +21,49 @@ class Graph:
     tables: Mapping[int, Table]
     reads: Mapping[int, tuple[int, ...]]
 
+    def with_reads(self, i: int, reads: Iterable[int]) -> Graph:
+        """As it would be if a stream table read these tables."""
+        return replace(self, reads={**self.reads, i: tuple(reads)})
+
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Every stream table after those it reads, otherwise by age."""
-        sorter = TopologicalSorter({i: self.streams_read_by(i) for i in sorted(self.reads)})
+        """Every stream table after those it reads, otherwise by age; a circle without a gap."""
+        sorter: TopologicalSorter[int] = TopologicalSorter()
+        for i in sorted(self.reads):
+            first = {self._first(s) for s in self.streams_read_by(i)}
+            sorter.add(self._first(i), *sorted(first - {self._first(i)}))
         sorter.prepare()
         done: list[int] = []
         while ready := sorted(sorter.get_ready()):
-            done += ready
+            done += [m for i in ready for m in self.circle_of(i) or (i,)]
             sorter.done(*ready)
         return tuple(done)
+
+    @cached_property
+    def circles(self) -> tuple[tuple[int, ...], ...]:
+        """Stream tables that read each other, on whatever way, or themselves."""
+        try:
+            TopologicalSorter({i: self.streams_read_by(i) for i in self.reads}).prepare()
+        except CycleError:
+            reached = {i: _reached(i, self.streams_read_by) for i in sorted(self.reads)}
+            found = [tuple(j for j in sorted(r) if i in reached[j]) for i, r in reached.items() if i in r]
+            return tuple(dict.fromkeys(found))
+        return ()
+
+    @cached_property
+    def _circles(self) -> Mapping[int, tuple[int, ...]]:
+        return {i: circle for circle in self.circles for i in circle}
+
+    def circle_of(self, i: int) -> tuple[int, ...]:
+        """The members of its circle, itself among them; empty for all others."""
+        return self._circles.get(i, ())
+
+    def _first(self, i: int) -> int:
+        return self._circles.get(i, (i,))[0]
+
+    def units(self, ids: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+        """What is refreshed at once, in the given order: a circle as a whole, the others one by one."""
+        return tuple(dict.fromkeys(self.circle_of(i) or (i,) for i in ids))
 
     @cached_property
     def readers(self) -> Mapping[int, tuple[int, ...]]:
@@ -40,27 +77,22 @@ class Graph:
         return tuple(s for s in self.reads.get(i, ()) if s in self.reads)
 
     def ancestors(self, i: int) -> tuple[int, ...]:
-        """The stream tables that it depends on, in order."""
-        found: set[int] = set()
-        todo = [i]
-        while todo:
-            new = [s for s in self.streams_read_by(todo.pop()) if s not in found]
-            found.update(new)
-            todo += new
-        return tuple(n for n in self.order if n in found)
+        """The other stream tables that it depends on, in order."""
+        found = _reached(i, self.streams_read_by)
+        return tuple(n for n in self.order if n in found and n != i)
 
     def descendants(self, i: int) -> tuple[int, ...]:
-        """The stream tables that depend on a table, in order."""
-        found: set[int] = set()
-        todo = [i]
-        while todo:
-            new = [r for r in self.readers.get(todo.pop(), ()) if r not in found]
-            found.update(new)
-            todo += new
-        return tuple(n for n in self.order if n in found)
+        """The other stream tables that depend on a table, in order."""
+        found = _reached(i, lambda n: self.readers.get(n, ()))
+        return tuple(n for n in self.order if n in found and n != i)
 
     def is_diamond(self, i: int) -> bool:
-        """Whether some table reaches it on more than one way, of which one leads through a stream table."""
+        """Whether some table reaches it on more than one way, of which one leads through a stream table.
+
+        In a circle every table does: once directly, and again on every way around.
+        """
+        if self.circle_of(i):
+            return True
         ways = [
             {s, *(t for a in (s, *self.ancestors(s)) for t in self.reads.get(a, ()))} for s in self.reads[i]
         ]
@@ -92,13 +124,27 @@ class Graph:
             if start == i:
                 return (i, i)
             todo: list[tuple[int, ...]] = [(i, start)]
+            seen = {start}
             while todo:
                 way = todo.pop()
                 for source in self.streams_read_by(way[-1]):
                     if source == i:
                         return (*way, i)
-                    todo.append((*way, source))
+                    if source not in seen:
+                        seen.add(source)
+                        todo.append((*way, source))
         return None
+
+
+def _reached(start: int, step: Callable[[int], Iterable[int]]) -> set[int]:
+    """Everything that some number of steps leads to; the start itself only if a way leads back."""
+    found: set[int] = set()
+    todo = [start]
+    while todo:
+        new = [n for n in step(todo.pop()) if n not in found]
+        found.update(new)
+        todo += new
+    return found
 
 
 def graph_of(tables: Iterable[Table]) -> Graph:

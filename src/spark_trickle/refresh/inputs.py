@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from spark_trickle.algebra.operator import At, Operator, Scan
+from spark_trickle.dml.net import loaded
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import SourceLostError
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
-from spark_trickle.model.arrow import can_hold, from_storage, single_weights, summed
+from spark_trickle.model.arrow import single_weights, summed
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.stream import Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
@@ -55,10 +56,24 @@ class Inputs:
     def _node(self, table: Table, at: At) -> Frame | str:
         if at is At.NEW:
             return self._held(table, self.work.files(table))
-        files = self.work.files_at(table, self.work.base.id)
+        files = self.node_before(table)
         if at is At.OLD:
             return self._held(table, files)
         return self._log(table, files)
+
+    def node_before(self, table: Table) -> tuple[DataFile, ...]:
+        """A node as it was before."""
+        return self.work.files_at(table, self.work.base.id)
+
+    def source_before(self, table: Table) -> tuple[DataFile, ...]:
+        """A source as it was when the stream table last saw it."""
+        since = known_upto(table, self.frontier)
+        self.work.place.lease.cover(since, now())
+        return self.work.files_at(table, since)
+
+    def source_change(self, table: Table) -> tuple[DataFile, ...]:
+        """What changed in a source since."""
+        return changed_files(self.work, table, self.frontier)
 
     def _log(self, table: Table, files: Sequence[DataFile]) -> Frame | str:
         """Rows with weights; small files are at the driver already, the others are the same for long."""
@@ -85,12 +100,7 @@ class Inputs:
         table = source_table(self.work, source)
         if at is At.DELTA:
             return self._change(source, table)
-        if at is At.NEW:
-            files = self.work.files(table)
-        else:
-            since = known_upto(table, self.frontier)
-            self.work.place.lease.cover(since, now())
-            files = self.work.files_at(table, since)
+        files = self.work.files(table) if at is At.NEW else self.source_before(table)
         return self._held(table, files, source)
 
     def _held(self, table: Table, files: Sequence[DataFile], source: Source | None = None) -> str:
@@ -118,7 +128,7 @@ class Inputs:
 
         Stream tables that read the same change, with the same columns or not, share one scan of it.
         """
-        files = changed_files(self.work, table, self.frontier)
+        files = self.source_change(table)
         place = self.work.place
 
         def make() -> Frame:
@@ -169,9 +179,5 @@ def changed_files(work: Work, table: Table, frontier: Frontier) -> tuple[DataFil
 
 
 def _loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
-    if not all(can_hold(c.type) for c in table.columns):
-        return None
-    parts = [from_storage(table, work.place.storage.read(table, f)) for f in files]
-    if any(p is None for p in parts):
-        return None
-    return single_weights(summed(table, pa.concat_tables(parts)))
+    rows = loaded(work, table, files)
+    return None if rows is None else single_weights(summed(table, rows))

@@ -54,15 +54,15 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
         facts = known_facts(work, table, state.knows)
         decision = decide(facts, work.place.settings)
     if decision.action is Action.REINITIALIZE:
-        return _report(table, decision, facts, work, clock)
+        return report_of(table, decision, facts, work, clock)
     if occasion.fused:
-        _refuse_above_fuse(work, table, facts)
-    decision = _append_only(work, table, facts, decision)
+        refuse_above_fuse(work, table, facts)
+    decision = append_only_ended(work, table, facts, decision)
     filled = Filled()
     if decision.action is not Action.NO_DATA:
         filled = run_nodes(work, table, state.knows, decision.action, facts, clock)
     report = replace(
-        _report(table, decision, facts, work, clock), rows_inserted=filled.come, rows_deleted=filled.gone
+        report_of(table, decision, facts, work, clock), rows_inserted=filled.come, rows_deleted=filled.gone
     )
     if decision.action is not Action.NO_DATA or occasion.together:
         work.refreshed.append(
@@ -71,13 +71,13 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     return report
 
 
-def _refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:
+def refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:
     ceiling = int(definition(table).options.get("fuse_ceiling") or work.place.settings.fuse_default_ceiling)
     if ceiling and facts.changed_rows > ceiling:
         raise FuseBlownError(table.full_name, facts.changed_rows, ceiling)
 
 
-def _append_only(work: Work, table: Table, facts: Facts, decision: Decision) -> Decision:
+def append_only_ended(work: Work, table: Table, facts: Facts, decision: Decision) -> Decision:
     """A promise that its sources only grow ends with the first row that goes."""
     stream = definition(table)
     if not is_on(dict(stream.options), "append_only") or not facts.deleted_rows:
@@ -100,7 +100,7 @@ def definition(table: Table) -> Stream:
     return table.stream
 
 
-def _report(table: Table, decision: Decision, facts: Facts, work: Work, clock: Clock) -> RefreshReport:
+def report_of(table: Table, decision: Decision, facts: Facts, work: Work, clock: Clock) -> RefreshReport:
     return RefreshReport(
         name=table.full_name,
         action=decision.action,
@@ -159,21 +159,30 @@ def _runs(work: Work, table: Table) -> tuple[Run, ...]:
 def run_nodes(
     work: Work, table: Table, frontier: Frontier | None, action: Action, facts: Facts, clock: Clock
 ) -> Filled:
-    """The program of every node in order; a node without change leaves those above it alone."""
+    """The change of a stream table since a frontier, or all of it."""
     stream = definition(table)
-    tables = node_tables(work, table)
-    inputs = Inputs(work, stream, tables, frontier or Frontier(work.base.id, work.base.id))
-    names = {
-        f"t{t.id}" for t in (source_table(work, s) for s in stream.sources) if t.full_name in facts.changed
-    }
-    changed = set(names)
-    small = facts.changed_rows <= work.place.settings.max_refresh_rows and action is Action.DIFFERENTIAL
+    inputs = Inputs(work, stream, node_tables(work, table), frontier or Frontier(work.base.id, work.base.id))
+    sources = (source_table(work, s) for s in stream.sources)
+    names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
+    if action is not Action.DIFFERENTIAL:
+        return run_program(inputs, None, False, clock)
+    return run_program(inputs, names, facts.changed_rows <= work.place.settings.max_refresh_rows, clock)
+
+
+def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Clock) -> Filled:
+    """The program of every node in order; a node without change leaves those above it alone.
+
+    `changed` names the sources that changed; without it everything is computed. `small` says that the
+    change is few rows.
+    """
+    work, stream, tables = inputs.work, inputs.stream, inputs.tables
+    moved = set(changed or ())
     filled = Filled()
     nodes = nodes_of(stream.plan)
     for number, node in enumerate(nodes):
         with clock.phase("plan"):
-            if action is Action.DIFFERENTIAL:
-                plan = delta_of(stream.plan, number, frozenset(changed))
+            if changed is not None:
+                plan = delta_of(stream.plan, number, frozenset(moved))
             else:
                 plan = _whole(stream, number, node, work, tables[node.name])
             if plan is not None:
@@ -188,8 +197,8 @@ def run_nodes(
                 return both[1]
             filled = run_node(inputs, node, plan, small, clock)
         if filled != Filled():
-            changed.add(node.name)
-    return filled if nodes[-1].name in changed else Filled()
+            moved.add(node.name)
+    return filled if nodes[-1].name in moved else Filled()
 
 
 def node_tables(work: Work, table: Table) -> dict[str, Table]:

@@ -13,14 +13,15 @@ from spark_trickle.lake import scheduling
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.scheduling import Alert
 from spark_trickle.lake.stream import changed_tables
-from spark_trickle.model.stream import Action, RefreshReport, Status
+from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.model.table import Table
 from spark_trickle.publish.calls import Publishing
 from spark_trickle.publish.stream import push
-from spark_trickle.refresh.define import fill, stream_table
+from spark_trickle.refresh.define import fill_again
+from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.immediate import keep_immediate
 from spark_trickle.refresh.run import Occasion
-from spark_trickle.refresh.together import refresh_together, streams_by_id
+from spark_trickle.refresh.together import company, refresh_together, streams_by_id
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.sql.cursor import Cursor
 
@@ -159,11 +160,12 @@ class Control(Publishing):
         work = self._work()
         table = stream_table(work, Cursor(name).name())
         if action == "apply":
-            report = refresh_together(work, [table], Occasion(fused=False))[0]
+            tables = company(work, table)
+            reports = refresh_together(work, tables, Occasion(fused=False, together=len(tables) > 1))
         else:
-            report = fill(work, table, "the fuse was reset", Action.REINITIALIZE)
+            reports = [fill_again(work, table, "the fuse was reset")]
             keep_immediate(work)
-        return self._finished(work, [report])[0]
+        return self._finished(work, reports)[-1]
 
     def _work(self) -> Work:
         raise NotImplementedError

@@ -167,20 +167,24 @@ def interval(world: World, i: int, settings: Settings) -> float:
 
 def _scheduled(world: World, i: int, settings: Settings) -> float:
     """What is written, or for `calculated` the tightest of all that read it."""
+    return min(_demands(world, i, settings, set()), default=settings.default_schedule_seconds)
+
+
+def _demands(world: World, i: int, settings: Settings, seen: set[int]) -> list[float]:
+    """The schedules that one follows; `seen` keeps a circle from asking itself."""
     stream = world.graph.tables[i].stream
     assert stream is not None
+    seen.add(i)
     match parse_schedule(stream.schedule):
         case Every(seconds):
-            return seconds
+            return [seconds]
         case Cron():
-            return 60.0
+            return [60.0]
         case Calculated():
-            below = [
-                _scheduled(world, r, settings)
-                for r in world.graph.readers.get(i, ())
-                if not _immediate(world, r)
-            ]
-            return min(below, default=settings.default_schedule_seconds)
+            below = [r for r in world.graph.readers.get(i, ()) if not _immediate(world, r)]
+            if not below:
+                return [settings.default_schedule_seconds]
+            return [d for r in below if r not in seen for d in _demands(world, r, settings, seen)]
 
 
 def lagging(

@@ -16,12 +16,10 @@ from spark_trickle.lake.stream import move_on
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.apply import applied
-from spark_trickle.refresh.define import (
-    stream_table,
-)
+from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.run import Occasion
-from spark_trickle.refresh.together import refresh_together, streams_by_id
+from spark_trickle.refresh.together import company, refresh_together, streams_by_id
 from spark_trickle.session.transactions import Transactions
 from spark_trickle.sql.cursor import Cursor
 
@@ -37,11 +35,7 @@ class Refreshing(Transactions):
         parts = Cursor(name).name()
 
         def chosen(work: Work) -> list[Table]:
-            table = stream_table(work, parts)
-            graph = graph_of(work.catalog.tables())
-            # A diamond must never show two states of one table, so its arms move on with it.
-            first = graph.ancestors(table.id) if upstream or graph.is_diamond(table.id) else ()
-            return [*(graph.tables[i] for i in first), table]
+            return company(work, stream_table(work, parts), upstream)
 
         return self.refresh_chosen(chosen)[-1]
 

@@ -24,9 +24,7 @@ from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
 from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
-from spark_trickle.refresh.define import (
-    stream_table,
-)
+from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.explain import explain_query, explain_stream
 from spark_trickle.session.refreshing import Refreshing
 from spark_trickle.session.statements import as_text, first_words, run_statement

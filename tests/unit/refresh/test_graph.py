@@ -55,3 +55,45 @@ def test_every_stream_table_comes_after_what_it_reads(reads: list[set[int]]) -> 
     for i in graph.order:
         if graph.is_diamond(i):
             assert set(graph.ancestors(i)) <= set(together[i])
+
+
+# 10 and 11 read each other and table 1; 12 reads both; 13 reads itself and 14, which reads table 2.
+CIRCLES = Graph({}, {10: (1, 11), 11: (10,), 12: (10, 11), 13: (13, 14), 14: (2,)})
+
+
+def test_a_circle_is_one_step_of_the_order() -> None:
+    assert CIRCLES.circles == ((10, 11), (13,))
+    assert CIRCLES.circle_of(11) == (10, 11)
+    assert CIRCLES.circle_of(12) == ()
+    assert CIRCLES.order == (10, 11, 14, 12, 13)
+    assert CIRCLES.units((14, 11, 12, 10)) == ((14,), (10, 11), (12,))
+
+
+def test_ways_through_a_circle_end() -> None:
+    assert CIRCLES.ancestors(10) == (11,)
+    assert CIRCLES.ancestors(12) == (10, 11)
+    assert CIRCLES.ancestors(13) == (14,)
+    assert CIRCLES.descendants(11) == (10, 12)
+    assert CIRCLES.descendants(13) == ()
+    assert CIRCLES.cycle_through(14, [12]) is None
+    assert CIRCLES.cycle_through(10, [12]) in ((10, 12, 10), (10, 12, 11, 10))
+
+
+def test_a_circle_moves_on_together_with_what_it_reads() -> None:
+    assert CIRCLES.groups == ((10, 11, 12), (14, 13))
+    assert CIRCLES.with_reads(10, [1]).circles == ((13,),)
+
+
+@given(st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=12))
+def test_any_graph_has_an_order(reads: list[set[int]]) -> None:
+    """Stream table n reads any others, itself among them."""
+    graph = Graph({}, {n: tuple(sorted(s)) for n, s in enumerate(reads)})
+    place = {i: n for n, i in enumerate(graph.order)}
+    assert sorted(place) == sorted(graph.reads)
+    together = {i: group for group in graph.groups for i in group}
+    for i in graph.order:
+        circle = graph.circle_of(i)
+        assert all(place[s] < place[i] for s in graph.streams_read_by(i) if s not in circle)
+        assert bool(circle) == (graph.cycle_through(i, graph.reads[i]) is not None)
+        assert set(circle) <= set(together[i])
+        assert all(set(graph.ancestors(m)) | {m} == set(graph.ancestors(i)) | {i} for m in circle)

@@ -1,0 +1,221 @@
+"""Stream tables that read each other -> their least fixpoint, in one commit.
+
+Every member takes what changed outside, then in rounds what the others and itself added, until a whole
+round brings nothing new. That only ever adds rows: where some may go, the circle starts from nothing, since
+rows that follow from each other would hold each other up after what they came from is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from spark_trickle.algebra.operator import Aggregate
+from spark_trickle.dml.net import difference
+from spark_trickle.dml.work import Work, now
+from spark_trickle.errors import NoFixpointError
+from spark_trickle.lake import stream as states
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.commit import TableChange
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.stream import Action, Frontier, Mode, Refreshed, RefreshReport, StreamState
+from spark_trickle.model.table import Table
+from spark_trickle.refresh.compile import nodes_of
+from spark_trickle.refresh.decide import Decision, Facts
+from spark_trickle.refresh.inputs import Inputs, source_table
+from spark_trickle.refresh.monotone import taking
+from spark_trickle.refresh.node import Clock, Filled
+from spark_trickle.refresh.run import (
+    Occasion,
+    append_only_ended,
+    definition,
+    known_facts,
+    node_tables,
+    refuse_above_fuse,
+    report_of,
+    run_program,
+)
+
+
+@dataclass
+class Member:
+    """One stream table of a circle, and how much it has taken of what the circle added in this refresh."""
+
+    table: Table
+    state: StreamState
+    facts: Facts
+    clock: Clock = field(default_factory=Clock)
+    taken: Mapping[int, int] = field(default_factory=dict)  # number of files, by table of the circle
+
+
+@dataclass
+class Turn(Inputs):
+    """What a member reads in one round: of its circle just what came since its last turn."""
+
+    taken: Mapping[int, int] = field(default_factory=dict)
+    first: bool = True  # changes outside are not taken yet
+    nodes_before: Mapping[int, tuple[DataFile, ...]] = field(default_factory=dict)
+
+    def node_before(self, table: Table) -> tuple[DataFile, ...]:
+        return self.nodes_before[table.id]
+
+    def source_before(self, table: Table) -> tuple[DataFile, ...]:
+        if table.id in self.taken:
+            found = self.work.files_at(table, self.work.base.id)
+            return found + _added(self.work, table.id)[: self.taken[table.id]]
+        return super().source_before(table) if self.first else self.work.files(table)
+
+    def source_change(self, table: Table) -> tuple[DataFile, ...]:
+        if table.id in self.taken:
+            return _added(self.work, table.id)[self.taken[table.id] :]
+        return super().source_change(table)
+
+
+def _added(work: Work, table_id: int) -> tuple[DataFile, ...]:
+    """What a circle has added to a table so far, in order."""
+    change = work.changes.get(table_id)
+    return change.feed if change is not None else ()
+
+
+def is_circle(tables: Sequence[Table]) -> bool:
+    """Whether stream tables that are refreshed at once read each other, or one itself."""
+    return len(tables) > 1 or any(s.table_id == tables[0].id for s in definition(tables[0]).sources)
+
+
+# --- one refresh -------------------------------------------------------------------------------------
+
+
+def refresh_circle(
+    work: Work, tables: Sequence[Table], occasion: Occasion, asked: Decision | None = None
+) -> list[RefreshReport]:
+    """Bring all members to the snapshot that the work reads; `asked` is what to do whatever has changed."""
+    started = now()
+    members = members_of(work, tables)
+    decision = asked or decide_circle(work, members)
+    if asked is None and decision.action is Action.REINITIALIZE:
+        return [report_of(m.table, decision, m.facts, work, m.clock) for m in members]
+    if asked is None and occasion.fused:
+        for m in members:
+            refuse_above_fuse(work, m.table, m.facts)
+    decisions = [append_only_ended(work, m.table, m.facts, decision) for m in members]
+    filled = [Filled()] * len(members)
+    if decision.action is not Action.NO_DATA:
+        filled = _run(work, members, decision.action is not Action.DIFFERENTIAL)
+    # What they read of each other is known up to the commit itself, even if it is of just one.
+    noted = replace(occasion, together=True).noted
+    reports = []
+    for m, said, done in zip(members, decisions, filled, strict=True):
+        report = report_of(m.table, said, m.facts, work, m.clock)
+        reports.append(replace(report, rows_inserted=done.come, rows_deleted=done.gone))
+        work.refreshed.append(
+            Refreshed(m.table.id, m.state.frontier, work.base.id, reports[-1], started, **noted)
+        )
+    return reports
+
+
+def members_of(work: Work, tables: Sequence[Table]) -> list[Member]:
+    with reading(work.place.warehouse.engine) as connection:
+        found = [states.state(connection, t.id) for t in tables]
+    return [Member(t, s, known_facts(work, t, s.knows)) for t, s in zip(tables, found, strict=True)]
+
+
+def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
+    """One decision for all of them: adding is exact only if nothing can go."""
+    facts = [m.facts for m in members]
+    names = {m.table.full_name for m in members}
+    changed = sorted({n for f in facts for n in f.changed})
+    if any(f.frontier is None for f in facts):
+        return Decision(Action.FULL, "not all of the circle was filled yet")
+    if retyped := sorted({c for f in facts for c in f.retyped}):
+        return Decision(Action.REINITIALIZE, f"{', '.join(retyped)} has another type now")
+    if moments := sorted({m for f in facts for m in f.moments}):
+        listed = ", ".join(f"{m}()" for m in moments)
+        return Decision(Action.FULL, f"{listed} may have another value at every refresh")
+    if not changed:
+        return Decision(Action.NO_DATA, f"no source changed since snapshot {facts[0].frontier}")
+    if len({m.state.knows for m in members}) > 1 or names & set(changed):
+        return Decision(Action.FULL, "the members of the circle were not filled together")
+    if any(f.mode is Mode.FULL for f in facts):
+        return Decision(Action.FULL, f"refresh mode FULL; {', '.join(changed)} changed")
+    if any(f.deleted_rows for f in facts):
+        return Decision(Action.FULL, f"rows of {', '.join(changed)} were deleted, {_CANNOT_SHRINK}")
+    if source := next((n for m in members if (n := _falling(work, m))), None):
+        return Decision(Action.FULL, f"what comes to {source} may take rows away, {_CANNOT_SHRINK}")
+    return Decision(Action.DIFFERENTIAL, f"rows only came to {', '.join(changed)}")
+
+
+_CANNOT_SHRINK = "and a circle supports itself"
+
+
+def _falling(work: Work, member: Member) -> str | None:
+    """A changed source whose new rows may take rows of the member away."""
+    stream = definition(member.table)
+    for table in (source_table(work, s) for s in stream.sources):
+        changed = table.full_name in member.facts.changed
+        if changed and taking(nodes_of(stream.plan), frozenset((f"t{table.id}",))):
+            return table.full_name
+    return None
+
+
+# --- rounds ------------------------------------------------------------------------------------------
+
+
+def _run(work: Work, members: Sequence[Member], anew: bool) -> list[Filled]:
+    """Rounds are tried beside the tables; only what they come to is stored in them."""
+    tables = [t for m in members for t in node_tables(work, m.table).values()]
+    scratch = work.scratch(empty=tables if anew else ())
+    ids = {m.table.id for m in members}
+    for m in members:
+        _first_turn(scratch, m, ids, anew)
+    limit = work.place.settings.max_fixpoint_iterations
+    for _ in range(limit + 1):
+        if sum(_next_turn(scratch, m) for m in members) == 0:  # every member has its turn
+            return [_settle(work, scratch, m, anew) for m in members]
+    raise NoFixpointError(tuple(m.table.full_name for m in members), limit)
+
+
+def _first_turn(work: Work, member: Member, circle: set[int], anew: bool) -> None:
+    """Everything, or what changed outside and in those members that had their turn before."""
+    sources = {s.table_id for s in definition(member.table).sources}
+    member.taken = dict.fromkeys(sorted(sources & circle), 0)
+    names = {source_table(work, s).full_name: s.table_id for s in definition(member.table).sources}
+    outside = {f"t{names[n]}" for n in member.facts.changed}
+    within = {f"t{i}" for i in member.taken if _added(work, i)}
+    _take(work, member, None if anew else outside | within, first=True)
+
+
+def _next_turn(work: Work, member: Member) -> bool:
+    """Whether there was something to take."""
+    new = {f"t{i}" for i, taken in member.taken.items() if len(_added(work, i)) > taken}
+    if new:
+        _take(work, member, new, first=False)
+    return bool(new)
+
+
+def _take(work: Work, member: Member, changed: set[str] | None, first: bool) -> None:
+    stream, tables = definition(member.table), node_tables(work, member.table)
+    frontier = member.state.knows or Frontier(work.base.id, work.base.id)
+    before = {t.id: work.files(t) for t in tables.values()}
+    turn = Turn(work, stream, tables, frontier, taken=member.taken, first=first, nodes_before=before)
+    # Counted before the turn adds to the member itself, which may be one of its own sources.
+    taken = {i: len(_added(work, i)) for i in member.taken}
+    rows = sum(f.rows for i, n in member.taken.items() for f in _added(work, i)[n:])
+    rows += member.facts.changed_rows if first else 0
+    few = changed is not None and rows <= work.place.settings.max_driver_rows
+    run_program(turn, changed, few, member.clock)
+    member.taken = taken
+
+
+def _settle(work: Work, scratch: Work, member: Member, anew: bool) -> Filled:
+    """Store what the rounds came to, as one change of each table; how the rows of the member changed."""
+    filled = Filled()
+    plans = {n.name: n.plan for n in nodes_of(definition(member.table).plan)}
+    with member.clock.phase("write"):
+        for name, table in node_tables(work, member.table).items():
+            come, gone = _added(scratch, table.id), work.files(table) if anew else ()
+            files = come if len(come) < 2 and not gone else difference(work, table, come, gone)
+            if files:
+                whole = isinstance(plans[name], Aggregate)
+                work.change(TableChange(table, added=tuple(replace(f, whole=whole) for f in files)))
+            filled = Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
+    return filled

@@ -1,0 +1,65 @@
+"""DROP STREAM TABLE, and what is in the way of it."""
+
+from __future__ import annotations
+
+from spark_trickle.dml.names import drop_relation
+from spark_trickle.dml.work import Work
+from spark_trickle.errors import InUseError, InvalidDefinitionError, TableNotFoundError
+from spark_trickle.lake import sources
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import Table, display_names
+from spark_trickle.sql import statements as s
+
+
+def stream_table(work: Work, name: s.Name) -> Table:
+    table = work.catalog.table(name, work.place.schema)
+    if table.stream is None:
+        streams = [t for t in work.catalog.tables() if t.stream is not None]
+        raise TableNotFoundError(f"{table.full_name} (it is not a stream table)", display_names(streams))
+    return table
+
+
+def drop_stream(work: Work, statement: s.DropStream) -> Result:
+    if statement.if_exists and work.catalog.find(statement.name, work.place.schema) is None:
+        return Result()
+    table = stream_table(work, statement.name)
+    refuse_published(work, table)
+    if statement.cascade:
+        for user in reversed(_all_users(work, table)):
+            refuse_published(work, user)
+            drop_relation(work, user)
+    else:
+        refuse_users(work, table, "dropped")
+    drop_relation(work, table)
+    return Result()
+
+
+def _all_users(work: Work, table: Table) -> list[Table]:
+    """Those that depend on it, each before its own users as far as they do not read each other."""
+    found: list[Table] = []
+
+    def visit(used: Table) -> None:
+        for user in work.catalog.readers(used):
+            if user.id != table.id and user not in found:
+                found.append(user)
+                visit(user)
+
+    visit(table)
+    return found
+
+
+def refuse_users(work: Work, table: Table, change: str) -> None:
+    """Other stream tables read it; that it reads itself is its own affair."""
+    if users := [t for t in work.catalog.readers(table) if t.id != table.id]:
+        raise InUseError(table.full_name, change, tuple(t.full_name for t in users))
+
+
+def refuse_published(work: Work, table: Table) -> None:
+    with reading(work.place.warehouse.engine) as connection:
+        found = sources.published(connection).get(table.id)
+    if found is not None:
+        raise InvalidDefinitionError(
+            f'"{table.full_name}" is published to source "{found.source}" as {found.schema}.{found.table}',
+            f"Run UNPUBLISH STREAM TABLE {table.name} first.",
+        )
