@@ -43,16 +43,18 @@ _JOINS = {
 
 
 def taking(nodes: Sequence[Node], sources: Names) -> str | None:
-    """The first operator that may take rows away when rows come to some sources, in words."""
+    """The operator closest to the result that may take rows away when rows come to some sources, in words.
+
+    NOT IN is more than one operator: the one that is closest bears its name.
+    """
     shown = frozenset[str]().union(*(used_columns(n.plan) for n in nodes))
-    reached = set(sources)
+    reached, found = set(sources), None
     for node in nodes:
-        for op in node.plan.walk():
-            if word := _taking(op, frozenset(reached), shown):
-                return word
+        words = (_taking(op, frozenset(reached), shown) for op in node.plan.walk())
+        found = next((w for w in words if w), found)
         if node.sources & reached:
             reached.add(node.name)
-    return None
+    return found
 
 
 def _taking(op: Operator, reached: Names, shown: Names) -> str | None:
