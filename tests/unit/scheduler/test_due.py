@@ -135,3 +135,22 @@ def test_retries_wait_longer_each_time_and_not_for_ever() -> None:
     assert waits == sorted(waits)
     assert waits[-1] == 150
     assert retry_delay(3, 0.99) < 2 * retry_delay(3, 0.0)
+
+
+def test_calculated_schedules_in_a_circle_follow_those_that_read_it() -> None:
+    calculated = {"schedule": None}
+    alone = graph(table(1), table(10, (1, 11), **calculated), table(11, (10,), **calculated))
+    for i in (10, 11):
+        assert interval(world(alone, a=standing(10), b=standing(11)), i, SETTINGS) == 1.0
+    read = graph(*alone.tables.values(), table(12, (11,), schedule="7s"))
+    for i in (10, 11):
+        known = world(read, a=standing(10), b=standing(11), c=standing(12))
+        assert interval(known, i, SETTINGS) == 7.0
+
+
+def test_a_circle_is_due_as_one() -> None:
+    circle = graph(table(1), table(10, (1, 11)), table(11, (10,)))
+    found = plan(world(circle, a=standing(10), b=standing(11, changed=None)), NOW, SETTINGS)
+    assert [u.ids for u in found.due] == [(10, 11)]
+    held = plan(world(circle, a=standing(10), b=standing(11, status=Status.SUSPENDED)), NOW, SETTINGS)
+    assert held.due == ()
