@@ -37,7 +37,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
         tr.sql("INSERT INTO edges VALUES (1, 2), (2, 3), (2, 3), (3, 1), (NULL, 1), (4, NULL)")
         tr.sql("""
             ALTER STREAM TABLE odd AS SELECT a, b FROM edges
-            UNION SELECT s.a, e.b FROM seen AS s JOIN edges AS e ON s.b = e.a
+            UNION SELECT s.a, e.b FROM edges AS e JOIN seen AS s ON s.b = e.a
         """)
         yield tr
 
