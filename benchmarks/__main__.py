@@ -9,9 +9,7 @@ from benchmarks import bulk, capture, commit, latency, matrix, render, scheduler
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", help="which ones; without names, all of them"
-    )
+    parser.add_argument("names", nargs="*", help="which ones; without names, all of them")
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the large benchmarks")
     parser.add_argument("--percent", type=float, nargs="*", default=[0.01, 0.1, 1, 10])
     parser.add_argument("--scenario", nargs="*", default=(), choices=list(matrix.SCENARIOS))
