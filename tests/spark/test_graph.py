@@ -8,9 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from spark_trickle import connect
-from spark_trickle.errors import CircularError, QueryError, UnsupportedError
+from spark_trickle.errors import CircularError, ConflictError, QueryError, UnsupportedError
 from spark_trickle.model.stream import Action
+from spark_trickle.refresh.run import Occasion
+from spark_trickle.refresh.together import refresh_together
 from spark_trickle.session import Trickle
+from tests.conftest import rows
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +182,24 @@ def test_writers_at_once_lose_nothing(shop: Trickle) -> None:
 @pytest.mark.slow
 def test_a_hundred_writers_at_once_lose_nothing(shop: Trickle) -> None:
     _write_at_once(folder(shop), shop, 100)
+
+
+def test_an_immediate_source_that_moves_on_meanwhile(tr_sqlite: Trickle) -> None:
+    """Stream tables that move on together know each other up to their commit, but not those beside them."""
+    tr = tr_sqlite
+    tr.sql("CREATE TABLE t (id INT PRIMARY KEY, x INT)")
+    tr.sql("CREATE STREAM TABLE now_there REFRESH MODE IMMEDIATE AS SELECT id, x FROM t")
+    tr.sql("CREATE STREAM TABLE arm AS SELECT id, x * 2 AS y FROM t")
+    tr.sql("CREATE STREAM TABLE tip AS SELECT n.id, n.x, a.y FROM now_there n LEFT JOIN arm a ON n.id = a.id")
+    tr.sql("INSERT INTO t VALUES (1, 1)")
+    work = tr._work()
+    chosen = [t for t in work.catalog.tables() if t.name in ("arm", "tip")]
+    reports = refresh_together(work, sorted(chosen, key=lambda t: t.name), Occasion(together=True))
+    tr.sql("INSERT INTO t VALUES (2, 2)")
+    with pytest.raises(ConflictError):
+        tr._finished(work, reports)
+    tr.refresh_all()
+    assert rows(tr.table("tip")) == [(1, 1, 2), (2, 2, 4)]
+    tr.sql("DELETE FROM t WHERE id = 2")
+    tr.refresh_all()
+    assert rows(tr.table("tip")) == [(1, 1, 2)]

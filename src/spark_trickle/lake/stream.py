@@ -70,6 +70,9 @@ def record(connection: Connection, done: Refreshed, current: int, snapshot: int)
         raise ConflictError(
             f'the stream table "{done.report.name}"', done.expected or 0, current, "refreshed"
         )
+    if done.together and changed_tables(connection, done.outside, done.frontier, current):
+        # It would be taken to know them up to this commit, and it read them before.
+        raise ConflictError(f'a source of "{done.report.name}"', done.frontier, current, "refreshed")
     connection.execute(delete(s.trickle_stream).where(s.trickle_stream.c.table_id == done.table_id))
     connection.execute(
         insert(s.trickle_stream).values(

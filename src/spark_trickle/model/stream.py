@@ -155,3 +155,4 @@ class Refreshed:
     at_commit: bool = False  # the commit itself is its frontier: it was computed from what the commit changes
     initiated_by: str = "manual"
     waited_ms: float | None = None  # from the first change to this refresh
+    outside: tuple[int, ...] = ()  # stream tables that it reads and that do not move on in this commit

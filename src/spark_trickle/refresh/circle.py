@@ -31,6 +31,7 @@ from spark_trickle.refresh.run import (
     definition,
     known_facts,
     node_tables,
+    outside,
     refuse_above_fuse,
     report_of,
     run_program,
@@ -103,12 +104,15 @@ def refresh_circle(
         filled = _run(work, members, decision.action is not Action.DIFFERENTIAL)
     # What they read of each other is known up to the commit itself, even if it is of just one.
     noted = replace(occasion, together=True).noted
+    others = outside(work, [m.table for m in members])
     reports = []
     for m, said, done in zip(members, decisions, filled, strict=True):
         report = report_of(m.table, said, m.facts, work, m.clock)
         reports.append(replace(report, rows_inserted=done.come, rows_deleted=done.gone))
         work.refreshed.append(
-            Refreshed(m.table.id, m.state.frontier, work.base.id, reports[-1], started, **noted)
+            Refreshed(
+                m.table.id, m.state.frontier, work.base.id, reports[-1], started, outside=others, **noted
+            )
         )
     return reports
 

@@ -17,7 +17,7 @@ from spark_trickle.model.arrow import single_weights, summed
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.stream import Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.model.types import sql_name
+from spark_trickle.model.types import ColumnType, Scalar, sql_name
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.sql.render import frame_name
@@ -123,6 +123,19 @@ class Inputs:
         listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column, _ in source.columns]
         return frame.selectExpr(*listed, *weight)
 
+    def change_here(self, name: str) -> pa.Table | None:
+        """The change of a source as rows at the driver, not summed; None if that takes Spark."""
+        source = next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
+        if source is None or name in self.found or name in self.deltas:
+            return None
+        table = source_table(self.work, source)
+        files, place = self.source_change(table), self.work.place
+        if sum(f.rows for f in files) > place.settings.max_refresh_rows or _renamed(source, table):
+            return None
+        if not files or any(_padded(c.type) for c in table.columns):
+            return None
+        return loaded(self.work, table, files)
+
     def _change(self, source: Source, table: Table) -> str:
         """What changed since the frontier; few rows are summed here, so that what cancels out is gone.
 
@@ -138,12 +151,22 @@ class Inputs:
                     return local_frame(place.spark, table, rows)
             return rows_with_weights(place.spark, place.storage.locate, table, files)
 
-        renamed = [c for c in source.columns if c[1] not in {k.id for k in table.columns if k.name == c[0]}]
         key = ("change", table.id, table.columns, tuple(f.path for f in files))
-        if not renamed:
+        if not _renamed(source, table):
             return place.held.view(key, make)
         named = (*key, source.columns)
         return place.held.view(named, lambda: self._known_names(source, table, make()))
+
+
+def _padded(kind: ColumnType) -> bool:
+    """Spark compares CHAR(n) with blanks at its end."""
+    return isinstance(kind, Scalar) and kind.name.startswith("char")
+
+
+def _renamed(source: Source, table: Table) -> bool:
+    """Whether a column has another name now than the plan knows."""
+    names = {c.id: c.name for c in table.columns}
+    return any(names.get(column) != name for name, column, _ in source.columns)
 
 
 def source_table(work: Work, source: Source) -> Table:

@@ -19,6 +19,7 @@ from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.found import after_steps, framed
+from spark_trickle.refresh.here import rows_here
 from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame, local_frame
@@ -53,6 +54,12 @@ class Filled:
 def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
     """Compute the change of a node and store it."""
     table = inputs.tables[node.name]
+    if small and fits_arrow(table):
+        with clock.phase("here"):
+            rows = rows_here(inputs, plan)
+        if rows is not None:
+            with clock.phase("write"):
+                return _stored(inputs, node, _store_few(inputs, node, table, rows))
     with clock.phase("spark"):
         plan = after_steps(inputs, table, plan)
     with clock.phase("plan"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,9 +67,24 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     )
     if decision.action is not Action.NO_DATA or occasion.together:
         work.refreshed.append(
-            Refreshed(table.id, state.frontier, work.base.id, report, started, **occasion.noted)
+            Refreshed(
+                table.id,
+                state.frontier,
+                work.base.id,
+                report,
+                started,
+                outside=outside(work, [table]),
+                **occasion.noted,
+            )
         )
     return report
+
+
+def outside(work: Work, tables: Sequence[Table]) -> tuple[int, ...]:
+    """The stream tables that some read and that are not refreshed in this work."""
+    here = {r.table_id for r in work.refreshed} | {t.id for t in tables}
+    read = {source.table_id for t in tables for source in definition(t).sources} - here
+    return tuple(sorted(i for i in read if (t := work.catalog.table_by_id(i)) and t.stream is not None))
 
 
 def refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:
