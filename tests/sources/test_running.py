@@ -175,7 +175,7 @@ def test_a_daemon_killed_while_pgbench_writes(shop: Shop, tmp_path: Path) -> Non
     query = "SELECT bid, sum(abalance) AS balance, count(*) AS n FROM pgbench_accounts GROUP BY bid"
     for name in ("pgbench_accounts", "pgbench_tellers", "pgbench_branches"):
         shop.tr.create_mirror(name, f"shop.public.{name}")
-    shop.tr.create_stream_table("balances", query, schedule="100ms")
+    shop.tr.create_stream_table("balances", query, schedule="100ms", refresh_mode="DIFFERENTIAL")
     shop.tr.publish("balances", "shop", "public.balances")
     for number in range(times):
         log = tmp_path / f"{number}.txt"
