@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import spark_trickle
-from spark_trickle.cdc import transition
+from spark_trickle.cdc import by_trigger, transition
+from spark_trickle.cdc.postgres.compact import compact
 from spark_trickle.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
@@ -69,7 +70,8 @@ def test_random_transactions(shop: Shop, mode: str, monkeypatch: pytest.MonkeyPa
             assert shop.tr.refresh(name).action in ("DIFFERENTIAL", "NO_DATA", "FULL")
             shop.check(query, name)
     captured = shop.tr.answer("source_status").dicts()[0]["capture"]
-    assert captured == {"trigger": "TRIGGER", "wal": "WAL", "auto": captured}[mode]
+    if mode != "auto":  # when that changes over depends on who writes
+        assert captured == mode.upper()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -117,6 +119,24 @@ def test_a_change_that_comes_and_goes_is_no_change(shop: Shop) -> None:
     )
     report = shop.tr.sync("shop")
     assert (report.rows_inserted, report.rows_deleted) == (0, 0)
+
+
+def test_a_long_buffer_is_shortened_first(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.tr.sql("SET trickle.compact_buffer_rows = 3")
+    shop.run(*ORDERS)
+    shop.attach()
+    shop.tr.create_mirror("orders", "shop.public.orders")
+    shortened: list[int] = []
+    monkeypatch.setattr(by_trigger, "compact", lambda *given: shortened.append(compact(*given)))
+    shop.run("DELETE FROM orders WHERE id = 1")
+    shop.tr.sync("shop")
+    assert shortened == []  # one row is not long
+    shop.run("INSERT INTO orders VALUES (900, 'x', 1)", "DELETE FROM orders WHERE id = 900")
+    shop.run("UPDATE orders SET amount = 0 WHERE id = 2")
+    report = shop.tr.sync("shop")
+    assert shortened == [2]  # what came and went
+    assert (report.rows_inserted, report.rows_deleted) == (1, 1)
+    shop.check("SELECT * FROM orders")
 
 
 def test_more_rows_than_the_driver_may_hold(shop: Shop) -> None:

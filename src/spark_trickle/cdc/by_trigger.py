@@ -13,12 +13,14 @@ from spark_trickle.cdc.postgres.compact import compact
 from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.install import Installed, installed
 from spark_trickle.cdc.postgres.moment import Moment
-from spark_trickle.cdc.postgres.status import pending
+from spark_trickle.cdc.postgres.status import buffer_bytes, pending
 from spark_trickle.cdc.reading import Read, commit_reading
 from spark_trickle.dml.work import begin
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus
 from spark_trickle.model.table import Table
+
+_LEAST_ROW_BYTES = 28  # of a row in PostgreSQL, whatever it holds
 
 
 def read_buffers(job: Job) -> Read:
@@ -78,8 +80,14 @@ def _shorten(
         remote = there.get(table.id)
         if remote is None or remote.oid not in known:
             continue
-        waits = pending(job.connection, schema=job.options.schema, oid=remote.oid)
-        if waits.rows > job.place.settings.compact_buffer_rows and not any(
-            d.breaks for d in known[remote.oid].drift(remote)
-        ):
+        broken = any(d.breaks for d in known[remote.oid].drift(remote))
+        if not broken and _is_long(job, remote.oid):
             compact(job.connection, known[remote.oid].capture(remote), read_position(state.position))
+
+
+def _is_long(job: Job, oid: int) -> bool:
+    """Rows are counted only where the size allows so many: most buffers are small, and syncs are frequent."""
+    most, schema = job.place.settings.compact_buffer_rows, job.options.schema
+    if buffer_bytes(job.connection, oid, schema) < most * _LEAST_ROW_BYTES:
+        return False
+    return pending(job.connection, oid, schema).rows > most

@@ -55,12 +55,12 @@ def _step(plan: Project | Filter | Signed, rows: pa.Table) -> pa.Table | None:
 
 def _union(inputs: Inputs, plan: UnionAll) -> pa.Table | None:
     """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
-    parts = [rows_here(inputs, part) for part in plan.parts]
-    found = [p.select([*c, WEIGHT]) for p, c in zip(parts, _columns(plan), strict=True) if p is not None]
-    if len(found) < len(parts) or len({tuple(f.type for f in p.schema) for p in found}) > 1:
+    found = []
+    for part in plan.parts:
+        rows = rows_here(inputs, part)
+        if rows is None:
+            return None
+        found.append(rows.select([*part.columns, WEIGHT]))
+    if len({tuple(f.type for f in p.schema) for p in found}) > 1:
         return None
     return pa.concat_tables([p.rename_columns([*plan.columns, WEIGHT]) for p in found])
-
-
-def _columns(plan: UnionAll) -> list[tuple[str, ...]]:
-    return [part.columns for part in plan.parts]

@@ -142,8 +142,14 @@ def _loss_findings(connection: Connection, capture: Installed, table: SourceTabl
 def pending(connection: Connection, oid: int, schema: str = SCHEMA) -> Pending:
     buffer = sql.Identifier(schema, f"changes_{oid}")
     count = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) AS b").format(buffer, _MOST_COUNTED)
-    size = sql.SQL("SELECT pg_total_relation_size({}::regclass)").format(sql.Literal(buffer.as_string(None)))
-    return Pending(value(connection, count), value(connection, size))
+    return Pending(value(connection, count), buffer_bytes(connection, oid, schema))
+
+
+def buffer_bytes(connection: Connection, oid: int, schema: str = SCHEMA) -> int:
+    """The size of a buffer, which is known without reading it."""
+    name = sql.Identifier(schema, f"changes_{oid}").as_string(None)
+    query = sql.SQL("SELECT pg_total_relation_size({}::regclass)").format(sql.Literal(name))
+    return int(value(connection, query))
 
 
 # --- the log -------------------------------------------------------------------------------------
