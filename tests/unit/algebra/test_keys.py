@@ -1,0 +1,77 @@
+"""What tells the rows of a tree apart: only what is sure, because reading relies on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_trickle.algebra.keys import unique_key
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    Recursive,
+    Scan,
+    UnionAll,
+    Window,
+    column,
+)
+
+KEYS = {"orders": ("id",), "customers": ("id",), "lines": ("order", "nr"), "bag": ()}
+
+
+def scan(source: str, prefix: str, *names: str) -> Scan:
+    return Scan(source, tuple((f"{prefix}_{n}", n) for n in names))
+
+
+ORDERS = scan("orders", "o", "id", "customer")
+CUSTOMERS = scan("customers", "c", "id", "name")
+LINES = scan("lines", "l", "order", "nr", "item")
+BAG = scan("bag", "b", "x")
+
+
+def join(right: Operator, asked: dict[str, str], kind: JoinKind = JoinKind.INNER) -> Join:
+    pairs = tuple(KeyPair(column(a), column(b)) for a, b in asked.items())
+    return Join(ORDERS, right, kind, pairs, mark="m" if kind is JoinKind.MARK else None)
+
+
+def shown(op: Operator, **names: str) -> Project:
+    return Project(op, tuple(Output(name, column(c)) for name, c in names.items()))
+
+
+CASES: dict[str, tuple[Operator, tuple[str, ...]]] = {
+    "a table": (ORDERS, ("o_id",)),
+    "a key of two": (LINES, ("l_order", "l_nr")),
+    "half a key": (scan("lines", "l", "order"), ()),
+    "no key": (BAG, ()),
+    "filter": (Filter(ORDERS, Expr("true")), ("o_id",)),
+    "window": (Window(ORDERS, (column("o_customer"),), (Output("n", Expr("row_number()")),)), ("o_id",)),
+    "shown under another name": (shown(ORDERS, number="o_id"), ("number",)),
+    "not shown": (shown(ORDERS, who="o_customer"), ()),
+    "computed": (Project(ORDERS, (Output("k", Expr("`o_id` % 2", frozenset(("o_id",)))),)), ()),
+    "the whole key is asked for": (join(CUSTOMERS, {"o_customer": "c_id"}), ("o_id",)),
+    "half of it": (join(LINES, {"o_id": "l_order"}), ("o_id", "l_order", "l_nr")),
+    "something else": (join(CUSTOMERS, {"o_customer": "c_name"}), ("o_id", "c_id")),
+    "left": (join(LINES, {"o_id": "l_order"}, JoinKind.LEFT), ("o_id", "l_order", "l_nr")),
+    "full": (join(CUSTOMERS, {"o_customer": "c_id"}, JoinKind.FULL), ()),
+    "semi": (join(BAG, {"o_id": "b_x"}, JoinKind.SEMI), ("o_id",)),
+    "anti": (join(BAG, {"o_id": "b_x"}, JoinKind.ANTI), ("o_id",)),
+    "mark": (join(BAG, {"o_id": "b_x"}, JoinKind.MARK), ("o_id",)),
+    "with a bag": (join(BAG, {"o_id": "b_x"}), ()),
+    "groups": (Aggregate(BAG, (Output("g", column("b_x")),), (), "n"), ("g",)),
+    "one row": (Aggregate(BAG, (), (), "n"), ()),
+    "union": (UnionAll((ORDERS, ORDERS)), ()),
+    "closure": (Recursive(ORDERS, ORDERS, "r1", True), ("o_id", "o_customer")),
+    "paths": (Recursive(ORDERS, ORDERS, "r1", False), ()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_tells_rows_apart(name: str) -> None:
+    tree, key = CASES[name]
+    assert unique_key(tree, lambda source: KEYS[source]) == key
