@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -67,15 +68,12 @@ def _asked(
     source: AttachedSource, options: SourceOptions, mirrors: list[tuple[Table, MirrorState]]
 ) -> list[Row]:
     """What the source answers; if it cannot be reached, what the catalog knows, and why."""
-    links = Links()
     try:
-        with links.to(source.name, options, "status") as connection:
+        with _reached(source, options) as connection:
             return _mirror_rows(connection, source, mirrors)
     except TrickleError as error:
         known: list[tuple[Table | None, MirrorState | None]] = [*mirrors] or [(None, None)]
         return [_mirror_row(source, t, s, None, None, "", error.message) for t, s in known]
-    finally:
-        links.close()
 
 
 def _mirror_rows(
@@ -144,14 +142,11 @@ def wal_source_status(work: Work) -> Answer:
     rows: list[Row] = []
     for source, options in _sources(work):
         state, slot, error = source.state, None, source.state.error
-        links = Links()
         try:
-            with links.to(source.name, options, "status") as connection:
+            with _reached(source, options) as connection:
                 slot = slot_state(connection, state.slot) if state.slot else None
         except TrickleError as unreachable:
             error = unreachable.message
-        finally:
-            links.close()
         lag = slot.lag_bytes if slot else None
         behind = lag is not None and lag > work.place.settings.wal_max_lag_bytes
         rows.append(
@@ -228,14 +223,11 @@ def _findings(
 ) -> Answer:
     rows: list[Row] = []
     for source, options in _sources(work):
-        links = Links()
         try:
-            with links.to(source.name, options, "status") as connection:
+            with _reached(source, options) as connection:
                 found = list(ask(connection, source, options))
         except TrickleError as error:
             found = [Finding("connection", source.name, error.message, error.hint or "Try again.")]
-        finally:
-            links.close()
         rows += [(source.name, f.check, f.subject, f.value, f.ok, f.fix) for f in found]
     return Answer({**_FINDING, "ok": "boolean", "fix": "string"}, rows)
 
@@ -263,20 +255,29 @@ def _published_row(work: Work, found: Published) -> Row:
     table = work.catalog.table_by_id(found.table_id)
     assert table is not None
     target = target_of(work, table, found)
-    links, snapshot, count, problem = Links(), found.reached, None, found.error
+    snapshot, count, problem = found.reached, None, found.error
     try:
         attached = sources.find_source(work.place.warehouse.engine, found.source)
-        with links.to(found.source, read_options(attached.kind, attached.options), "status") as connection:
+        with _reached(attached, read_options(attached.kind, attached.options)) as connection:
             there = state_there(connection, target)
             snapshot, count = there.snapshot, there.rows
             problem = "; ".join(there.changes) or found.error
     except TrickleError as error:
         problem = error.message
-    finally:
-        links.close()
     key, name = ", ".join(target.key), target.full_name
     newest = work.base.id
     return (table.full_name, found.source, name, key, snapshot, newest, found.applied, count, problem)
+
+
+@contextmanager
+def _reached(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
+    """A connection for one question: whoever asks may not wait for a sync that is under way."""
+    links = Links()
+    try:
+        with links.to(source.name, options, "status") as connection:
+            yield connection
+    finally:
+        links.close()
 
 
 def _sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
