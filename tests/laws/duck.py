@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import sqlglot
 
 from spark_trickle.algebra.change import Fixpoint
@@ -16,6 +17,7 @@ from spark_trickle.algebra.operator import At, Operator
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.fixpoint import run_fixpoint
+from spark_trickle.refresh.here import rows_here
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.sql.bind import bind
@@ -62,6 +64,7 @@ class World:
         self.content: dict[str, Counter[Row]] = {}
         self.logs: dict[str, list[Row]] = {}
         self.refreshes = 0
+        self.here = 0  # changes that were computed with Arrow as well
         self._start()
 
     # --- what the binder asks ----------------------------------------------------------------------
@@ -159,6 +162,7 @@ class World:
         plan = self.delta_plan(node, changed)
         if plan is None:
             return []
+        here = rows_here(Frames(self), plan)
         steps, plan = with_steps(plan)
         for step in steps:
             self._compute(step)
@@ -166,6 +170,9 @@ class World:
         for *row, weight in self.run(plan):
             assert weight in (1, -1)
             net[tuple(row)] += weight
+        if here is not None:
+            self.here += 1
+            assert net_of(here, plan.columns) == Counter({r: w for r, w in net.items() if w})
         new = Counter(self.content[node.name])
         for row, weight in net.items():
             new[row] += weight
@@ -204,6 +211,31 @@ class World:
             marks = f"({', '.join('?' * len(kinds))})"
             values = ", ".join([marks] * len(rows))
             self.con.execute(f'INSERT INTO "{target}" VALUES {values}', [v for row in rows for v in row])
+
+
+@dataclass
+class Frames:
+    """The frames of a world, for changes that are computed at the driver."""
+
+    world: World
+
+    def change_here(self, source: str) -> pa.Table | None:
+        return self._frame(source, At.DELTA)
+
+    def content_here(self, source: str, at: At) -> pa.Table | None:
+        return self._frame(source, at)
+
+    def _frame(self, source: str, at: At) -> pa.Table | None:
+        return self.world.con.execute(f'SELECT * FROM "frame_{source}_{at.value}"').to_arrow_table()
+
+
+def net_of(rows: pa.Table, columns: tuple[str, ...]) -> Counter[Row]:
+    """How often each row comes or goes."""
+    found: Counter[Row] = Counter()
+    values = [rows.column(c).to_pylist() for c in (*columns, "_w")]
+    for *row, weight in zip(*values, strict=True):
+        found[tuple(row)] += weight
+    return Counter({r: w for r, w in found.items() if w})
 
 
 @dataclass

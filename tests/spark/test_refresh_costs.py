@@ -15,17 +15,29 @@ from spark_trickle.session import Trickle
 COSTS = {
     "scan": ("SELECT * FROM o", 0, 0),
     "picked": ("SELECT id, c AS kind FROM o WHERE c BETWEEN 2 AND 9 OR c IS NULL", 0, 0),
-    "filtered": ("SELECT id, a * 2 AS b FROM o WHERE a > 10", 1, 1),
-    "summed": ("SELECT c, sum(a) AS s, count(*) AS n, avg(a) AS m FROM o GROUP BY c", 1, 1),
-    "total": ("SELECT sum(a) AS s FROM o", 1, 1),
-    "having": ("SELECT c, sum(a) AS s FROM o GROUP BY c HAVING sum(a) > 100", 1, 1),
-    "distinct_keys": ("SELECT DISTINCT c FROM o", 1, 1),
+    "filtered": ("SELECT id, a * 2 AS b FROM o WHERE a > 10", 0, 0),
+    "summed": ("SELECT c, sum(a) AS s, count(*) AS n FROM o GROUP BY c", 0, 0),
+    "average": ("SELECT c, avg(a) AS m FROM o GROUP BY c", 1, 1),  # a decimal divided rounds as Spark does
+    "total": ("SELECT sum(a) AS s FROM o", 0, 0),
+    "having": ("SELECT c, sum(a) AS s FROM o GROUP BY c HAVING sum(a) > 100", 0, 0),
+    "distinct_keys": ("SELECT DISTINCT c FROM o", 0, 0),
     "doubles": ("SELECT c, sum(d) AS s FROM o GROUP BY c", 2, 2),
-    "joined": ("SELECT o.id, k.name FROM o JOIN k ON o.c = k.c", 2, 2),
-    "joined_and_summed": ("SELECT k.name, sum(o.a) AS s FROM o JOIN k ON o.c = k.c GROUP BY k.name", 2, 2),
-    "left": ("SELECT o.id, k.name FROM o LEFT JOIN k ON o.c = k.c", 2, 2),
-    "matching": ("SELECT id FROM o WHERE EXISTS (SELECT 1 FROM k WHERE k.c = o.c)", 2, 2),
+    "joined": ("SELECT o.id, k.name FROM o JOIN k ON o.c = k.c", 0, 0),
+    "joined_and_summed": ("SELECT k.name, sum(o.a) AS s FROM o JOIN k ON o.c = k.c GROUP BY k.name", 0, 0),
+    "left": ("SELECT o.id, k.name FROM o LEFT JOIN k ON o.c = k.c", 0, 0),
+    "matching": ("SELECT id FROM o WHERE EXISTS (SELECT 1 FROM k WHERE k.c = o.c)", 0, 0),
     "both": ("SELECT id FROM o WHERE c = 1 UNION ALL SELECT id FROM o WHERE c = 2", 0, 0),
+    # What only Spark can tell:
+    "filtered_by_spark": ("SELECT id, abs(a) AS b FROM o WHERE a > 10", 1, 1),
+    "summed_by_spark": ("SELECT c, sum(abs(a)) AS s, count(*) AS n FROM o GROUP BY c", 1, 1),
+    "total_by_spark": ("SELECT sum(abs(a)) AS s FROM o", 1, 1),
+    "joined_by_spark": ("SELECT o.id, upper(k.name) AS n FROM o JOIN k ON o.c = k.c", 2, 2),
+    "joined_and_summed_by_spark": (
+        "SELECT k.name, sum(abs(o.a)) AS s FROM o JOIN k ON o.c = k.c GROUP BY k.name",
+        2,
+        2,
+    ),
+    "left_by_spark": ("SELECT o.id, upper(k.name) AS n FROM o LEFT JOIN k ON o.c = k.c", 2, 2),
 }
 
 
@@ -74,5 +86,6 @@ def test_what_changed_is_scanned_once_for_all_who_read_it(tr: Trickle) -> None:
     held = tr._place.held
     before = (held.made["change"], held.shared["change"])
     tr.refresh_all()
-    by_spark = sum(jobs > 0 for _, jobs, _ in COSTS.values())  # the others take the rows as they are
-    assert (held.made["change"] - before[0], held.shared["change"] - before[1]) == (1, by_spark - 1)
+    # Once for those that take the rows as they are, once for those that leave them to Spark.
+    assert held.made["change"] - before[0] == 2
+    assert held.shared["change"] - before[1] >= len(COSTS) - 2

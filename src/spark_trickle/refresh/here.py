@@ -1,66 +1,165 @@
-"""A change that is made row by row from changes of sources -> its rows, without a Spark job.
+"""The change of a node -> its rows, computed at the driver without a Spark job; None if it takes Spark.
 
-The files of a small change are small, and often still in memory. A projection or a filter over them is done
-sooner than a job is planned.
+The files of a small change are small, and often still in memory. Looking them up in a small table, or adding
+them to stored sums, is done sooner than a job is planned.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Protocol
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.change import Signed
-from spark_trickle.algebra.operator import At, Filter, Operator, Project, Scan, UnionAll
+from spark_trickle.algebra.change import Added, Keys, Net, Signed, Terms, Touched, Untouched
+from spark_trickle.algebra.operator import (
+    At,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    Materialized,
+    Operator,
+    Project,
+    Scan,
+    Settled,
+    UnionAll,
+)
+from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.refresh.inputs import Inputs
-from spark_trickle.sql.here import evaluate
+from spark_trickle.refresh.here_join import joined, matches
+from spark_trickle.refresh.here_sums import added, grouped
+from spark_trickle.sql.here import evaluate, may_evaluate
+from spark_trickle.sql.here_values import ForSpark
+
+_STEPS = (Scan, Project, Filter, Signed, UnionAll, Net, Settled, Materialized, Keys, Touched, Untouched)
 
 
-def rows_here(inputs: Inputs, plan: Operator) -> pa.Table | None:
-    """The rows of a change with their weights; None if it takes Spark."""
-    match plan:
-        case Scan(moment=At.DELTA):
-            rows = inputs.change_here(plan.source)
-            return _named(rows, dict(plan.names)) if rows is not None else None
-        case Project() | Filter() | Signed():
-            rows = rows_here(inputs, plan.input)
-            return _step(plan, rows) if rows is not None else None
-        case UnionAll():
-            return _union(inputs, plan)
-    return None
+class Reader(Protocol):
+    """Where rows come from; None if only Spark can read them, or if they are too many."""
+
+    def change_here(self, source: str) -> pa.Table | None:
+        """What changed, with weights, not summed."""
+
+    def content_here(self, source: str, at: At) -> pa.Table | None:
+        """All rows; with weights and not summed if `at` says so."""
 
 
-def _named(rows: pa.Table, names: dict[str, str]) -> pa.Table:
-    return rows.select([*names.values(), WEIGHT]).rename_columns([*names, WEIGHT])
-
-
-def _step(plan: Project | Filter | Signed, rows: pa.Table) -> pa.Table | None:
-    match plan:
-        case Filter():
-            mask = evaluate(plan.predicate, rows)
-            if mask is None or not pa.types.is_boolean(mask.type):
-                return None
-            return rows.filter(mask)  # NULL counts as false
-        case Project():
-            values = [evaluate(o.expr, rows) for o in plan.outputs]
-            if any(v is None for v in values):
-                return None
-            return pa.table([*values, rows.column(WEIGHT)], names=[*(o.name for o in plan.outputs), WEIGHT])
-        case Signed():
-            if plan.sign == 1:
-                return rows
-            turned = pc.negate(rows.column(WEIGHT))
-            return rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, turned)
-
-
-def _union(inputs: Inputs, plan: UnionAll) -> pa.Table | None:
-    """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
-    found = []
-    for part in plan.parts:
-        rows = rows_here(inputs, part)
-        if rows is None:
-            return None
-        found.append(rows.select([*part.columns, WEIGHT]))
-    if len({tuple(f.type for f in p.schema) for p in found}) > 1:
+def rows_here(reader: Reader, plan: Operator) -> pa.Table | None:
+    """The rows of a change with their weights."""
+    if not _may_be_here(plan):
         return None
-    return pa.concat_tables([p.rename_columns([*plan.columns, WEIGHT]) for p in found])
+    try:
+        return _rows(reader, plan)
+    except ForSpark:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _may_be_here(plan: Operator) -> bool:
+    """Whether every step is of a kind that is done here: most plans are ruled out before anything is read."""
+    return all(_is_known(op) for op in plan.walk())
+
+
+def _is_known(op: Operator) -> bool:
+    match op:
+        case Project():
+            return all(may_evaluate(o.expr) for o in op.outputs)
+        case Filter():
+            return may_evaluate(op.predicate)
+        case Join():
+            return op.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI) and bool(op.keys)
+        case Added():
+            return isinstance(op.terms, Terms) and not any(c.inexact for c in op.sums)
+        case Terms():
+            return all(may_evaluate(c.term) for c in op.calls if c.term is not None)
+    return type(op) in _STEPS
+
+
+def _rows(reader: Reader, plan: Operator) -> pa.Table:
+    match plan:
+        case Scan():
+            return _scanned(reader, plan)
+        case Filter():
+            rows = _rows(reader, plan.input)
+            return rows.filter(_truth(plan.predicate, rows))  # NULL counts as false
+        case Project():
+            rows = _rows(reader, plan.input)
+            return _with_weight({o.name: evaluate(o.expr, rows) for o in plan.outputs}, rows)
+        case Settled() | Materialized():
+            return _rows(reader, plan.input)
+        case Signed():
+            return _signed(_rows(reader, plan.input), plan.sign)
+        case UnionAll():
+            return _union(reader, plan)
+        case Net():
+            return _net(_rows(reader, plan.input), plan.single)
+        case Keys():
+            rows = _rows(reader, plan.input)
+            return pa.table({f"k{n}": evaluate(e, rows) for n, e in enumerate(plan.exprs)})
+        case Touched():  # Untouched is one too
+            return _touched(reader, plan)
+        case Join():
+            return joined(plan, _rows(reader, plan.left), _rows(reader, plan.right))
+        case Added(Terms() as terms, own):
+            return added(plan, terms, _rows(reader, terms.input), _rows(reader, own))
+    raise ForSpark
+
+
+def _scanned(reader: Reader, plan: Scan) -> pa.Table:
+    delta = plan.moment is At.DELTA
+    rows = reader.change_here(plan.source) if delta else reader.content_here(plan.source, plan.moment)
+    if rows is None:
+        raise ForSpark
+    return _with_weight({name: rows.column(c) for name, c in plan.names}, rows)
+
+
+def _with_weight(columns: dict[str, pa.ChunkedArray | pa.Array], rows: pa.Table) -> pa.Table:
+    if WEIGHT in rows.column_names:
+        columns[WEIGHT] = rows.column(WEIGHT)
+    elif not columns:
+        raise ForSpark  # rows without columns, which Arrow cannot count
+    return pa.table(columns)
+
+
+def _truth(predicate: Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+    mask = evaluate(predicate, rows)
+    if not pa.types.is_boolean(mask.type):
+        raise ForSpark
+    return mask
+
+
+def _signed(rows: pa.Table, sign: int) -> pa.Table:
+    """Content as a change, or a change turned round."""
+    if WEIGHT not in rows.column_names:
+        return rows.append_column(WEIGHT, pa.repeat(pa.scalar(sign, pa.int32()), rows.num_rows))
+    if sign == 1:
+        return rows
+    return rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, pc.negate(rows.column(WEIGHT)))
+
+
+def _union(reader: Reader, plan: UnionAll) -> pa.Table:
+    """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
+    weight = [WEIGHT] * plan.weighted
+    found = [_rows(reader, part).select([*part.columns, *weight]) for part in plan.parts]
+    if len({tuple(f.type for f in p.schema) for p in found}) > 1:
+        raise ForSpark
+    return pa.concat_tables([p.rename_columns([*plan.columns, *weight]) for p in found])
+
+
+def _net(rows: pa.Table, single: bool) -> pa.Table:
+    names = [n for n in rows.column_names if n != WEIGHT]
+    sums = grouped(rows, names, [WEIGHT])
+    left = sums.filter(pc.not_equal(sums.column(WEIGHT), 0))
+    weights = left.column(WEIGHT).cast(pa.int32())
+    left = left.set_column(left.column_names.index(WEIGHT), pa.field(WEIGHT, pa.int32()), weights)
+    return single_weights(left) if single else left
+
+
+def _touched(reader: Reader, plan: Touched) -> pa.Table:
+    keys = _rows(reader, plan.keys)
+    rows = _rows(reader, plan.input)
+    exprs = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
+    hit = matches(exprs, rows.num_rows, keys.num_rows)
+    return rows.filter(pc.invert(hit) if isinstance(plan, Untouched) else hit)

@@ -33,6 +33,7 @@ class Inputs:
     tables: dict[str, Table]  # of the nodes, by name
     frontier: Frontier
     deltas: dict[str, Callable[[], Frame]] = field(default_factory=dict)  # made when a node asks for it
+    rows: dict[str, pa.Table] = field(default_factory=dict)  # the same at the driver, where they are few
     found: dict[str, Frame] = field(default_factory=dict)  # touched keys of the node at hand
     _frames: dict[tuple[str, At], Frame | str] = field(default_factory=dict)
 
@@ -125,14 +126,38 @@ class Inputs:
 
     def change_here(self, name: str) -> pa.Table | None:
         """The change of a source as rows at the driver, not summed; None if that takes Spark."""
+        if name in self.rows:
+            return self.rows[name]
         source = next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
         if source is None or name in self.found or name in self.deltas:
             return None
         table = source_table(self.work, source)
-        files, place = self.source_change(table), self.work.place
-        if sum(f.rows for f in files) > place.settings.max_refresh_rows or _renamed(source, table):
+        files = self.source_change(table)
+        if not files or _renamed(source, table):
             return None
-        if not files or any(_padded(c.type) for c in table.columns):
+        most = self.work.place.settings.max_refresh_rows
+        key = ("change", "rows", table.id, table.columns, tuple(f.path for f in files), most)
+        return self.work.place.held.rows(key, lambda: self._few_rows(table, files, most))
+
+    def content_here(self, name: str, at: At) -> pa.Table | None:
+        """All rows of a source or a node at the driver; as a log they keep their weights."""
+        source = next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
+        table = source_table(self.work, source) if source is not None else self.tables.get(name)
+        if table is None or name in self.found or (source is not None and _renamed(source, table)):
+            return None
+        if at is At.NEW:
+            files = self.work.files(table)
+        else:
+            files = self.node_before(table) if source is None else self.source_before(table)
+        rows = self._few_rows(table, files, self.work.place.settings.max_driver_rows)
+        if rows is None or at is At.LOG:
+            return rows
+        if any(f.deletes for f in files):
+            rows = single_weights(summed(table, rows))
+        return rows.drop_columns([WEIGHT])
+
+    def _few_rows(self, table: Table, files: Sequence[DataFile], most: int) -> pa.Table | None:
+        if sum(f.rows for f in files) > most or any(_padded(c.type) for c in table.columns):
             return None
         return loaded(self.work, table, files)
 

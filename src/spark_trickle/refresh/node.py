@@ -51,15 +51,22 @@ class Filled:
     gone: int = 0
 
 
-def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
-    """Compute the change of a node and store it."""
+def run_here(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled | None:
+    """Compute the change of a node at the driver and store it; None if it takes Spark."""
     table = inputs.tables[node.name]
-    if small and fits_arrow(table):
-        with clock.phase("here"):
-            rows = rows_here(inputs, plan)
-        if rows is not None:
-            with clock.phase("write"):
-                return _stored(inputs, node, _store_few(inputs, node, table, rows))
+    if not fits_arrow(table):
+        return None
+    with clock.phase("here"):
+        rows = rows_here(inputs, plan)
+    if rows is None:
+        return None
+    with clock.phase("write"):
+        return _stored(inputs, node, _store_few(inputs, node, table, rows))
+
+
+def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
+    """Compute the change of a node by Spark and store it."""
+    table = inputs.tables[node.name]
     with clock.phase("spark"):
         plan = after_steps(inputs, table, plan)
     with clock.phase("plan"):
@@ -124,6 +131,7 @@ def _store_few(inputs: Inputs, node: Node, table: Table, rows: pa.Table) -> tupl
     net = single_weights(summed(table, typed)) if pc.min(weights).as_py() != 1 else typed
     net = to_storage(table, net)
     inputs.deltas[node.name] = cache(lambda: local_frame(inputs.work.place.spark, table, net))
+    inputs.rows[node.name] = net
     return store_rows(inputs.work, table, net)
 
 

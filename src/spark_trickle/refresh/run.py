@@ -23,7 +23,7 @@ from spark_trickle.refresh.decide import Decision, Facts, decide
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, retyped, source_table
-from spark_trickle.refresh.node import Clock, Filled, run_node, run_with_result
+from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, run_with_result
 from spark_trickle.refresh.options import is_on
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.session import small_jobs
@@ -205,13 +205,16 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
                 plan = fit(plan, small, lambda name: work.row_count(tables[name]))
         if plan is None:
             continue
-        with small_jobs(work.place.spark) if small else nullcontext():
-            both = None
-            if small and number == len(nodes) - 2 and shows_only(nodes[-1].plan, node.name):
-                both = run_with_result(inputs, node, nodes[-1], plan, clock)
-            if both is not None:
-                return both[1]
-            filled = run_node(inputs, node, plan, small, clock)
+        done = run_here(inputs, node, plan, clock) if small else None
+        if done is None:
+            with small_jobs(work.place.spark) if small else nullcontext():
+                both = None
+                if small and number == len(nodes) - 2 and shows_only(nodes[-1].plan, node.name):
+                    both = run_with_result(inputs, node, nodes[-1], plan, clock)
+                if both is not None:
+                    return both[1]
+                done = run_node(inputs, node, plan, small, clock)
+        filled = done
         if filled != Filled():
             moved.add(node.name)
     return filled if nodes[-1].name in moved else Filled()

@@ -1,4 +1,4 @@
-"""DataFrames that will be read again -> views of the session, so that making them is paid once."""
+"""DataFrames and rows that will be read again -> views of the session, so that making them is paid once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 Key = tuple[Any, ...]
+_MOST_ROWS = 8  # changes at the driver: as many as one round of a scheduler may share
 
 
 class Held:
@@ -20,6 +22,7 @@ class Held:
         self._spark = spark
         self.most = most
         self._names: OrderedDict[Key, str] = OrderedDict()
+        self._rows: OrderedDict[Key, pa.Table | None] = OrderedDict()
         self._lock = Lock()
         self.made: Counter[str] = Counter()  # by the kind that a key begins with
         self.shared: Counter[str] = Counter()
@@ -43,7 +46,23 @@ class Held:
                 self._spark.catalog.dropTempView(self._names.popitem(last=False)[1])
         return name
 
+    def rows(self, key: Key, make: Callable[[], pa.Table | None]) -> pa.Table | None:
+        """The same for rows at the driver, of which only the last few are kept."""
+        with self._lock:
+            if key in self._rows:
+                self._rows.move_to_end(key)
+                self.shared[key[0]] += 1
+                return self._rows[key]
+            self.made[key[0]] += 1
+        found = make()
+        with self._lock:
+            self._rows[key] = found
+            while len(self._rows) > _MOST_ROWS:
+                self._rows.popitem(last=False)
+        return found
+
     def clear(self) -> None:
         with self._lock:
+            self._rows.clear()
             while self._names:
                 self._spark.catalog.dropTempView(self._names.popitem()[1])

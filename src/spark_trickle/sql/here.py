@@ -1,7 +1,7 @@
 """An expression over rows that are at the driver -> Arrow values, where Arrow and Spark mean the same by it.
 
-Columns, constants, comparisons of whole numbers, texts and truth values, and what is made of them by AND, OR,
-NOT, IN, BETWEEN and IS NULL. None of it can fail, overflow or round. Everything else is for Spark to say.
+Columns, constants, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, CASE, coalesce, sums and products of
+whole numbers and decimals, and casts that lose nothing. What would fail, overflow or round is left to Spark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from spark_trickle.algebra.operator import Expr
-from spark_trickle.sql.dialect import Verbatim
+from spark_trickle.sql.dialect import Verbatim, name_of
+from spark_trickle.sql.here_values import (
+    ForSpark,
+    Value,
+    cast,
+    cast_to,
+    common_type,
+    comparable,
+    literal,
+    negated,
+    reckoned,
+)
 
 _COMPARE: dict[type[exp.Expr], Callable[..., pa.Array]] = {
     exp.EQ: pc.equal,
@@ -25,41 +36,72 @@ _COMPARE: dict[type[exp.Expr], Callable[..., pa.Array]] = {
     exp.GT: pc.greater,
     exp.GTE: pc.greater_equal,
 }
-_MOST = 2**63 - 1
+_RECKON = (exp.Add, exp.Sub, exp.Mul, exp.Div)
+_PLAIN = (exp.Column, exp.Literal, exp.Boolean, exp.Null)
+# What an expression is made of, if it may be evaluated here at all; the types of its columns decide.
+_KNOWN = (
+    *_COMPARE,
+    *_RECKON,
+    *_PLAIN,
+    exp.Identifier,
+    exp.Paren,
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.Is,
+    exp.Between,
+    exp.In,
+    exp.Case,
+    exp.If,
+    exp.Neg,
+    exp.Cast,
+    exp.TryCast,  # how Spark's casts are parsed; either way only what fits is cast here
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Anonymous,
+)
 
 
-class _ForSpark(Exception):
-    """Not an expression whose meaning is beyond doubt here."""
-
-
-def evaluate(expr: Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Array | None:
-    """The value of an expression for each row; None if only Spark can tell."""
+def evaluate(expr: Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """The value of an expression for each row; raises ForSpark if only Spark can tell."""
     tree = _parsed(expr.sql)
     if tree is None:
-        return None
-    try:
-        value = _value(tree, rows)
-    except _ForSpark:
-        return None
+        raise ForSpark
+    value = _value(tree, rows)
     return pa.repeat(value, rows.num_rows) if isinstance(value, pa.Scalar) else value
 
 
-@lru_cache(maxsize=1024)
+def may_evaluate(expr: Expr) -> bool:
+    """Whether there are columns over which an expression can be evaluated here."""
+    return _parsed(expr.sql) is not None
+
+
+@lru_cache(maxsize=4096)
 def _parsed(text: str) -> exp.Expr | None:
     try:
-        return Verbatim().parse(text)[0]
+        tree = Verbatim().parse(text)[0]
     except SqlglotError:
         return None
+    known = tree is not None and all(_is_known(node) for node in tree.walk())
+    return tree if known else None
 
 
-def _value(tree: exp.Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Scalar:
+def _is_known(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Anonymous):
+        return name_of(node) == "coalesce" and bool(node.expressions)
+    return type(node) in _KNOWN
+
+
+def _value(tree: exp.Expr, rows: pa.Table) -> Value:
     match tree:
         case exp.Paren():
             return _value(tree.this, rows)
         case exp.Column() if not tree.table and tree.name in rows.column_names:
             return rows.column(tree.name)
         case exp.Literal():
-            return _literal(tree)
+            return literal(tree)
+        case exp.Null():
+            return pa.scalar(None, pa.null())
         case exp.Boolean():
             return pa.scalar(bool(tree.this), pa.bool_())
         case exp.And():
@@ -78,45 +120,70 @@ def _value(tree: exp.Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Scalar:
             for other in tree.expressions[1:]:
                 found = pc.or_kleene(found, _compared(exp.EQ, tree.this, other, rows))
             return found
+        case exp.Case() if tree.this is None:
+            return _case(tree, rows)
+        case exp.Anonymous():
+            return _coalesced([_value(e, rows) for e in tree.expressions])
+        case exp.Neg():
+            return negated(_value(tree.this, rows))
+        case exp.Cast():
+            return cast(_value(tree.this, rows), tree.to)
+        case _ if type(tree) in _RECKON:
+            one, other = _value(tree.this, rows), _value(tree.expression, rows)
+            return reckoned(type(tree), tree.this, tree.expression, one, other)
         case _ if type(tree) in _COMPARE:
             return _compared(type(tree), tree.this, tree.expression, rows)
-    raise _ForSpark
+    raise ForSpark
 
 
 _BOUNDS = ((exp.GTE, "low"), (exp.LTE, "high"))
 
 
-def _literal(tree: exp.Literal) -> pa.Scalar:
-    text = tree.this
-    if tree.is_string:
-        if "\\" in text:  # how it was escaped is not for us to guess
-            raise _ForSpark
-        return pa.scalar(text, pa.string())
-    if not text.isdigit() or int(text) > _MOST:
-        raise _ForSpark
-    return pa.scalar(int(text), pa.int64())
-
-
-def _truth(tree: exp.Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Scalar:
+def _truth(tree: exp.Expr, rows: pa.Table) -> Value:
     value = _value(tree, rows)
     if not pa.types.is_boolean(value.type):
-        raise _ForSpark
+        raise ForSpark
     return value
 
 
-def _compared(
-    kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, rows: pa.Table
-) -> pa.ChunkedArray | pa.Scalar:
-    one, other = _comparable(_value(left, rows)), _comparable(_value(right, rows))
-    if one.type != other.type:
-        raise _ForSpark
-    return _COMPARE[kind](one, other)
+def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, rows: pa.Table) -> Value:
+    return _COMPARE[kind](*comparable(_value(left, rows), _value(right, rows)))
 
 
-def _comparable(value: pa.ChunkedArray | pa.Scalar) -> pa.ChunkedArray | pa.Scalar:
-    """Whole numbers of any width compare as the widest; texts compare byte by byte in both."""
-    if pa.types.is_signed_integer(value.type):
-        return value.cast(pa.int64())
-    if pa.types.is_string(value.type) or pa.types.is_boolean(value.type):
-        return value
-    raise _ForSpark
+def _coalesced(values: list[Value]) -> Value:
+    kind = common_type([v.type for v in values])
+    return pc.coalesce(*(cast_to(v, kind) for v in values))
+
+
+def _case(tree: exp.Case, rows: pa.Table) -> Value:
+    """A branch is evaluated for the rows that take it and no others: it might fail for them."""
+    branches = [(i.this, i.args["true"]) for i in tree.args["ifs"]]
+    open_rows = pa.repeat(pa.scalar(True), rows.num_rows)
+    taken: list[tuple[pa.Array, Value]] = []
+    for test, branch in branches:
+        met = pc.fill_null(_truth(test, rows), False)
+        mask = _flat(pc.and_(met, open_rows))
+        open_rows = _flat(pc.and_not(open_rows, mask))
+        taken.append((mask, _branch(branch, rows, mask)))
+    if (default := tree.args.get("default")) is not None:
+        taken.append((open_rows, _branch(default, rows, open_rows)))
+    kind = common_type([v.type for _, v in taken])
+    result: pa.Array = pa.nulls(rows.num_rows, kind)
+    for mask, value in taken:
+        typed = cast_to(value, kind)
+        if isinstance(typed, pa.Scalar):
+            result = pc.if_else(mask, typed, result)
+        else:
+            result = pc.replace_with_mask(result, mask, _flat(typed))
+    return result
+
+
+def _branch(tree: exp.Expr, rows: pa.Table, mask: pa.Array) -> Value:
+    used = {c.name for c in tree.find_all(exp.Column)}
+    if not used:
+        return _value(tree, rows)
+    return _value(tree, rows.select([n for n in rows.column_names if n in used]).filter(mask))
+
+
+def _flat(value: Value) -> pa.Array:
+    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value

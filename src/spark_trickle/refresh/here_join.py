@@ -1,0 +1,91 @@
+"""Two tables at the driver -> their join, by Arrow's hash join over the keys and the numbers of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.algebra.operator import Join, JoinKind
+from spark_trickle.model.table import WEIGHT
+from spark_trickle.sql.here import evaluate
+from spark_trickle.sql.here_values import ForSpark, comparable
+
+Key = tuple[pa.ChunkedArray, pa.ChunkedArray, bool]  # left, right, whether null equals null
+
+_LEFT, _RIGHT = "left_row", "right_row"
+
+
+def joined(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
+    keys = [(evaluate(k.left, left), evaluate(k.right, right), k.null_safe) for k in op.keys]
+    ones, others = pairs(keys, left.num_rows, right.num_rows)
+    weighted = [t for t in (left, right) if WEIGHT in t.column_names]
+    if len(weighted) > 1:
+        raise ForSpark
+    found = _beside(left.take(ones), right.take(others))
+    if op.residual is not None:
+        mask = evaluate(op.residual, found)
+        if not pa.types.is_boolean(mask.type):
+            raise ForSpark
+        mask = pc.fill_null(mask, False)
+        ones, found = ones.filter(_flat(mask)), found.filter(mask)
+    if op.kind is JoinKind.INNER:
+        return found
+    if WEIGHT in right.column_names:
+        raise ForSpark
+    hit = pc.is_in(_numbers(left.num_rows), value_set=ones)
+    if op.kind is JoinKind.SEMI:
+        return left.filter(hit)
+    alone = left.filter(pc.invert(hit))
+    if op.kind is JoinKind.ANTI:
+        return alone
+    empty = pa.table({f.name: pa.nulls(alone.num_rows, f.type) for f in right.schema})
+    return pa.concat_tables([found, _beside(alone, empty).select(found.column_names)])
+
+
+def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
+    columns = {n: t.column(n) for t in (left, right) for n in t.column_names}
+    return pa.table(columns)
+
+
+def pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Array]:
+    """The numbers of rows that match, as pairs."""
+    mine: dict[str, pa.Array] = {_LEFT: _numbers(left)}
+    theirs: dict[str, pa.Array] = {_RIGHT: _numbers(right)}
+    names: list[str] = []
+    for n, (a, b, null_safe) in enumerate(keys):
+        one, other = comparable(a, b)
+        if null_safe:  # Arrow never matches nulls; whether a key is one is a key of its own
+            mine[f"null{n}"], theirs[f"null{n}"] = pc.is_null(one), pc.is_null(other)
+            one, other = _filled(one), _filled(other)
+            names.append(f"null{n}")
+        mine[f"key{n}"], theirs[f"key{n}"] = one, other
+        names.append(f"key{n}")
+    found = pa.table(mine).join(pa.table(theirs), names, join_type="inner", use_threads=False)
+    return _flat(found.column(_LEFT)), _flat(found.column(_RIGHT))
+
+
+def matches(keys: Sequence[Key], left: int, right: int) -> pa.Array:
+    """For each left row whether it has a match."""
+    if not keys:
+        return pa.repeat(pa.scalar(right > 0), left)
+    ones, _ = pairs(keys, left, right)
+    return pc.is_in(_numbers(left), value_set=ones)
+
+
+def _numbers(count: int) -> pa.Array:
+    return pa.array(range(count), pa.int64())
+
+
+def _filled(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    kind = values.type
+    if pa.types.is_string(kind):
+        return pc.fill_null(values, "")
+    if pa.types.is_boolean(kind):
+        return pc.fill_null(values, False)
+    return pc.fill_null(values, pa.scalar(0, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind))
+
+
+def _flat(value: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value

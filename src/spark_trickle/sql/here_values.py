@@ -1,0 +1,220 @@
+"""Arrow values -> the same values in the type that Spark would give them, where both agree to the last digit.
+
+Whole numbers and decimals only grow wider here, and what does not fit is for Spark to say: it knows whether
+that is an error. Nothing rounds.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+from functools import reduce
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+Value: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
+
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as Spark turns them into decimals
+_WHOLE = {
+    exp.DType.TINYINT: pa.int8(),
+    exp.DType.SMALLINT: pa.int16(),
+    exp.DType.INT: pa.int32(),
+    exp.DType.BIGINT: pa.int64(),
+}
+_MOST = 38  # digits of a decimal
+_EXACT_IN_DOUBLE = 2**53
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class ForSpark(Exception):
+    """What only Spark can tell."""
+
+
+def literal(tree: exp.Literal) -> pa.Scalar:
+    text = tree.this
+    if tree.is_string:
+        if "\\" in text:  # how it was escaped is not for us to guess
+            raise ForSpark
+        return pa.scalar(text, pa.string())
+    if text.isdigit():
+        number = int(text)
+        if number >= 2**63:
+            raise ForSpark
+        return pa.scalar(number, pa.int32() if number < 2**31 else pa.int64())
+    whole, _, fraction = text.partition(".")
+    if not (whole + fraction).isdigit():  # 1e3 is a double
+        raise ForSpark
+    digits = max(len((whole + fraction).lstrip("0")), len(fraction), 1)
+    return _checked(pa.scalar(text, pa.string()), pa.decimal128(digits, len(fraction)))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(kind) or pa.types.is_decimal128(kind))
+
+
+def comparable(one: Value, other: Value) -> tuple[Value, Value]:
+    """Both in one type that compares alike here and there: texts compare byte by byte in both."""
+    if is_number(one.type) and is_number(other.type):
+        kind = common_type([one.type, other.type])
+        return cast_to(one, kind), cast_to(other, kind)
+    same = one.type == other.type
+    if same and (
+        pa.types.is_string(one.type)
+        or pa.types.is_boolean(one.type)
+        or pa.types.is_date(one.type)
+        or pa.types.is_timestamp(one.type)
+    ):
+        return one, other
+    raise ForSpark
+
+
+def common_type(kinds: list[pa.DataType]) -> pa.DataType:
+    """The type of values that stand for each other, as in CASE; null has the type of the others."""
+    known = [k for k in kinds if not pa.types.is_null(k)]
+    if not known:
+        raise ForSpark
+    return reduce(_wider, known)
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if one == other:
+        return one
+    if pa.types.is_signed_integer(one) and pa.types.is_signed_integer(other):
+        return max(one, other, key=lambda k: k.bit_width)
+    if is_number(one) and is_number(other):
+        (p1, s1), (p2, s2) = _digits(one), _digits(other)
+        scale = max(s1, s2)
+        return _decimal(max(p1 - s1, p2 - s2) + scale, scale)
+    raise ForSpark
+
+
+def _digits(kind: pa.DataType) -> tuple[int, int]:
+    return (kind.precision, kind.scale) if pa.types.is_decimal128(kind) else (_DIGITS[kind], 0)
+
+
+def _decimal(precision: int, scale: int) -> pa.DataType:
+    """Beyond the widest decimal Spark gives up digits after the point."""
+    if precision > _MOST:
+        raise ForSpark
+    return pa.decimal128(precision, scale)
+
+
+def cast_to(value: Value, kind: pa.DataType) -> Value:
+    """The same value in a type that is as wide or wider."""
+    if value.type == kind:
+        return value
+    if pa.types.is_null(value.type):
+        return value.cast(kind)
+    if pa.types.is_signed_integer(value.type) and pa.types.is_signed_integer(kind):
+        return _checked(value, kind)
+    if pa.types.is_signed_integer(value.type) and pa.types.is_decimal128(kind):
+        # First into one that holds every value of its type, as Arrow wants it.
+        return _checked(_checked(value, pa.decimal128(_DIGITS[value.type], 0)), kind)
+    if pa.types.is_decimal128(value.type):
+        if pa.types.is_decimal128(kind) and kind.scale >= value.type.scale:
+            return _checked(value, kind)
+        if value.type.scale == 0 and pa.types.is_signed_integer(kind):
+            return _checked(value, kind)
+    raise ForSpark
+
+
+def _checked(value: Value, kind: pa.DataType) -> Value:
+    try:
+        return value.cast(kind)
+    except pa.ArrowInvalid:  # does not fit
+        raise ForSpark from None
+
+
+def cast(value: Value, to: exp.DataType) -> Value:
+    """CAST as Spark does it, for what loses nothing."""
+    target = to.this
+    if target in _WHOLE:
+        return cast_to(value, _WHOLE[target])
+    if target is exp.DType.DECIMAL and len(to.expressions) == 2:
+        precision, scale = (int(str(p.this)) for p in to.expressions)
+        return cast_to(value, pa.decimal128(precision, scale))
+    if target is exp.DType.DOUBLE and is_number(value.type):
+        return _double(value)
+    if target is exp.DType.DATE and pa.types.is_date(value.type):
+        return value
+    if target is exp.DType.DATE and isinstance(value, pa.StringScalar):
+        return _date(value.as_py())
+    raise ForSpark
+
+
+def _double(value: Value) -> Value:
+    """Whole numbers that a double holds exactly; how the others round is for Spark to say."""
+    whole = cast_to(value, pa.int64())
+    highest = pc.max(pc.abs_checked(whole)).as_py() if not isinstance(whole, pa.Scalar) else None
+    if isinstance(whole, pa.Scalar) or (highest is not None and highest > _EXACT_IN_DOUBLE):
+        raise ForSpark
+    return whole.cast(pa.float64())
+
+
+def _date(text: str) -> pa.Scalar:
+    if not _DATE.fullmatch(text):
+        raise ForSpark
+    try:
+        return pa.scalar(datetime.date.fromisoformat(text), pa.date32())
+    except ValueError:  # the thirtieth of February
+        raise ForSpark from None
+
+
+def negated(value: Value) -> Value:
+    if not is_number(value.type):
+        raise ForSpark
+    return _reckoned(pc.negate_checked, value)
+
+
+def reckoned(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> Value:
+    """Sum, difference or product; a double only as the quotient of an average."""
+    if kind is exp.Div:
+        return _quotient(one, other)
+    if not (is_number(one.type) and is_number(other.type)):
+        raise ForSpark
+    step = _STEPS[kind]
+    if pa.types.is_signed_integer(one.type) and pa.types.is_signed_integer(other.type):
+        wide = _wider(one.type, other.type)
+        return _reckoned(step, one.cast(wide), other.cast(wide))
+    one, other = _as_decimal(left, one), _as_decimal(right, other)
+    (p1, s1), (p2, s2) = _digits(one.type), _digits(other.type)
+    if kind is exp.Mul:
+        result = _decimal(p1 + p2 + 1, s1 + s2)
+    else:
+        result = _decimal(max(p1 - s1, p2 - s2) + max(s1, s2) + 1, max(s1, s2))
+    return cast_to(_reckoned(step, one, other), result)
+
+
+_STEPS: dict[type[exp.Expr], Callable[..., Value]] = {
+    exp.Add: pc.add_checked,
+    exp.Sub: pc.subtract_checked,
+    exp.Mul: pc.multiply_checked,
+}
+
+
+def _as_decimal(tree: exp.Expr, value: Value) -> Value:
+    """A written number has as many digits as it is written with, a column as many as its type can have."""
+    if pa.types.is_decimal128(value.type):
+        return value
+    digits = len(str(tree.this)) if isinstance(tree, exp.Literal) else _DIGITS[value.type]
+    return cast_to(value, pa.decimal128(digits, 0))
+
+
+def _quotient(one: Value, other: Value) -> Value:
+    if not pa.types.is_float64(one.type) or isinstance(other, pa.Scalar):
+        raise ForSpark
+    divisor = other if pa.types.is_float64(other.type) else _double(other)
+    if pc.any(pc.equal(divisor, 0.0)).as_py():  # an error, unless ANSI is off
+        raise ForSpark
+    return pc.divide(one, divisor)
+
+
+def _reckoned(step: Callable[..., Value], *values: Value) -> Value:
+    try:
+        return step(*values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # an overflow, or no such types
+        raise ForSpark from None
