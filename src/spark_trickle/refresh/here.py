@@ -12,8 +12,20 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.change import Added, Keys, Net, Signed, Terms, Touched, Untouched
+from spark_trickle.algebra.change import (
+    Added,
+    Fold,
+    Keys,
+    Net,
+    Partial,
+    Shaken,
+    Signed,
+    Terms,
+    Touched,
+    Untouched,
+)
 from spark_trickle.algebra.operator import (
+    Aggregate,
     At,
     Expr,
     Filter,
@@ -28,12 +40,14 @@ from spark_trickle.algebra.operator import (
 )
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
+from spark_trickle.refresh.here_extrema import aggregated, folded, partial, shaken
+from spark_trickle.refresh.here_groups import grouped
 from spark_trickle.refresh.here_join import joined, matches
-from spark_trickle.refresh.here_sums import added, grouped
+from spark_trickle.refresh.here_sums import added
 from spark_trickle.sql.here import evaluate, may_evaluate
 from spark_trickle.sql.here_values import ForSpark
 
-_STEPS = (Scan, Project, Filter, Signed, UnionAll, Net, Settled, Materialized, Keys, Touched, Untouched)
+_STEPS = (Scan, Signed, UnionAll, Net, Settled, Materialized, Keys, Touched, Untouched, Fold, Shaken)
 
 
 class Reader(Protocol):
@@ -52,8 +66,8 @@ def rows_here(reader: Reader, plan: Operator) -> pa.Table | None:
         return None
     try:
         return _rows(reader, plan)
-    except ForSpark:
-        return None
+    except (ForSpark, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None  # an overflow or a type that Arrow refuses: Spark says what becomes of it
 
 
 @lru_cache(maxsize=1024)
@@ -72,8 +86,10 @@ def _is_known(op: Operator) -> bool:
             return op.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI) and bool(op.keys)
         case Added():
             return isinstance(op.terms, Terms) and not any(c.inexact for c in op.sums)
-        case Terms():
-            return all(may_evaluate(c.term) for c in op.calls if c.term is not None)
+        case Aggregate() if not op.keys:
+            return True  # read only where the one row of everything is shaken
+        case Terms() | Partial() | Aggregate():
+            return all(c.term is not None and may_evaluate(c.term) and not c.inexact for c in op.calls)
     return type(op) in _STEPS
 
 
@@ -104,6 +120,15 @@ def _rows(reader: Reader, plan: Operator) -> pa.Table:
             return joined(plan, _rows(reader, plan.left), _rows(reader, plan.right))
         case Added(Terms() as terms, own):
             return added(plan, terms, _rows(reader, terms.input), _rows(reader, own))
+        case Partial():
+            return partial(plan, _rows(reader, plan.input))
+        case Shaken():
+            return shaken(plan, _rows(reader, plan.partial), _rows(reader, plan.own))
+        case Fold():
+            return folded(plan, _rows(reader, plan.partial), _rows(reader, plan.own))
+        case Aggregate():
+            rows = _rows(reader, plan.input)
+            return aggregated(plan, rows) if rows.num_rows or not plan.keys else _nothing(plan)
     raise ForSpark
 
 
@@ -143,6 +168,7 @@ def _union(reader: Reader, plan: UnionAll) -> pa.Table:
     """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
     weight = [WEIGHT] * plan.weighted
     found = [_rows(reader, part).select([*part.columns, *weight]) for part in plan.parts]
+    found = [p for p in found if p.num_rows] or found[:1]
     if len({tuple(f.type for f in p.schema) for p in found}) > 1:
         raise ForSpark
     return pa.concat_tables([p.rename_columns([*plan.columns, *weight]) for p in found])
@@ -159,7 +185,14 @@ def _net(rows: pa.Table, single: bool) -> pa.Table:
 
 def _touched(reader: Reader, plan: Touched) -> pa.Table:
     keys = _rows(reader, plan.keys)
+    if not keys.num_rows and not isinstance(plan, Untouched):
+        return _nothing(plan)  # whatever the input is, it need not be read
     rows = _rows(reader, plan.input)
     exprs = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
     hit = matches(exprs, rows.num_rows, keys.num_rows)
     return rows.filter(pc.invert(hit) if isinstance(plan, Untouched) else hit)
+
+
+def _nothing(plan: Operator) -> pa.Table:
+    columns = {c: pa.nulls(0) for c in plan.columns}
+    return pa.table(columns | ({WEIGHT: pa.nulls(0, pa.int32())} if plan.weighted else {}))

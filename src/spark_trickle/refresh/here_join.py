@@ -34,7 +34,7 @@ def joined(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
         return found
     if WEIGHT in right.column_names:
         raise ForSpark
-    hit = pc.is_in(_numbers(left.num_rows), value_set=ones)
+    hit = pc.is_in(numbers(left.num_rows), value_set=ones)
     if op.kind is JoinKind.SEMI:
         return left.filter(hit)
     alone = left.filter(pc.invert(hit))
@@ -51,8 +51,8 @@ def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
 
 def pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Array]:
     """The numbers of rows that match, as pairs."""
-    mine: dict[str, pa.Array] = {_LEFT: _numbers(left)}
-    theirs: dict[str, pa.Array] = {_RIGHT: _numbers(right)}
+    mine: dict[str, pa.Array] = {_LEFT: numbers(left)}
+    theirs: dict[str, pa.Array] = {_RIGHT: numbers(right)}
     names: list[str] = []
     for n, (a, b, null_safe) in enumerate(keys):
         one, other = comparable(a, b)
@@ -71,10 +71,10 @@ def matches(keys: Sequence[Key], left: int, right: int) -> pa.Array:
     if not keys:
         return pa.repeat(pa.scalar(right > 0), left)
     ones, _ = pairs(keys, left, right)
-    return pc.is_in(_numbers(left), value_set=ones)
+    return pc.is_in(numbers(left), value_set=ones)
 
 
-def _numbers(count: int) -> pa.Array:
+def numbers(count: int) -> pa.Array:
     return pa.array(range(count), pa.int64())
 
 

@@ -1,0 +1,80 @@
+"""Rows at the driver -> one row for each different key, and what is stored of it beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.refresh.here_join import numbers, pairs
+from spark_trickle.sql.here_values import ForSpark, comparable
+
+Column: TypeAlias = pa.ChunkedArray | pa.Array
+
+_FITS = 10**38  # a sum of decimals
+_FITS_WHOLE = 2**63
+_NONE: Mapping[str, str] = {}
+
+
+def grouped(
+    rows: pa.Table, keys: Sequence[str], sums: Sequence[str], picks: Mapping[str, str] = _NONE
+) -> pa.Table:
+    """Sums, and the least or greatest values that are asked for; null is a key, and adds nothing to a sum."""
+    for n in sums:
+        _refuse_overflow(rows.column(n))
+    for k in keys:
+        comparable(rows.column(k), rows.column(k))  # floats and nested values are for Spark
+    made = rows.group_by(list(keys), use_threads=False).aggregate(
+        [*((n, "sum", _ZERO) for n in sums), *((n, pick) for n, pick in picks.items())]
+    )
+    columns = {k: made.column(k) for k in keys}
+    columns |= {n: made.column(f"{n}_sum").cast(_sum_type(rows.schema.field(n).type)) for n in sums}
+    return pa.table(columns | {n: made.column(f"{n}_{pick}") for n, pick in picks.items()})
+
+
+_ZERO = pc.ScalarAggregateOptions(min_count=0)  # the sum of nothing
+
+
+def stored_beside(
+    rows: pa.Table, own: pa.Table, keys: Sequence[str], names: Sequence[str]
+) -> dict[str, Column]:
+    """For each row the columns of the stored row with its key; null if there is none."""
+    if not keys:  # one row at most
+        return {n: own.column(n).slice(0, rows.num_rows) for n in names}
+    same = [(rows.column(k), own.column(k), True) for k in keys]
+    at, found = pairs(same, rows.num_rows, own.num_rows)
+    there = found.take(pc.index_in(numbers(rows.num_rows), value_set=at))
+    return {n: own.column(n).take(there) for n in names}
+
+
+def weighed(values: Column, weight: Column) -> Column:
+    return pc.if_else(pc.greater(weight, 0), values, pc.negate_checked(values))
+
+
+def plus(one: Column, other: Column) -> Column:
+    """Arrow adds the widest decimals only in still wider ones."""
+    wide = pa.decimal256(39, one.type.scale) if pa.types.is_decimal128(one.type) else one.type
+    return pc.add_checked(one.cast(wide), other.cast(wide)).cast(one.type)
+
+
+def with_sign(rows: pa.Table, weight: str, sign: int) -> pa.Table:
+    return rows.append_column(weight, pa.repeat(pa.scalar(sign, pa.int32()), rows.num_rows))
+
+
+def _sum_type(kind: pa.DataType) -> pa.DataType:
+    return pa.decimal128(38, kind.scale) if pa.types.is_decimal128(kind) else pa.int64()
+
+
+def _refuse_overflow(values: Column) -> None:
+    """Arrow's sums go round silently; what might is for Spark to add up."""
+    bounds = pc.min_max(values)
+    ends = [e for e in (bounds["min"].as_py(), bounds["max"].as_py()) if e is not None]
+    if not ends:
+        return
+    decimal = pa.types.is_decimal128(values.type)
+    units = 10**values.type.scale if decimal else 1
+    most = (max(abs(int(e)) for e in ends) + 1) * units
+    if most * len(values) >= (_FITS if decimal else _FITS_WHOLE):
+        raise ForSpark
