@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,7 +91,17 @@ def summed(table: Table, rows: pa.Table) -> pa.Table:
     """The sum of weights of each different row, without zeros; rows differ if any bit of them does."""
     if any(not isinstance(c.type, Scalar) for c in table.columns):
         return _summed_nested(rows)
-    names = list(table.column_names)
+    return _summed_flat(rows, list(table.column_names))
+
+
+def summed_by(rows: pa.Table, names: Sequence[str]) -> pa.Table | None:
+    """Some columns of rows with weights, each as often as its sum says; None where Arrow cannot group."""
+    if any(pa.types.is_nested(rows.schema.field(n).type) for n in names):
+        return None
+    return single_weights(_summed_flat(rows, list(names)))
+
+
+def _summed_flat(rows: pa.Table, names: list[str]) -> pa.Table:
     grouped = rows.group_by(names).aggregate([(WEIGHT, "sum")])
     weights = grouped.column(f"{WEIGHT}_sum").cast(pa.int32())
     return grouped.select(names).append_column(WEIGHT, weights).filter(pc.not_equal(weights, 0))

@@ -26,6 +26,7 @@ from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, rety
 from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, run_with_result
 from spark_trickle.refresh.options import is_on
 from spark_trickle.refresh.split import Node
+from spark_trickle.refresh.unseen import seen
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.render_beside import shows_only
 
@@ -182,7 +183,11 @@ def run_nodes(
     names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
     if action is not Action.DIFFERENTIAL:
         return run_program(inputs, None, False, clock)
-    return run_program(inputs, names, facts.changed_rows <= work.place.settings.max_refresh_rows, clock)
+    small = facts.changed_rows <= work.place.settings.max_refresh_rows
+    if small:
+        with clock.phase("here"):
+            names = seen(inputs, names)
+    return run_program(inputs, names, small, clock)
 
 
 def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Clock) -> Filled:
