@@ -86,6 +86,12 @@ class Graph:
         found = _reached(i, lambda n: self.readers.get(n, ()))
         return tuple(n for n in self.order if n in found and n != i)
 
+    @cached_property
+    def _reach(self) -> Mapping[int, frozenset[int]]:
+        """Whatever is read, with everything that leads to it."""
+        read = {s for sources in self.reads.values() for s in sources}
+        return {s: frozenset((s, *_reached(s, lambda n: self.reads.get(n, ())))) for s in read}
+
     def is_diamond(self, i: int) -> bool:
         """Whether some table reaches it on more than one way, of which one leads through a stream table.
 
@@ -93,9 +99,7 @@ class Graph:
         """
         if self.circle_of(i):
             return True
-        ways = [
-            {s, *(t for a in (s, *self.ancestors(s)) for t in self.reads.get(a, ()))} for s in self.reads[i]
-        ]
+        ways = [self._reach[s] for s in self.reads[i]]
         through = bool(self.streams_read_by(i))
         return through and any(a & b for n, a in enumerate(ways) for b in ways[n + 1 :])
 
@@ -106,6 +110,7 @@ class Graph:
 
         def find(i: int) -> int:
             while leader[i] != i:
+                leader[i] = leader[leader[i]]  # ways to a leader stay short, however many there are
                 i = leader[i]
             return i
 
