@@ -5,10 +5,10 @@ UV ?= uv
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help .venv java demo test test-all lint format check docs lock bench soak clean
+.PHONY: help .venv java demo test test-all lint format check docs lock bench bench-render soak clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv java  ## run the demo
 	.venv/bin/python -m spark_trickle.cli.main demo $(DEMO)
@@ -34,14 +34,17 @@ check: lint test  ## lint, then test
 docs: .venv  ## write the reference pages anew from the code
 	.venv/bin/python scripts/generate_reference.py
 
-bench: .venv java  ## run the benchmarks
+bench: .venv java  ## run the benchmarks and write docs/benchmarks.md
 	.venv/bin/python -m benchmarks
+
+bench-render: .venv  ## write docs/benchmarks.md anew from the results
+	.venv/bin/python -m benchmarks.render
 
 soak: .venv java  ## run the shop under load for MINUTES (30) and check that it stayed exact
 	.venv/bin/python scripts/soak.py --minutes $(or $(MINUTES),30)
 
 lock:  ## write requirements.lock anew from pyproject.toml (needs uv)
-	$(UV) pip compile pyproject.toml --extra dev --extra postgres \
+	$(UV) pip compile pyproject.toml --extra dev --extra postgres --extra bench \
 		--universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-annotate --custom-compile-command "make lock" \
 		--quiet -o requirements.lock

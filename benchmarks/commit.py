@@ -43,13 +43,13 @@ def _on_postgres(rounds: int) -> Ratio:
 
 
 def _measure(catalog: str, warehouse: Warehouse, rounds: int) -> Ratio:
-    table = _fill(warehouse)
+    table = filled(warehouse)
     number = iter(range(10**9))
 
     def commit() -> None:
         with reading(warehouse.engine) as connection:
             base = read.newest(connection)
-        change = TableChange(table, added=(_file(next(number)),))
+        change = TableChange(table, added=(a_file(next(number)),))
         publish(warehouse.engine, Commit(base.id, base.next_catalog_id, changes=(change,)), datetime.now(UTC))
 
     measured = race({f"commit on {catalog}": commit}, rounds=max(rounds * 40, 100), warm_up=10)
@@ -58,17 +58,17 @@ def _measure(catalog: str, warehouse: Warehouse, rounds: int) -> Ratio:
     return ratio(f"commit with {SNAPSHOTS:,} snapshots and files", next(iter(measured.values())), bar, 1.0)
 
 
-def _file(number: int) -> DataFile:
+def a_file(number: int) -> DataFile:
     stats = tuple(ColumnStats(i, 10, 0, "1", "9") for i in range(1, 9))
     return DataFile(f"f{number}.parquet", Role.CHANGE, 10, 0, 2_000, 900, 0, stats=stats)
 
 
-def _fill(warehouse: Warehouse) -> Table:
+def filled(warehouse: Warehouse) -> Table:
     columns = tuple(Column(i, f"c{i}", Scalar("long")) for i in range(2, 9))
     table = Table(2, "main", "t", columns, (2,), False, "t-0/", 9, 3)
     now = datetime.now(UTC)
     publish(warehouse.engine, Commit(0, 2, definitions=(CreateTable(table),)), now)
-    publish(warehouse.engine, Commit(1, 4, changes=(TableChange(table, added=(_file(-1),)),)), now)
+    publish(warehouse.engine, Commit(1, 4, changes=(TableChange(table, added=(a_file(-1),)),)), now)
     with writing(warehouse.engine) as connection:
         ids = range(3, 3 + SNAPSHOTS)
         times = {n: now + timedelta(milliseconds=n) for n in ids}

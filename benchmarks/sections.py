@@ -1,0 +1,210 @@
+"""Kept results -> tables: what was measured, line by line, and which lines miss their bar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, log
+
+from benchmarks import matrix, nexmark_speed, scale, tpch_speed
+from benchmarks.contest import Cell
+from benchmarks.regions import SCENARIOS
+from benchmarks.timing import Ratio, load_all
+
+Row = tuple[str, ...]
+_TITLES = {
+    "bulk": "Loading and reading many rows",
+    "capture": "What capture costs an application in PostgreSQL",
+    "commit": "The catalog part of a commit",
+    "dplusi": "Changes as deletes and inserts",
+    "floor": "One changed row",
+    "latency": "From PostgreSQL to a stream table",
+    "micro": "Steps without Spark",
+    "peers": "Other ways to keep the same views",
+    "scheduler": "The scheduler",
+    "small": "Ten rows of a million",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    text: str
+    headers: Row
+    rows: Sequence[Row]
+    missed: frozenset[int] = field(default_factory=frozenset)  # rows that miss their bar
+
+
+def sections() -> list[Section]:
+    made = [
+        _matrix(),
+        *_tpch(),
+        _nexmark(),
+        _scale(),
+        *(_ratios(n, found) for n, found in load_all().items()),
+    ]
+    return [s for s in made if s.rows]
+
+
+def _headers(names: str) -> Row:
+    return tuple(names.split(" | "))
+
+
+def ordered(cells: Sequence[Cell]) -> list[Cell]:
+    places = list(SCENARIOS)
+    return sorted(cells, key=lambda c: (c.rows, c.percent, places.index(c.scenario)))
+
+
+def _matrix() -> Section:
+    rows, missed = [], set()
+    for number, c in enumerate(ordered(matrix.STORE.load())):
+        bar = matrix.bar_of(c)
+        if c.speed_up < (bar or 1):
+            missed.add(number)
+        rows.append(
+            (
+                f"{c.rows:,}",
+                f"{c.percent:g}%",
+                c.scenario,
+                f"{c.speed_up:.1f}×",
+                f"≥ {bar:g}×" if bar else "",
+                _spread(c.spread),
+                f"{c.own_full_ms / c.differential_ms:.1f}×" if c.own_full_ms else "",
+                c.chosen,
+                f"{c.regret:.2f}" if c.regret else "",
+                str(c.rounds),
+            )
+        )
+    return Section(
+        "The matrix",
+        "A refresh of what changed against the same query by plain Spark, from Parquet to Parquet (full), "
+        "and against our own refresh in full. Regret is the time of what AUTO chooses against the better of "
+        "our two.",
+        _headers(
+            "rows | changed | scenario | full ÷ differential | bar | spread | "
+            "own full ÷ differential | AUTO | regret | rounds"
+        ),
+        rows,
+        frozenset(missed),
+    )
+
+
+def _tpch() -> list[Section]:
+    """One table for each size: a line for each query, a column for each way to change the tables."""
+    cells = tpch_speed.STORE.load()
+    return [_tpch_at(size, [c for c in cells if c.rows == size]) for size in sorted({c.rows for c in cells})]
+
+
+def _tpch_at(size: int, cells: Sequence[Cell]) -> Section:
+    ways = sorted({(c.mix, c.percent) for c in cells})
+    found = {(c.scenario, c.mix, c.percent): c for c in cells}
+    rows = []
+    for query in sorted({c.scenario for c in cells}):
+        line = [found.get((query, *way)) for way in ways]
+        rows.append((query, *(_speed(c) for c in line)))
+    means = [mean_speed_up([c for c in cells if (c.mix, c.percent) == way]) for way in ways]
+    rows.append(("geometric mean", *(f"{m:.2f}×" for m in means)))
+    return Section(
+        f"TPC-H, {size:,} rows in all",
+        "Full recomputation by plain Spark ÷ differential refresh. F: AUTO would refresh in full; its regret "
+        "follows where it is more than a tenth. –: nothing that the query reads had changed.",
+        ("query", *(f"{mix}, {percent:g}%" for mix, percent in ways)),
+        rows,
+    )
+
+
+def _speed(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    if cell.chosen == "NO_DATA":
+        return "–"
+    regret = f" (regret {cell.regret:.1f})" if cell.regret and cell.regret > 1.1 else ""
+    return f"{cell.speed_up:.2f}×{' F' if cell.chosen == 'FULL' else ''}{regret}"
+
+
+def mean_speed_up(cells: Sequence[Cell]) -> float:
+    logs = [log(c.speed_up) for c in cells if c.chosen != "NO_DATA"]
+    return exp(sum(logs) / len(logs)) if logs else 1.0
+
+
+def _nexmark() -> Section:
+    return Section(
+        "Nexmark",
+        "Events a second that are written and refreshed, batch after batch. Growth is the time of a batch in "
+        "the last quarter of the run against the second quarter: near 1, the lag is bounded.",
+        _headers(
+            "query | events before | a batch | batches | events a second | growth | full ÷ refresh | spread"
+        ),
+        [
+            (
+                s.query,
+                f"{s.start:,}",
+                f"{s.events:,}",
+                str(s.batches),
+                f"{s.per_second:,.0f}",
+                f"{s.growth:.2f}",
+                f"{s.speed_up:.1f}×",
+                _spread(s.spread),
+            )
+            for s in sorted(nexmark_speed.STORE.load(), key=lambda s: (s.start, s.events, s.query))
+        ],
+    )
+
+
+def _scale() -> Section:
+    found = scale.STORE.load()
+    smallest = {s.scenario: s for s in sorted(found, key=lambda s: -s.rows)}
+    return Section(
+        "A fixed change of a growing table",
+        "What the refresh costs against the smallest size, and full recomputation by plain Spark against the "
+        "refresh; what the stream table keeps against its sources, and the memory of the driver.",
+        _headers(
+            "scenario | rows | changed | cost ÷ smallest | full ÷ differential | "
+            "spread | state ÷ data | Python, MB | JVM, MB"
+        ),
+        [
+            (
+                s.scenario,
+                f"{s.rows:,}",
+                f"{s.changed:,}",
+                f"{s.differential_ms / smallest[s.scenario].differential_ms:.2f}×",
+                f"{s.full_ms / s.differential_ms:.1f}×",
+                _spread(s.spread),
+                f"{s.state_bytes / s.data_bytes:.2f}",
+                f"{s.python_mb:,.0f}",
+                f"{s.jvm_mb:,.0f}",
+            )
+            for s in sorted(found, key=lambda s: (scale.NAMES.index(s.scenario), s.rows))
+        ],
+    )
+
+
+def _ratios(name: str, lines: Sequence[Ratio]) -> Section:
+    detailed = any(line.detail for line in lines)
+    headers = ("benchmark", "what", "against", "ratio", "bar", "spread", "rounds", *(("detail",) * detailed))
+    text = "Ratios of medians, measured side by side."
+    if name == "peers":
+        text = "Times of the others against ours: below 1×, a peer is faster than we are."
+    missed = {n for n, line in enumerate(lines) if line.bar is not None and line.ratio > line.bar}
+    rows = [(*_ratio(line), *((_detail(line.detail),) * detailed)) for line in lines]
+    return Section(_TITLES.get(name, name), text, headers, rows, frozenset(missed))
+
+
+def _ratio(line: Ratio) -> Row:
+    return (
+        line.benchmark,
+        line.what,
+        line.baseline,
+        f"{line.ratio:.2f}×",
+        "" if line.bar is None else f"≤ {line.bar:g}×",
+        _spread(line.spread),
+        str(line.rounds),
+    )
+
+
+def _detail(detail: dict[str, float] | None) -> str:
+    return ", ".join(f"{name} {value:,.10g}" for name, value in (detail or {}).items())
+
+
+def _spread(spread: float) -> str:
+    return f"±{spread / 2:.0%}"
