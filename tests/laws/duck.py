@@ -21,6 +21,7 @@ from spark_trickle.refresh.here import rows_here
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.sql.bind import bind
+from spark_trickle.sql.inner_joins import Sizes, connected, driven
 from spark_trickle.sql.render import render
 from spark_trickle.sql.scope import Bound, SourceTable
 
@@ -60,7 +61,7 @@ class World:
                 self._frame(f"{self.ids[name]}_{at}", table, [], weighted=at == "delta")
             self._frame(name, table, [])
         self.bound: Bound = bind(query, self._find, self._types, "main")
-        self.nodes: tuple[Node, ...] = split(self.bound.plan)
+        self.nodes: tuple[Node, ...] = split(connected(self.bound.plan))
         self.content: dict[str, Counter[Row]] = {}
         self.logs: dict[str, list[Row]] = {}
         self.refreshes = 0
@@ -156,7 +157,13 @@ class World:
         """Arranged for few stored rows and for many in turn."""
         plan = differentiate_node(node.plan, node.own, changed)
         self.refreshes += 1
-        return plan and fit(plan, self.refreshes % 3 > 0, lambda _: self.refreshes % 2 * 10**9)
+        plan = plan and fit(plan, self.refreshes % 3 > 0, lambda _: self.refreshes % 2 * 10**9)
+        sizes = Sizes(self._any_size, self._any_size, lambda _: (), self.refreshes % 5)
+        return plan and driven(plan, sizes)
+
+    def _any_size(self, name: str) -> int:
+        """The order of joins depends on it, their result does not."""
+        return sum(map(ord, name)) * self.refreshes % 7
 
     def _refresh_node(self, node: Node, changed: frozenset[str]) -> list[Row]:
         plan = self.delta_plan(node, changed)

@@ -172,6 +172,7 @@ class Join(Operator):
     keys: tuple[KeyPair, ...] = ()
     residual: Expr | None = None
     mark: str | None = None  # the column that a MARK join adds
+    broadcast: bool = False  # the left side of an inner join is few rows, and goes to every task
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -94,11 +94,11 @@ def summed(table: Table, rows: pa.Table) -> pa.Table:
     return _summed_flat(rows, list(table.column_names))
 
 
-def summed_by(rows: pa.Table, names: Sequence[str]) -> pa.Table | None:
-    """Some columns of rows with weights, each as often as its sum says; None where Arrow cannot group."""
+def is_nothing(rows: pa.Table, names: Sequence[str]) -> bool:
+    """Whether nothing is left of some columns of a change; nested ones are not looked at."""
     if any(pa.types.is_nested(rows.schema.field(n).type) for n in names):
-        return None
-    return single_weights(_summed_flat(rows, list(names)))
+        return False
+    return bool(_summed_flat(rows, list(names)).num_rows == 0)
 
 
 def _summed_flat(rows: pa.Table, names: list[str]) -> pa.Table:

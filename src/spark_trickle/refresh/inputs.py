@@ -20,6 +20,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.sql.inner_joins import Sizes
 from spark_trickle.sql.render import frame_name
 from spark_trickle.sql.words import quote
 
@@ -123,6 +124,28 @@ class Inputs:
         weight = [WEIGHT] if WEIGHT in frame.columns else []
         listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column, _ in source.columns]
         return frame.selectExpr(*listed, *weight)
+
+    def sizes(self) -> Sizes:
+        """What is known of the tables and nodes that a plan reads."""
+        return Sizes(self._row_count, self._change_rows, self._key, self.work.place.settings.max_refresh_rows)
+
+    def _table(self, name: str) -> Table | None:
+        source = next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
+        return self.tables.get(name) if source is None else source_table(self.work, source)
+
+    def _row_count(self, name: str) -> int:
+        table = self._table(name)
+        return 1 if table is None else self.work.row_count(table)  # rows that were found are few
+
+    def _change_rows(self, name: str) -> int:
+        if name in self.rows:
+            return int(self.rows[name].num_rows)
+        table = self._table(name)
+        return 1 if table is None or name in self.tables else sum(f.rows for f in self.source_change(table))
+
+    def _key(self, name: str) -> tuple[str, ...]:
+        table = self._table(name)
+        return () if table is None else tuple(c.name for c in table.distinct_by)
 
     def change_here(self, name: str) -> pa.Table | None:
         """The change of a source as rows at the driver, not summed; None if that takes Spark."""

@@ -15,6 +15,7 @@ from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import with_steps
+from spark_trickle.sql.inner_joins import connected
 
 Trees = tuple[tuple[str, Operator], ...]  # by name: the query, then its nodes, then what is found first
 
@@ -33,6 +34,10 @@ class Stage:
     name: str
     meaning: str
     trees: Trees
+
+
+def _joined(trees: Trees) -> Trees:
+    return tuple((name, connected(tree)) for name, tree in trees)
 
 
 def _pruned(trees: Trees) -> Trees:
@@ -66,6 +71,7 @@ def _stepped(trees: Trees) -> Trees:
 BIND = "names are found; views, CTEs and subqueries become joins, semi joins and aggregates"
 RENDER = "each tree becomes one SQL text, in which {t1_new} stands for the rows of a table"
 DEFINITION = (
+    Pass("connect", "filters go to their tables, and tables are joined by what they have in common", _joined),
     Pass("prune", "only columns that are used are read", _pruned),
     Pass("split", "each operator that keeps rows becomes a node with a table of its own", _split),
 )

@@ -28,6 +28,7 @@ from spark_trickle.refresh.options import is_on
 from spark_trickle.refresh.split import Node
 from spark_trickle.refresh.unseen import seen
 from spark_trickle.spark.session import small_jobs
+from spark_trickle.sql.inner_joins import driven
 from spark_trickle.sql.render_beside import shows_only
 
 
@@ -208,6 +209,7 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
                 plan = _whole(stream, number, node, work, tables[node.name])
             if plan is not None:
                 plan = fit(plan, small, lambda name: work.row_count(tables[name]))
+                plan = driven(plan, inputs.sizes()) if small else plan
         if plan is None:
             continue
         done = run_here(inputs, node, plan, clock) if small else None

@@ -6,13 +6,13 @@ from collections.abc import Set
 
 import pyarrow.compute as pc
 
-from spark_trickle.model.arrow import summed_by
+from spark_trickle.model.arrow import is_nothing
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.inputs import Inputs, source_table
 
 
 def seen(inputs: Inputs, changed: Set[str]) -> set[str]:
-    """The sources in which something changed that is read; what is left of a change replaces it."""
+    """The sources in which something changed that is read."""
     return {name for name in changed if not _cancels(inputs, name)}
 
 
@@ -23,10 +23,8 @@ def _cancels(inputs: Inputs, name: str) -> bool:
     if not read or len(read) == len(table.columns):
         return False
     rows = inputs.change_here(name)
-    if rows is None or pc.min(rows.column(WEIGHT)).as_py() == pc.max(rows.column(WEIGHT)).as_py():
+    if rows is None or rows.num_rows > inputs.work.place.settings.max_driver_rows:
         return False
-    left = summed_by(rows, read)
-    if left is None:
+    if pc.sum(rows.column(WEIGHT)).as_py() != 0:  # what cancels comes as often as it goes
         return False
-    inputs.rows[name] = left
-    return left.num_rows == 0
+    return is_nothing(rows, read)

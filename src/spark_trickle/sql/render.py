@@ -128,6 +128,8 @@ def _(op: Join) -> str:
             _marked(op, left, right) if op.residual is None and op.keys else _split_by_match(op, left, right)
         )
     kind = _SQL_KIND[op.kind] if condition or op.kind is not JoinKind.INNER else "CROSS JOIN"
+    if op.broadcast:
+        return f"SELECT /*+ BROADCAST(few) */ {_columns(op)} FROM ({left}) AS few {kind} ({right}){on}"
     return f"SELECT {_columns(op)} FROM ({left}) {kind} ({right}){on}"
 
 

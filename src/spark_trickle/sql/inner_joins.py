@@ -1,0 +1,255 @@
+"""Inner joins and filters -> the relations and conditions that they are made of, and joins in another order.
+
+An inner join may be computed in any order. A definition joins what has a condition in common, so that
+equality becomes a key; a change is joined from its few rows on, each time with the smallest table that
+they are connected to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sqlglot import exp
+
+from spark_trickle.algebra.keys import Known, unique_key
+from spark_trickle.algebra.operator import (
+    At,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    Scan,
+    column,
+)
+from spark_trickle.sql.dialect import Verbatim, sql_of
+from spark_trickle.sql.expressions import conjunction, conjuncts
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is known of the tables and nodes that a plan reads, by the names of its scans."""
+
+    rows: Callable[[str], int]
+    changed: Callable[[str], int]
+    key: Known
+    few: int  # rows that may be sent to every task
+
+    def of(self, relation: Operator) -> float:
+        """Rows to be read, at most."""
+        return max((self._scanned(s) for s in relation.walk() if isinstance(s, Scan)), default=1.0)
+
+    def whole(self, relation: Operator) -> float:
+        """The same for the whole of a table of which only a change is read."""
+        return max((float(self.rows(s.source)) for s in relation.walk() if isinstance(s, Scan)), default=1.0)
+
+    def _scanned(self, scan: Scan) -> float:
+        return float(self.changed(scan.source) if scan.moment is At.DELTA else self.rows(scan.source))
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """A test; `pair` are both sides if it asks for equality."""
+
+    expr: Expr
+    pair: KeyPair | None = None
+
+
+@dataclass(frozen=True)
+class _Web:
+    relations: tuple[Operator, ...]
+    conditions: tuple[_Condition, ...]
+
+
+def connected(plan: Operator) -> Operator:
+    """Every table joined, where it can be, with one that it has a key in common with, and filtered first."""
+
+    def visit(op: Operator) -> Operator:
+        web = _taken_apart(op)
+        if web is None:
+            return op.with_inputs(tuple(visit(child) for child in op.inputs))
+        web = replace(web, relations=tuple(visit(r) for r in web.relations))
+        if len(web.relations) == 1:
+            assert isinstance(op, Filter)
+            return replace(op, input=web.relations[0]) if not isinstance(op.input, Filter) else _filtered(web)
+        return _in_order(op.columns, _put_together(web, 0, None))
+
+    return visit(plan)
+
+
+def driven(plan: Operator, sizes: Sizes) -> Operator:
+    """Changes first; what they have become so far is sent to every task while it is few rows."""
+
+    def visit(op: Operator) -> Operator:
+        web = _taken_apart(op) if op.weighted else None
+        if web is None or len(web.relations) == 1:
+            return op.with_inputs(tuple(visit(child) for child in op.inputs))
+        web = replace(web, relations=tuple(visit(r) for r in web.relations))
+        changes = [n for n, r in enumerate(web.relations) if r.weighted]
+        if len(changes) != 1:
+            return op.with_inputs(tuple(visit(child) for child in op.inputs))
+        return _in_order(op.columns, _put_together(web, changes[0], sizes))
+
+    return visit(plan)
+
+
+def _in_order(columns: tuple[str, ...], made: Operator) -> Operator:
+    """Whoever reads by position finds the columns where they were."""
+    return made if made.columns == columns else Project(made, tuple(Output(c, column(c)) for c in columns))
+
+
+def _filtered(web: _Web) -> Operator:
+    predicate = conjunction([c.expr for c in web.conditions])
+    return web.relations[0] if predicate is None else Filter(web.relations[0], predicate)
+
+
+# --- apart -------------------------------------------------------------------------------------------
+
+
+def _taken_apart(op: Operator) -> _Web | None:
+    match op:
+        case Filter():
+            inner = _taken_apart(op.input) or _Web((op.input,), ())
+            return replace(inner, conditions=inner.conditions + _conditions(op.predicate))
+        case Join(kind=JoinKind.INNER):
+            left, right = (_taken_apart(side) or _Web((side,), ()) for side in (op.left, op.right))
+            own = tuple(_equality(k) for k in op.keys)
+            rest = () if op.residual is None else _conditions(op.residual)
+            conditions = left.conditions + right.conditions + own + rest
+            return _Web(left.relations + right.relations, conditions)
+    return None
+
+
+def _equality(pair: KeyPair) -> _Condition:
+    text = f"{pair.left.sql} {'<=>' if pair.null_safe else '='} {pair.right.sql}"
+    return _Condition(Expr(text, pair.left.columns | pair.right.columns), pair)
+
+
+@lru_cache(maxsize=4096)
+def _conditions(predicate: Expr) -> tuple[_Condition, ...]:
+    tree = Verbatim().parse(predicate.sql)[0]
+    parts = conjuncts(tree)
+    if len(parts) == 1:
+        return (_condition(parts[0], predicate),)
+    return tuple(_condition(p, _within(p, predicate)) for p in parts)
+
+
+def _within(part: exp.Expr, whole: Expr) -> Expr:
+    return Expr(sql_of(part), frozenset(c.name for c in part.find_all(exp.Column)) & whole.columns)
+
+
+def _condition(tree: exp.Expr, expr: Expr) -> _Condition:
+    if not isinstance(tree, exp.EQ | exp.NullSafeEQ):
+        return _Condition(expr)
+    sides = [_within(side, expr) for side in (tree.this, tree.expression)]
+    if not all(s.columns for s in sides):
+        return _Condition(expr)
+    return _Condition(expr, KeyPair(sides[0], sides[1], isinstance(tree, exp.NullSafeEQ)))
+
+
+# --- together ----------------------------------------------------------------------------------------
+
+
+def _put_together(web: _Web, first: int, sizes: Sizes | None) -> Operator:
+    """One relation after the other, those with a key in common and few rows before the others."""
+    left = list(web.conditions)
+    relations = [_with_own(r, left) for r in web.relations]
+    start = relations.pop(first)
+    made, guess = start, Guess(start, sizes) if sizes is not None else None
+    while relations:
+        rank = [
+            (not _keys(made, r, left), sizes.of(r) if sizes is not None else 0, n)
+            for n, r in enumerate(relations)
+        ]
+        other = relations.pop(min(rank)[2])
+        keys = _keys(made, other, left)
+        broadcast = guess is not None and guess.is_few
+        made = _joined(made, other, keys, left, broadcast)
+        if guess is not None:
+            guess.join(other, keys)
+    rest = conjunction([c.expr for c in left])
+    return made if rest is None else Filter(made, rest)
+
+
+def _with_own(relation: Operator, left: list[_Condition]) -> Operator:
+    """A relation after the conditions that are about it alone."""
+    inside = frozenset(relation.columns)
+    own = [c for c in left if c.expr.columns and c.expr.columns <= inside]
+    for c in own:
+        left.remove(c)
+    predicate = conjunction([c.expr for c in own])
+    return relation if predicate is None else Filter(relation, predicate)
+
+
+def _keys(one: Operator, other: Operator, left: Sequence[_Condition]) -> dict[_Condition, KeyPair]:
+    """The conditions that are keys of a join, turned so that they fit its sides."""
+    ones, others = frozenset(one.columns), frozenset(other.columns)
+    found = {}
+    for c in left:
+        if c.pair is None:
+            continue
+        for a, b in ((c.pair.left, c.pair.right), (c.pair.right, c.pair.left)):
+            if a.columns <= ones and b.columns <= others:
+                found[c] = KeyPair(a, b, c.pair.null_safe)
+                break
+    return found
+
+
+def _joined(
+    one: Operator,
+    other: Operator,
+    keys: dict[_Condition, KeyPair],
+    left: list[_Condition],
+    broadcast: bool,
+) -> Operator:
+    for c in keys:
+        left.remove(c)
+    inside = frozenset(one.columns + other.columns)
+    rest = [c for c in left if c.expr.columns and c.expr.columns <= inside]
+    for c in rest:
+        left.remove(c)
+    residual = conjunction([c.expr for c in rest])
+    return Join(one, other, JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast)
+
+
+class Guess:
+    """About how many rows a change has become by the joins so far.
+
+    A key that is unique on the other side finds at most one row; one that is unique on this side finds as
+    many as there are rows for each of its own.
+    """
+
+    def __init__(self, start: Operator, sizes: Sizes) -> None:
+        self._sizes = sizes
+        self._relations = [start]
+        self._rows = float(sizes.of(start))
+
+    @property
+    def is_few(self) -> bool:
+        return self._rows <= self._sizes.few
+
+    def join(self, other: Operator, keys: dict[_Condition, KeyPair]) -> None:
+        self._rows *= self._fan_out(other, list(keys.values()))
+        self._relations.append(other)
+
+    def _fan_out(self, other: Operator, keys: list[KeyPair]) -> float:
+        total = self._sizes.whole(other)
+        if not keys:
+            return total
+        there = frozenset[str]().union(*(k.right.columns for k in keys))
+        if self._is_unique(other, there):
+            return 1.0
+        here = frozenset[str]().union(*(k.left.columns for k in keys))
+        for relation in self._relations:
+            if self._is_unique(relation, here & frozenset(relation.columns)):
+                return max(1.0, total / max(1.0, self._sizes.whole(relation)))
+        return max(1.0, float(total**0.5))
+
+    def _is_unique(self, relation: Operator, columns: frozenset[str]) -> bool:
+        key = unique_key(relation.at(At.NEW), self._sizes.key)
+        return bool(key) and set(key) <= columns
