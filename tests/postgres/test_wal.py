@@ -42,6 +42,7 @@ from spark_trickle.errors import (
     SourceSetupError,
     UnsupportedError,
 )
+from tests.postgres.encode import encode
 from tests.postgres.mirror import LogMirror, TriggerMirror
 from tests.postgres.world import ODD_NAMES, World, create, mapped, plan, table_of, total
 
@@ -91,6 +92,26 @@ def test_rows_with_a_key(
         assert [(r["id"], r["a"], r["big"], names, old["id"]) for r, names, old in found] == partial
     assert batch.transactions == len(statements)
     mirror.commit(batch)
+    mirror.check()
+
+
+def test_a_key_that_the_log_does_not_repeat(world: World) -> None:
+    """A large key is stored apart like any large value: the new row refers to the old key, which is there."""
+    world.run(
+        create("t", "id text, n int, a text, PRIMARY KEY (id, n)"),
+        "ALTER TABLE t ALTER id SET STORAGE EXTERNAL, ALTER a SET STORAGE EXTERNAL",
+        "INSERT INTO t SELECT repeat(g::text, 2500), g, repeat('x', 3000) FROM generate_series(1, 4) g",
+    )
+    mirror = LogMirror(world)
+    world.run(
+        "UPDATE t SET n = 10 WHERE n = 1",
+        "UPDATE t SET a = 'new' WHERE n = 10",
+        "UPDATE t SET a = 'other' WHERE n = 2",
+        "UPDATE t SET n = 30 WHERE n = 3",
+        "UPDATE t SET n = 31 WHERE n = 30",
+        "DELETE FROM t WHERE n = 4",
+    )
+    mirror.poll()
     mirror.check()
 
 
@@ -359,7 +380,7 @@ def test_bounds_of_a_batch(world: World) -> None:
 
 def test_a_log_that_breaks_off(world: World) -> None:
     with pytest.raises(InternalError):
-        assemble([Begin(1, 0, 1)], [], 0)
+        assemble([encode(Begin(1, 0, 1))], [], 0)
 
 
 # --- tables --------------------------------------------------------------------------------------

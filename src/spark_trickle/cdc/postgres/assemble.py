@@ -1,8 +1,7 @@
-"""Messages of whole transactions -> for each table what comes, what goes, and what the mirror has to add.
+"""Messages of whole transactions -> for each table those about its rows, in order, still as bytes.
 
-Where the log holds only the key of an old row (REPLICA IDENTITY DEFAULT or an index), the changes are netted
-by key: of a row that goes from the mirror only the key comes out, at most once, so that its old image is
-looked up once. Where the log holds whole old rows (FULL), these come out as they are.
+Only what stands between rows is decoded here: where transactions begin and end, how the rows of a table are
+laid out from there on, and that a table was emptied.
 """
 
 from __future__ import annotations
@@ -11,23 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_trickle.cdc.postgres.discover import SourceTable
-from spark_trickle.cdc.postgres.messages import (
-    UNCHANGED,
-    Begin,
-    Commit,
-    Delete,
-    Insert,
-    Message,
-    RelationMessage,
-    Truncate,
-    Tuple,
-    Update,
-)
+from spark_trickle.cdc.postgres.messages import Begin, Commit, Message, RelationMessage, Truncate
 from spark_trickle.cdc.postgres.moment import Moment
+from spark_trickle.cdc.postgres.pgoutput import decode
+from spark_trickle.cdc.postgres.tuples import Layout
 from spark_trickle.cdc.postgres.types import MappedColumn
 from spark_trickle.errors import InternalError, InvalidDefinitionError, SourceSchemaChangedError
 
-Key = Tuple
+_ABOUT_ROWS = frozenset(b"IUD")
+_ID = slice(1, 5)  # of the table, in a message about a row
 
 
 @dataclass(frozen=True)
@@ -60,89 +51,68 @@ class Followed:
     def names(self) -> tuple[str, ...]:
         return tuple(c.name for c in self.columns)
 
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """The columns by which a row of the mirror is found, as numbers of our columns."""
+        return tuple(self.names.index(n) for n in self.source.identity)
+
+    @property
+    def before(self) -> tuple[int, ...]:
+        """The columns that are of use in old rows."""
+        return tuple(range(len(self.columns))) if self.full else self.identity
+
     def takes(self, begin: Begin) -> bool:
         seen = self.since is not None and self.since.has_seen(begin.xid, begin.final_lsn)
         return not seen and (self.until is None or self.until.has_seen(begin.xid, begin.final_lsn))
 
 
-@dataclass(frozen=True)
-class NewRow:
-    """A row that comes; its UNCHANGED values are in the mirror, under `old_key`."""
-
-    values: Tuple
-    old_key: Key | None = None
-
-
 @dataclass
-class TableNet:
-    """What the transactions so far did to a table."""
+class TableLog:
+    """What the transactions so far did to a table; a new part begins where its layout may have changed."""
 
     followed: Followed
-    truncated: bool = False  # all that the mirror held goes
-    added: list[Tuple] = field(default_factory=list)  # whole rows, weight 1
-    dropped: list[Tuple] = field(default_factory=list)  # whole rows, weight -1
-    removed: dict[Key, None] = field(default_factory=dict)  # keys whose row in the mirror goes
-    current: dict[Key, NewRow] = field(default_factory=dict)  # rows that came since, by key
-    changes: int = 0
+    truncated: bool = False  # all that the mirror held goes, before the parts
+    parts: list[tuple[Layout, list[bytes]]] = field(default_factory=list)
 
-    def truncate(self) -> None:
-        self.truncated = True
-        for collected in (self.added, self.dropped, self.removed, self.current):
-            collected.clear()
-
-    def insert(self, new: Tuple, key: Key) -> None:
-        if self.followed.full:
-            self.added.append(new)
-        else:
-            self.current[key] = NewRow(new)
-
-    def delete(self, old: Tuple, key: Key) -> None:
-        if self.followed.full:
-            self.dropped.append(old)
-        elif self.current.pop(key, None) is None:
-            self.removed[key] = None
-
-    def update(self, old: Tuple, new: Tuple, old_key: Key, new_key: Key) -> None:
-        if self.followed.full:
-            self.dropped.append(old)
-            self.added.append(_filled(new, old))
-            return
-        before = self.current.pop(old_key, None)
-        if before is None:
-            self.removed[old_key] = None
-            before = NewRow((UNCHANGED,) * len(new), old_key)
-        values = _filled(new, before.values)
-        self.current[new_key] = NewRow(values, before.old_key if UNCHANGED in values else None)
+    @property
+    def changed(self) -> bool:
+        return self.truncated or bool(self.parts)
 
 
 @dataclass(frozen=True)
 class Net:
-    """Whole transactions, summed.
+    """Whole transactions.
 
     `end_lsn` is where the last one ended; `transactions` counts those that changed one of the tables.
     """
 
-    tables: tuple[TableNet, ...]
+    tables: tuple[TableLog, ...]
     end_lsn: int
     transactions: int
     commit_time: int | None  # of the last one, in microseconds since 2000-01-01
 
 
-def assemble(messages: Iterable[Message], followed: Sequence[Followed], after: int) -> Net:
-    """Sum up the transactions that committed after a position."""
-    work = _Work({f.source.oid: TableNet(f) for f in followed}, after)
-    for message in messages:
-        work.take(message)
+def assemble(messages: Iterable[bytes], followed: Sequence[Followed], after: int) -> Net:
+    """Sort the transactions that committed after a position by tables."""
+    work = _Work({f.source.oid: TableLog(f) for f in followed}, after)
+    rows = work.rows
+    for data in messages:
+        if data[0] not in _ABOUT_ROWS:
+            work.take(decode(data))
+        elif (taken := rows.get(data[_ID])) is not None:
+            taken.append(data)
+        else:
+            work.begin_part(data)
     if work.begin is not None:
         raise InternalError("the log ended inside of a transaction")
-    changed = tuple(t for t in work.tables.values() if t.changes)
+    changed = tuple(t for t in work.tables.values() if t.changed)
     return Net(changed, work.end_lsn, work.transactions, work.commit_time)
 
 
 class _Work:
-    """The transaction that is being read, and how the tuples of each table are laid out in it."""
+    """The transaction that is being read; `rows` is where its messages about rows go, by the table's id."""
 
-    def __init__(self, tables: Mapping[int, TableNet], after: int) -> None:
+    def __init__(self, tables: Mapping[int, TableLog], after: int) -> None:
         self.tables = tables
         self.after = self.end_lsn = after
         self.transactions = 0
@@ -150,13 +120,14 @@ class _Work:
         self.begin: Begin | None = None
         self.changed = False
         self.takes: dict[int, bool] = {}
-        self.layouts: dict[int, _Layout] = {}
+        self.rows: dict[bytes, list[bytes]] = {}
         self.relations: dict[int, RelationMessage] = {}
 
     def take(self, message: Message) -> None:
         match message:
             case Begin():
                 self.begin, self.changed = message, False
+                self.rows.clear()
                 new = message.final_lsn >= self.after
                 self.takes = {oid: new and t.followed.takes(message) for oid, t in self.tables.items()}
             case Commit():
@@ -167,67 +138,38 @@ class _Work:
                     self.commit_time = message.commit_time
             case RelationMessage():
                 self.relations[message.oid] = message
-                self.layouts.pop(message.oid, None)
-            case Insert() | Update() | Delete():
-                if self.takes.get(message.relation):
-                    self._change(message)
+                self.rows.pop(_id(message.oid), None)
             case Truncate():
                 for oid in filter(self.takes.get, message.relations):
-                    self.tables[oid].truncate()
-                    self._count(oid)
+                    table = self.tables[oid]
+                    table.truncated = self.changed = True
+                    table.parts.clear()
+                    self.rows.pop(_id(oid), None)
 
-    def _change(self, message: Insert | Update | Delete) -> None:
-        table, layout = self.tables[message.relation], self._layout(message.relation)
-        self._count(message.relation)
-        match message:
-            case Insert(new=new):
-                table.insert(layout.row(new), layout.key(new))
-            case Delete(key=key, old=old):
-                before = old if old is not None else key
-                table.delete(layout.whole(old), layout.key(before if before is not None else ()))
-            case Update(new=new, key=key, old=old):
-                before = old if old is not None else key if key is not None else new
-                table.update(layout.whole(old), layout.row(new), layout.key(before), layout.key(new))
-
-    def _count(self, oid: int) -> None:
-        self.tables[oid].changes += 1
-        self.changed = True
-
-    def _layout(self, oid: int) -> _Layout:
-        if oid not in self.layouts:
-            self.layouts[oid] = _layout(self.tables[oid].followed, self.relations[oid])
-        return self.layouts[oid]
+    def begin_part(self, data: bytes) -> None:
+        """The first row of a table in a transaction or since its layout was told, or one of another table."""
+        if len(data) < _ID.stop:
+            decode(data)  # which says what is wrong
+        oid = int.from_bytes(data[_ID])
+        if not self.takes.get(oid):
+            return
+        table, self.changed = self.tables[oid], True
+        layout = _layout(table.followed, self.relations[oid])
+        if not table.parts or table.parts[-1][0] != layout:
+            table.parts.append((layout, []))
+        self.rows[data[_ID]] = table.parts[-1][1]
+        self.rows[data[_ID]].append(data)
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Where our columns and those of the key stand in the tuples of the log."""
-
-    full: bool
-    columns: tuple[int, ...]
-    identity: tuple[int, ...]
-
-    def row(self, values: Tuple) -> Tuple:
-        return tuple([values[n] for n in self.columns])
-
-    def whole(self, old: Tuple | None) -> Tuple:
-        """The old row of a table that logs whole rows; of others only the key counts."""
-        if not self.full:
-            return ()
-        if old is None:
-            raise InternalError("a table with REPLICA IDENTITY FULL logged only a key")
-        return self.row(old)
-
-    def key(self, values: Tuple) -> Key:
-        return () if self.full else tuple([values[n] for n in self.identity])
+def _id(oid: int) -> bytes:
+    return oid.to_bytes(4)
 
 
-def _layout(followed: Followed, relation: RelationMessage) -> _Layout:
+def _layout(followed: Followed, relation: RelationMessage) -> Layout:
     places = {c.name: n for n, c in enumerate(relation.columns)}
     if wrong := _differences(followed, relation, places):
         raise SourceSchemaChangedError(followed.source.full_name, tuple(wrong))
-    identity = tuple(places[n] for n in followed.source.identity) if not followed.full else ()
-    return _Layout(followed.full, tuple(places[n] for n in followed.names), identity)
+    return Layout(len(relation.columns), tuple(places[n] for n in followed.names))
 
 
 def _differences(followed: Followed, relation: RelationMessage, places: Mapping[str, int]) -> list[str]:
@@ -246,10 +188,3 @@ def _differences(followed: Followed, relation: RelationMessage, places: Mapping[
     ):
         wrong.append("its replica identity is another one now")
     return wrong
-
-
-def _filled(values: Tuple, before: Tuple) -> Tuple:
-    """Values that the log did not repeat, taken from the row before."""
-    if UNCHANGED not in values:
-        return values
-    return tuple([b if v is UNCHANGED else v for v, b in zip(values, before, strict=True)])

@@ -6,7 +6,7 @@ between repeats the peek, and transactions before the committed position are pas
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,16 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from spark_trickle.cdc.postgres.assemble import Followed, NewRow, TableNet, assemble
+from spark_trickle.cdc.postgres.assemble import Followed, TableLog, assemble
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.discover import SourceTable
-from spark_trickle.cdc.postgres.messages import UNCHANGED, Tuple
 from spark_trickle.cdc.postgres.moment import show_lsn
-from spark_trickle.cdc.postgres.pgoutput import decode_all
+from spark_trickle.cdc.postgres.netting import Key, NetRows, net_by_key, net_of_whole_rows
 from spark_trickle.cdc.postgres.publication import require_published
 from spark_trickle.cdc.postgres.run import stream
 from spark_trickle.cdc.postgres.slot import readable_end, require_slot
-from spark_trickle.cdc.postgres.types import MappedColumn
+from spark_trickle.cdc.postgres.tuples import locate
 from spark_trickle.cdc.postgres.values import from_text, to_table, weights
 from spark_trickle.errors import ResyncNeededError, SettingError
 from spark_trickle.model.table import WEIGHT
@@ -86,7 +85,7 @@ def peek(
     require_slot(connection, slot, after)
     require_published(connection, publication, ((f.source, f.published) for f in followed))
     with closing(_messages(connection, slot, publication, max_changes)) as messages:
-        net = assemble(decode_all(messages), followed, after)
+        net = assemble(messages, followed, after)
     committed = None if net.commit_time is None else _EPOCH + timedelta(microseconds=net.commit_time)
     return Batch(tuple(_changes(t) for t in net.tables), net.end_lsn, net.transactions, committed)
 
@@ -107,42 +106,44 @@ def _messages(connection: Connection, slot: str, publication: str, most: int) ->
             yield data
 
 
-# --- from values of the log to Arrow -------------------------------------------------------------
+# --- from texts of the log to values -------------------------------------------------------------
 
 
-def _changes(net: TableNet) -> TableChanges:
-    columns, source = net.followed.columns, net.followed.source
-    whole = [*net.added, *(r.values for r in net.current.values() if r.old_key is None)]
-    partial = [r for r in net.current.values() if r.old_key is not None]
-    weight = weights([1] * len(whole) + [-1] * len(net.dropped))
-    rows = to_table(columns, _texts(columns, whole + net.dropped), weight)
-    return TableChanges(source, net.truncated, rows, _keys(net, list(net.removed)), _partial(net, partial))
+def _changes(log: TableLog) -> TableChanges:
+    columns, source = log.followed.columns, log.followed.source
+    net = _net(log)
+    gone = len(net.columns[0]) - net.come
+    partial = net.partial
+    return TableChanges(
+        source,
+        log.truncated,
+        to_table(columns, _texts(net.columns), weights([1] * net.come + [-1] * gone)),
+        _keys(log.followed, net.removed),
+        Partial(
+            to_table(columns, _texts(partial.columns), weights([1] * len(partial.old_keys))),
+            tuple(tuple(columns[n].name for n in row) for row in partial.unchanged),
+            _keys(log.followed, partial.old_keys),
+        ),
+    )
 
 
-def _partial(net: TableNet, found: list[NewRow]) -> Partial:
-    columns = net.followed.columns
-    rows = to_table(columns, _texts(columns, [r.values for r in found]), weights([1] * len(found)))
-    names = [tuple(c.name for c, v in zip(columns, r.values, strict=True) if v is UNCHANGED) for r in found]
-    return Partial(rows, tuple(names), _keys(net, [r.old_key or () for r in found]))
+def _net(log: TableLog) -> NetRows:
+    followed = log.followed
+    rows = locate(len(followed.columns), followed.before, log.parts)
+    return net_of_whole_rows(rows) if followed.full else net_by_key(rows, followed.identity)
 
 
-def _keys(net: TableNet, keys: list[Tuple]) -> pa.Table:
-    if net.followed.full:
+def _keys(followed: Followed, keys: Sequence[Key]) -> pa.Table:
+    if followed.full:
         return pa.table({})
-    columns = _identity(net.followed.source, net.followed.columns)
-    texts = _texts(columns, keys)
+    columns = [followed.columns[n] for n in followed.identity]
+    turned = zip(*keys, strict=True) if keys else [()] * len(columns)
+    texts = _texts(pa.array(column, pa.large_binary()) for column in turned)
     return pa.table({c.name: from_text(c.name, c.type, t) for c, t in zip(columns, texts, strict=True)})
 
 
-def _identity(source: SourceTable, columns: Sequence[MappedColumn]) -> list[MappedColumn]:
-    return [next(c for c in columns if c.name == name) for name in source.identity]
-
-
-def _texts(columns: Sequence[MappedColumn], rows: list[Tuple]) -> list[pa.Array]:
-    """Values of the log column by column, as texts; a value that it did not repeat is empty for now."""
-    turned = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    known = ([None if v is UNCHANGED else v for v in column] for column in turned)
-    return [pa.array(column, pa.binary()).cast(pa.string()) for column in known]
+def _texts(columns: Iterable[pa.Array]) -> list[pa.Array]:
+    return [column.cast(pa.string()) for column in columns]
 
 
 # --- together with the mirror --------------------------------------------------------------------
