@@ -1,7 +1,7 @@
 """What capture costs: writes of an application with and without it, and reading the changes against COPY.
 
 The same statements run on tables that differ in nothing but how they are captured, in turn. The server does
-not wait for its disk, and writes are measured in the time that processors work for them, where the system
+not wait for its disk, and all is measured in the time that processors work for them, where the system
 tells it: an application that waits for a disk or a network sees smaller ratios.
 """
 
@@ -199,17 +199,21 @@ def _clean(application: psycopg.Connection[Any], subjects: list[Subject]) -> Non
 
 
 def _reads(server: Server, rounds: int, rows: int = 100_000, width: int = 8) -> list[Ratio]:
-    """Rows of an INSERT from a buffer, from the log and from the table; the last is the floor."""
+    """Rows of an INSERT from a buffer, from the log and from the table; the last is the floor.
+
+    Each way has a table of its own: a buffer beside it would double what the server finds in its log.
+    """
     with connect(Address(server.conninfo()), "bench") as connection, server.connect() as application:
-        table = _table(server, connection, "read_me", width)
+        table, logged = (_table(server, connection, name, width) for name in ("buffered", "logged"))
         capture, columns = plan_capture(table), map_columns(table, count(100))
         token = install(connection, capture)
-        marks = publish(connection, _PUBLICATION, [table])
         with reading(connection):
             start = Position(token, this_moment(connection))
+        _fill(application, table, rows, width)
+        marks = publish(connection, _PUBLICATION, [logged])
         after = create_slot(connection, _SLOT)
-        application.execute(Subject("", "read_me", width).insert(f"generate_series(1, {rows}) AS n").encode())
-        followed = [Followed(table, columns, marks[table.oid])]
+        _fill(application, logged, rows, width)
+        followed = [Followed(logged, map_columns(logged, count(100)), marks[logged.oid])]
 
         def copied() -> None:
             with snapshot(connection, [table]):
@@ -224,6 +228,12 @@ def _reads(server: Server, rounds: int, rows: int = 100_000, width: int = 8) -> 
             (found,) = peek(connection, _SLOT, _PUBLICATION, followed, after, rows * 2).tables
             assert found.rows.num_rows == rows
 
-        measured = race({"COPY": copied, "the buffer": from_buffer, "the log": from_log}, rounds)
+        ways = {"COPY": copied, "the buffer": from_buffer, "the log": from_log}
+        measured = race(ways, rounds, clock=_work_of(connection))
     label = f"reading {rows:,} rows of {width} columns"
     return [ratio(label, measured[n], measured["COPY"]) for n in ("the buffer", "the log")]
+
+
+def _fill(application: psycopg.Connection[Any], table: SourceTable, rows: int, width: int) -> None:
+    subject = Subject("", table.name, width)
+    application.execute(subject.insert(f"generate_series(1, {rows}) AS n").encode())

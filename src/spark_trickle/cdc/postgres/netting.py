@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
 
-from spark_trickle.cdc.postgres.tuples import DELETE, INSERT, UNCHANGED, Numbers, Rows, Texts
+from spark_trickle.cdc.postgres.tuples import DELETE, INSERT, UNCHANGED, UPDATE, Numbers, Rows, Texts
 from spark_trickle.errors import InternalError
 
 Key = tuple[bytes | None, ...]
@@ -91,6 +92,9 @@ def _keys(columns: Sequence[Texts]) -> list[Key]:
 
 def _first_and_last(rows: Rows, old: list[Key], new: list[Key]) -> tuple[tuple[Key, ...], Numbers]:
     """The keys whose row in the mirror goes, and the messages whose new row is the last of its key."""
+    if not (rows.has_before & (rows.actions == UPDATE)).any() and len(set(old)) == len(old):
+        goes = (rows.actions != INSERT).tolist()  # each key was touched once, as most are
+        return tuple(compress(old, goes)), np.flatnonzero(rows.actions != DELETE)
     happened: list[tuple[Key, bool, int]] = []  # key, whether a row goes first, the message if one comes last
     for n, (action, before, after) in enumerate(zip(rows.actions.tolist(), old, new, strict=True)):
         if action == INSERT:
