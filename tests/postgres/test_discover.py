@@ -63,7 +63,7 @@ def test_columns(world: World) -> None:
     assert (element.name, element.modifier) == ("numeric", table.column("n").type.modifier)
     assert table.column("v").type.element is None
     assert table.column("odd name").collation == 'pg_catalog."C"'
-    assert [c.bitwise for c in table.columns] == [True, False, False, False, True, True]
+    assert [c.bitwise for c in table.columns] == [True, True, False, False, True, True]
 
 
 def test_odd_names(world: World) -> None:

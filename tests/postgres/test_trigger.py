@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import psycopg
@@ -158,6 +159,42 @@ def test_odd_names_everywhere(world: World, mode: str) -> None:
         world.run(f"TRUNCATE {table}")
         mirror.poll()
         mirror.check()
+
+
+# Type of a column, a value, and others -> whether it counts as a change: the text of the value decides.
+IMAGES: list[tuple[str, str, dict[str, bool]]] = [
+    ("numeric", "1.0", {"1.0": False, "1.00": True, "1": True, "2": True, "'NaN'": True, "NULL": True}),
+    ("numeric", "'NaN'", {"'NaN'": False, "0": True, "'Infinity'": True}),
+    ("numeric", "NULL", {"NULL": False, "0": True}),
+    ("numeric(5,2)", "1.0", {"1.00": False, "1": False, "1.01": True, "'NaN'": True, "NULL": True}),
+    ("float8", "0", {"0": False, "'-0'": True, "1": True, "NULL": True}),
+    ("float8", "'-0'", {"'-0'": False, "0": True}),
+    ("float4", "'NaN'", {"'NaN'": False, "0": True, "NULL": True}),
+    ("float4", "NULL", {"NULL": False, "0": True, "'-0'": True}),
+    ("interval", "'1 mon'", {"'1 mon'": False, "'30 days'": True}),
+    ("jsonb", "'1.0'", {"'1.0'": False, "'1.00'": True}),
+    ("json", "NULL", {"NULL": False, "'1'": True}),
+    ("char(3)", "'a'", {"'a  '": False, "'b'": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("kind", "before", "images"), IMAGES, ids=[f"{k} {b}" for k, b, _ in IMAGES])
+def test_what_counts_as_a_change(
+    world: World, mode: str, kind: str, before: str, images: dict[str, bool]
+) -> None:
+    """One row and several rows are compared in different ways."""
+    for n, ((after, differs), rows) in enumerate(product(images.items(), (1, 3))):
+        world.run(
+            create(f"t{n}", f"id int, a {kind}"),
+            f"INSERT INTO t{n} SELECT g, {before} FROM generate_series(1, {rows}) g",
+        )
+        connection = world.connect()
+        capture = plan(connection, f"public.t{n}", mode=mode)
+        install(connection, capture)
+        world.run(f"UPDATE t{n} SET a = {after}")
+        query = f"SELECT action::text, changed_cols::text FROM {capture.buffer.as_string(None)} ORDER BY 1"
+        assert world.rows(query) == ([("D", "01")] * rows + [("I", "01")] * rows) * differs
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -181,8 +181,12 @@ _BITWISE = frozenset({
 
 
 def _is_bitwise(kind: PgType) -> bool:
-    """Not so: 1.0 = 1.00, −0.0 = 0.0, '1 mon' = '30 days', and json has no = at all."""
-    return kind.schema == "pg_catalog" and kind.name in _BITWISE
+    """Not so: 1.0 = 1.00, −0.0 = 0.0, '1 mon' = '30 days', and json has no = at all.
+
+    A numeric that says how many digits it has stores exactly so many.
+    """
+    fixed = kind.name == "numeric" and kind.modifier >= 0
+    return kind.schema == "pg_catalog" and (kind.name in _BITWISE or fixed)
 
 
 def _type(oid: int, modifier: int, shown: str, types: Mapping[int, tuple[Any, ...]]) -> PgType:
