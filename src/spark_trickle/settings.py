@@ -87,7 +87,9 @@ class Settings:
         0, "Changed rows beyond which a stream table stops until reset_fuse; 0 for no fuse.", low=0
     )
     buffer_alert_rows: int = _setting(
-        1_000_000, "Raise change_buffer_backpressure when more changed rows of a table wait.", low=1
+        1_000_000,
+        "Changed rows that wait beyond which an alert is raised; check_cdc_health tells it of sources.",
+        low=1,
     )
     vacuum_interval_hours: float = _setting(
         24.0, "How often a running scheduler deletes what nobody needs any more; 0 for never.", low=0

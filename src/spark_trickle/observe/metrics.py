@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.model.stream import RefreshReport
 from spark_trickle.observe.answer import Answer
+from spark_trickle.observe.sources import together
 
 EVENTS = (
     "append_only_reverted",
@@ -164,10 +165,12 @@ class _Standing(Collector):
         fallen = GaugeMetricFamily(
             "trickle_source_fallbacks", "How often a source fell back to triggers.", labels=("source",)
         )
-        for row in self._ask("source_status").dicts():
+        with together():
+            mirrors, logs = self._ask("source_status"), self._ask("wal_source_status")
+        for row in mirrors.dicts():
             if row["mirror"] is not None and row["pending_rows"] is not None:
                 waiting.add_metric((row["mirror"],), row["pending_rows"])
-        for row in self._ask("wal_source_status").dicts():
+        for row in logs.dicts():
             history = json.loads(row["transitions"])
             fallen.add_metric((row["source"],), sum(t["after"] == "TRIGGER" for t in history))
             if row["lag_bytes"] is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -184,7 +185,16 @@ def wal_source_status(work: Work) -> Answer:
 
 def check_cdc_health(work: Work) -> Answer:
     """All that was looked at in every source: what it is, whether that is well, and what to do if not."""
-    return _findings(work, _all_findings)
+    settings = work.place.settings
+
+    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
+        by_log = source.state.capture is CaptureMode.WAL
+        yield from server_findings(connection, wants_log=by_log)
+        yield from capture_findings(connection, options.schema, settings.buffer_alert_rows)
+        if by_log:
+            yield from slot_findings(connection, source.state.slot, source.state.publication, 2**40)
+
+    return _findings(work, ask)
 
 
 def slot_health(work: Work) -> Answer:
@@ -207,15 +217,6 @@ def trigger_inventory(work: Work) -> Answer:
             yield from trigger_findings(connection, captured[table.oid], table)
 
     return _findings(work, ask)
-
-
-def _all_findings(
-    connection: Connection, source: AttachedSource, options: SourceOptions
-) -> Iterator[Finding]:
-    yield from server_findings(connection, wants_log=source.state.capture is CaptureMode.WAL)
-    yield from capture_findings(connection, options.schema)
-    if source.state.capture is CaptureMode.WAL:
-        yield from slot_findings(connection, source.state.slot, source.state.publication, 2**40)
 
 
 def _findings(
@@ -271,13 +272,27 @@ def _published_row(work: Work, found: Published) -> Row:
 
 @contextmanager
 def _reached(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
-    """A connection for one question: whoever asks may not wait for a sync that is under way."""
+    """A connection of its own: whoever asks may not wait for a sync that is under way."""
+    with together(), _LINKS.get().to(source.name, options, "status") as connection:
+        yield connection
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Questions inside of this share one connection to each source."""
+    if _LINKS.get(None) is not None:
+        yield
+        return
     links = Links()
+    before = _LINKS.set(links)
     try:
-        with links.to(source.name, options, "status") as connection:
-            yield connection
+        yield
     finally:
+        _LINKS.reset(before)
         links.close()
+
+
+_LINKS: ContextVar[Links] = ContextVar("connections for questions that are asked together")
 
 
 def _sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:

@@ -18,6 +18,7 @@ from spark_trickle.cdc.postgres.slot import slot_state
 _MOST_COUNTED = 1_000_000
 _INSTALL = "Install the capture of this table again, then copy the table again."
 _COPY = "Copy the table again."
+_READ_IT = "Sync the source more often, and see trickle.source_status() for what keeps it from being read."
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Pending:
-    """What waits in a buffer; `rows` stops counting at a million."""
+    """What waits in a buffer; `rows` stops counting at a million, unless told otherwise."""
 
     rows: int
     bytes: int
@@ -77,14 +78,19 @@ def server_findings(connection: Connection, wants_log: bool) -> list[Finding]:
 # --- triggers and buffers ------------------------------------------------------------------------
 
 
-def capture_findings(connection: Connection, schema: str = SCHEMA) -> list[Finding]:
-    """Everything about all captures of a schema, table by table."""
+def capture_findings(
+    connection: Connection, schema: str = SCHEMA, most_rows: int = _MOST_COUNTED
+) -> list[Finding]:
+    """Everything about all captures of a schema, table by table; no more than `most_rows` should wait."""
     captures = installed(connection, schema)
     tables = {t.oid: t for t in describe(connection, sorted(captures))}
-    return [f for oid in sorted(captures) for f in _findings(connection, captures[oid], tables.get(oid))]
+    found = (_findings(connection, captures[oid], tables.get(oid), most_rows) for oid in sorted(captures))
+    return [finding for findings in found for finding in findings]
 
 
-def _findings(connection: Connection, capture: Installed, table: SourceTable | None) -> Iterable[Finding]:
+def _findings(
+    connection: Connection, capture: Installed, table: SourceTable | None, most_rows: int
+) -> Iterable[Finding]:
     if table is None:
         yield Finding(
             "table", capture.table, "dropped", "Drop its mirror, or attach the table that replaced it."
@@ -95,8 +101,10 @@ def _findings(connection: Connection, capture: Installed, table: SourceTable | N
         yield Finding("columns", table.full_name, change.detail, advice)
     yield from trigger_findings(connection, capture, table)
     yield from _loss_findings(connection, capture, table)
-    waiting = pending(connection, schema=capture.schema, oid=capture.oid)
-    yield Finding("buffer", table.full_name, f"{waiting.rows} rows, {waiting.bytes} bytes")
+    waiting = pending(connection, capture.oid, capture.schema, most_rows + 1)
+    many = waiting.rows > most_rows
+    count = f"more than {most_rows}" if many else str(waiting.rows)
+    yield Finding("buffer", table.full_name, f"{count} rows, {waiting.bytes} bytes", _READ_IT if many else "")
 
 
 def trigger_findings(connection: Connection, capture: Installed, table: SourceTable) -> Iterable[Finding]:
@@ -139,9 +147,9 @@ def _loss_findings(connection: Connection, capture: Installed, table: SourceTabl
         yield Finding("losses", table.full_name, "the table is filled by a subscription", advice)
 
 
-def pending(connection: Connection, oid: int, schema: str = SCHEMA) -> Pending:
+def pending(connection: Connection, oid: int, schema: str = SCHEMA, most: int = _MOST_COUNTED) -> Pending:
     buffer = sql.Identifier(schema, f"changes_{oid}")
-    count = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) AS b").format(buffer, _MOST_COUNTED)
+    count = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) AS b").format(buffer, most)
     return Pending(value(connection, count), buffer_bytes(connection, oid, schema))
 
 
