@@ -13,7 +13,7 @@ from spark_trickle.cdc.postgres.drift import Drift, RecordedColumn, drift
 from spark_trickle.cdc.postgres.types import MappedColumn, map_columns
 from spark_trickle.dml.names import check_column_names
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import ColumnNotFoundError, SourceSchemaChangedError
+from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, SourceSchemaChangedError
 from spark_trickle.lake.files import new_table_path
 from spark_trickle.model.source import Mirror, MirrorColumn
 from spark_trickle.model.table import WEIGHT_ID, Column, Table
@@ -36,6 +36,10 @@ def new_mirror(
     ids = count(WEIGHT_ID + 1)
     numbered = {c.name: next(ids) for c in remote.columns if c.name not in left_out}
     mapped = map_columns(remote, ids, tuple(left_out), tuple(as_text))
+    if not mapped:
+        raise InvalidDefinitionError(
+            f'table "{remote.full_name}" has no column to capture', "Give it a column, or keep one of them."
+        )
     check_column_names([c.name for c in mapped])
     keyed = bool(remote.key) and not left_out & set(remote.key) and _plain(mapped, remote.key)
     columns = tuple(

@@ -77,6 +77,8 @@ class Cursor:
         raise SqlSyntaxError(f"{detail}, found {found}", word.line, word.column, advice)
 
     def identifier(self) -> str:
+        if not self.done and self.words[self.at].kind is WordKind.STRING:
+            self.fail("expected a name", "Put names in backquotes, as in `my table`; quotes make a text.")
         if self.done or not self.words[self.at].is_identifier:
             self.fail("expected a name")
         return self.next().text
