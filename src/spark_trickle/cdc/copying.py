@@ -27,8 +27,9 @@ from spark_trickle.cdc.postgres.copy import Piece, catch_up, copy_rows, snapshot
 from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.install import renew
 from spark_trickle.cdc.postgres.publication import require_identity
-from spark_trickle.cdc.postgres.ranges import KeyRange, key_ranges
+from spark_trickle.cdc.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.cdc.postgres.watch import table_marks
+from spark_trickle.cdc.side_by_side import land_side_by_side, require_jdbc
 from spark_trickle.dml.delete import truncate
 from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import (
@@ -58,6 +59,8 @@ def begin_copy(job: Job, work: Work, table: Table) -> Table:
 def go_on(job: Job, table: Table, state: MirrorState) -> int:
     """Copy what is left and show the mirror; the rows that it has then."""
     try:
+        if job.options.copy == "jdbc":
+            require_jdbc(job)
         if job.by_log or (job.options.cdc_mode == "wal" and not job.state.captured):
             return _from_log(job, table, state)
         return _with_triggers(job, table, state)
@@ -97,6 +100,8 @@ def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
 def _ranges(job: Job, remote: SourceTable, state: MirrorState) -> list[KeyRange]:
     if kept := state.position.get("ranges"):
         return [read_range(r) for r in kept]
+    if job.options.copy == "jdbc":  # the executors share the whole table
+        return [WHOLE]
     return list(key_ranges(job.connection, remote, job.place.settings.copy_piece_rows))
 
 
@@ -110,16 +115,26 @@ def _copy_piece(
     token: str,
 ) -> tuple[MirrorState, Sequence[Piece]]:
     work = begin(job.place)
-    columns = columns_of(table, remote)
     with snapshot(job.connection, [remote]) as moment:
-        rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, key_range, job.progress)
-        land_new(work, table, rows)
+        _land_rows(job, work, table, remote, key_range)
     pieces = [*pieces, Piece(key_range, Position(token, moment))]
     ranges = state.position.get("ranges") or keep_ranges(_ranges(job, remote, state))
     position = {"ranges": ranges, "pieces": [keep_piece(p) for p in pieces]}
     state = replace(state, position=position)
     job.commit(work, f"copy of {remote.full_name}, piece {len(pieces)}", [state])
     return state, pieces
+
+
+def _land_rows(
+    job: Job, work: Work, table: Table, remote: SourceTable, key_range: KeyRange | None = None
+) -> None:
+    """The rows of a table, or of a range of it, at the moment of the running transaction."""
+    columns = columns_of(table, remote)
+    if job.options.copy == "jdbc":
+        land_side_by_side(job, work, table, remote, columns)
+    else:
+        rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, key_range, job.progress)
+        land_new(work, table, rows)
 
 
 def _start_over(job: Job, table: Table, state: MirrorState) -> MirrorState:
@@ -178,7 +193,7 @@ def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
         truncate(work, table)
     with snapshot(job.connection, [remote]) as moment:
         noted = table_marks(job.connection, remote, [c.name for c in columns])
-        land_new(work, table, copy_rows(job.connection, remote, columns, FILE_BOUNDS, None, job.progress))
+        _land_rows(job, work, table, remote)
     state = replace(state, position=keep_log_position(moment, marks[remote.oid], noted))
     job.commit(work, f"copy of {remote.full_name}", [state], new)
     return state

@@ -53,6 +53,11 @@ def land_new(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
     return _stored(work, table, tuple(files))
 
 
+def land_frame(work: Work, table: Table, rows: Frame) -> Landing:
+    """Rows that are all new, with their weights, written by the executors that have them."""
+    return _stored(work, table, store_frame(work, table, rows))
+
+
 def land_difference(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
     """All rows that the table is to hold; what it holds already stays."""
     new = _staged(work, table, pieces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,6 +116,7 @@ def _start_local() -> SparkSession:
     }
     for name, value in tuned.items():
         builder = builder.config(name, value)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers are whatever python3 there is
     try:
         return builder.getOrCreate()
     except Exception as error:

@@ -31,7 +31,7 @@ _ENVIRONMENT = "env:"
 
 # A value is captured as the text that the server writes for it. These settings decide how it is written, so
 # every connection has the same: the copy, the buffer and the log must give one row one image.
-_SESSION = {
+SESSION = {
     "DateStyle": "ISO, YMD",
     "IntervalStyle": "postgres",
     "TimeZone": "UTC",
@@ -134,7 +134,7 @@ def prepare(connection: Connection) -> Connection:
             f"the source runs PostgreSQL {found}, capturing needs {OLDEST_VERSION // 10_000}",
             "Upgrade the server.",
         )
-    settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SESSION.items())
+    settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SESSION.items())
     connection.execute(f"SELECT {settings}")
     connection.prepare_threshold = None  # statements are many and each is rare
     return connection

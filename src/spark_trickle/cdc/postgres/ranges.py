@@ -23,11 +23,14 @@ class KeyRange:
     high: tuple[str, ...] | None
 
 
+WHOLE = KeyRange((), (), None, None)
+
+
 def key_ranges(connection: Connection, table: SourceTable, rows_each: int) -> tuple[KeyRange, ...]:
     """Ranges that cover the table, also the rows to come; only one if its key has no order we know."""
     kinds = [table.column(name).type.plain for name in table.key]
     if not kinds or any(k.schema != "pg_catalog" and k.kind != "e" for k in kinds):
-        return (KeyRange((), (), None, None),)
+        return (WHOLE,)
     bounds = [None, *map(tuple, rows(connection, _cuts(table, rows_each))), None]
     types = tuple(k.shown for k in kinds)
     return tuple(KeyRange(table.key, types, low, high) for low, high in pairwise(bounds))

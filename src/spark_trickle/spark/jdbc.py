@@ -1,0 +1,46 @@
+"""Queries of another database -> a DataFrame of their rows, each query asked by one task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_trickle.errors import SourceSetupError
+from spark_trickle.model.table import Table
+from spark_trickle.spark.types import storage_schema
+
+
+def require_driver(spark: SparkSession, driver: str, package: str) -> None:
+    """Refuse at once what would fail in the middle of a job."""
+    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]
+    try:
+        loader.loadClass(driver)
+    except Py4JJavaError as error:
+        if "ClassNotFoundException" not in str(error.java_exception):
+            raise
+    else:
+        return
+    raise SourceSetupError(
+        f"Spark does not find the driver {driver}",
+        f"Start Spark with the setting spark.jars.packages = {package}, or leave out the option copy.",
+    )
+
+
+def read_queries(spark: SparkSession, options: Mapping[str, str], queries: Sequence[str]) -> DataFrame:
+    """The rows of all queries, which have the same columns."""
+    frames = [spark.read.format("jdbc").options(**options).option("query", q).load() for q in queries]
+    return reduce(DataFrame.unionAll, frames)
+
+
+def converted(frame: DataFrame, table: Table, convert: Callable[[pa.Table], pa.Table]) -> DataFrame:
+    """Rows of a table out of rows in another form; executors need this package for it."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from convert(pa.Table.from_batches([batch])).to_batches()
+
+    return frame.mapInArrow(run, storage_schema(table))
