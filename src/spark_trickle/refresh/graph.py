@@ -101,7 +101,7 @@ class Graph:
             return True
         ways = [self._reach[s] for s in self.reads[i]]
         through = bool(self.streams_read_by(i))
-        return through and any(a & b for n, a in enumerate(ways) for b in ways[n + 1 :])
+        return through and any(not a.isdisjoint(b) for n, a in enumerate(ways) for b in ways[n + 1 :])
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -116,7 +116,7 @@ class Graph:
 
         for i in self.order:
             if self.is_diamond(i):
-                for other in self.ancestors(i):
+                for other in {n for s in self.reads[i] for n in self._reach[s] if n in self.reads}:
                     leader[find(other)] = find(i)
         members: dict[int, list[int]] = {}
         for i in self.order:
