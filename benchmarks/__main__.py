@@ -35,7 +35,7 @@ def main() -> None:
         "copy": lambda: copy.run(rows),
         "latency": lambda: latency.run(rounds),
         "small": lambda: small.run(million, rounds),
-        "floor": lambda: floor.run(million, rounds),
+        "floor": lambda: floor.run(million, rounds, o.scenario),
         "dplusi": lambda: dplusi.run(million, rounds),
         "peers": lambda: peers.run(million, rounds, o.scenario),
         "bulk": lambda: bulk.run(rows, rounds),

@@ -81,8 +81,8 @@ class Arena:
         for statement in (
             f"UPDATE src SET amount = amount + 1 WHERE random() < {0.7 * share}",
             f"DELETE FROM src WHERE random() < {0.15 * share}",
-            f"INSERT INTO src SELECT max(id) OVER () + row_number() OVER (), region, category, amount, score "
-            f"FROM src WHERE random() < {0.15 * share}",
+            "INSERT INTO src SELECT (SELECT max(id) FROM src) + row_number() OVER (), region, category, "
+            f"amount, score FROM src WHERE random() < {0.15 * share}",
             "VACUUM ANALYZE src",
         ):
             self._pg.execute(statement.encode())
