@@ -18,6 +18,7 @@ from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.refresh.here import rows_here
+from spark_trickle.refresh.reduce import Reducer
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.sql.bind import bind
@@ -65,6 +66,7 @@ class World:
         self.content: dict[str, Counter[Row]] = {}
         self.logs: dict[str, list[Row]] = {}
         self.refreshes = 0
+        self.kept = 0
         self.here = 0  # changes that were computed with Arrow as well
         self._start()
 
@@ -170,7 +172,11 @@ class World:
         if plan is None:
             return []
         here = rows_here(Frames(self), plan)
-        steps, plan = with_steps(plan)
+        reduced = Reducer(Frames(self), self._keep).reduced(plan)
+        if reduced is None:
+            assert Counter(self.run(plan)) == Counter()
+            return []
+        steps, plan = with_steps(reduced)
         for step in steps:
             self._compute(step)
         net: Counter[Row] = Counter()
@@ -190,6 +196,15 @@ class World:
         self._frame(f"{node.name}_new", table, list((+new).elements()))
         self._frame(f"{node.name}_delta", table, delta, weighted=True)
         return delta
+
+    def _keep(self, rows: pa.Table) -> str | None:
+        """Some are kept, some are left to be computed again."""
+        self.kept += 1
+        if self.kept % 3 == 0:
+            return None
+        name = f"h{self.kept}"
+        self.con.execute(f'CREATE OR REPLACE TABLE "frame_{name}_delta" AS SELECT * FROM rows')
+        return name
 
     def _compute(self, step: Step) -> None:
         """Keys at once, a fixpoint round by round."""

@@ -117,7 +117,8 @@ def _rows(reader: Reader, plan: Operator) -> pa.Table:
         case Touched():  # Untouched is one too
             return _touched(reader, plan)
         case Join():
-            return joined(plan, _rows(reader, plan.left), _rows(reader, plan.right))
+            right = _rows(reader, plan.right)  # first: it may be more than there is room for
+            return joined(plan, _rows(reader, plan.left), right)
         case Added(Terms() as terms, own):
             return added(plan, terms, _rows(reader, terms.input), _rows(reader, own))
         case Partial():

@@ -75,7 +75,7 @@ def matches(keys: Sequence[Key], left: int, right: int) -> pa.Array:
 
 
 def numbers(count: int) -> pa.Array:
-    return pa.array(range(count), pa.int64())
+    return pa.arange(0, count)
 
 
 def _filled(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:

@@ -35,7 +35,7 @@ class Inputs:
     frontier: Frontier
     deltas: dict[str, Callable[[], Frame]] = field(default_factory=dict)  # made when a node asks for it
     rows: dict[str, pa.Table] = field(default_factory=dict)  # the same at the driver, where they are few
-    found: dict[str, Frame] = field(default_factory=dict)  # touched keys of the node at hand
+    found: dict[str, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
     _frames: dict[tuple[str, At], Frame | str] = field(default_factory=dict)
 
     def frames(self, plan: Operator) -> dict[str, Frame | str]:
@@ -162,6 +162,15 @@ class Inputs:
         key = ("change", "rows", table.id, table.columns, tuple(f.path for f in files), most)
         return self.work.place.held.rows(key, lambda: self._few_rows(table, files, most))
 
+    def keep(self, rows: pa.Table) -> str | None:
+        """Rows that were made at the driver, for Spark to read under a name."""
+        place = self.work.place
+        if rows.num_rows > place.settings.local_tail_rows:
+            return None
+        name = f"h{len(self.found) + 1}"
+        self.found[name] = place.spark.createDataFrame(rows.combine_chunks())
+        return name
+
     def content_here(self, name: str, at: At) -> pa.Table | None:
         """All rows of a source or a node at the driver; as a log they keep their weights."""
         source = next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
@@ -172,9 +181,16 @@ class Inputs:
             files = self.work.files(table)
         else:
             files = self.node_before(table) if source is None else self.source_before(table)
-        rows = self._few_rows(table, files, self.work.place.settings.max_driver_rows)
-        if rows is None or at is At.LOG:
-            return rows
+        most = self.work.place.settings.max_driver_rows
+        if at is At.LOG:
+            return self._few_rows(table, files, most)
+        key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), most)
+        return self.work.place.held.rows(key, lambda: self._few_net_rows(table, files, most))
+
+    def _few_net_rows(self, table: Table, files: Sequence[DataFile], most: int) -> pa.Table | None:
+        rows = self._few_rows(table, files, most)
+        if rows is None:
+            return None
         if any(f.deletes for f in files):
             rows = single_weights(summed(table, rows))
         return rows.drop_columns([WEIGHT])

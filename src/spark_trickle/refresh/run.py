@@ -25,6 +25,7 @@ from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, retyped, source_table
 from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, run_with_result
 from spark_trickle.refresh.options import is_on
+from spark_trickle.refresh.reduce import Reducer
 from spark_trickle.refresh.split import Node
 from spark_trickle.refresh.unseen import seen
 from spark_trickle.spark.session import small_jobs
@@ -213,6 +214,11 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
         if plan is None:
             continue
         done = run_here(inputs, node, plan, clock) if small else None
+        if done is None and small:
+            with clock.phase("here"):
+                plan = Reducer(inputs, inputs.keep).reduced(plan)
+            if plan is None:
+                continue
         if done is None:
             with small_jobs(work.place.spark) if small else nullcontext():
                 both = None

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 Key = tuple[Any, ...]
-_MOST_ROWS = 8  # changes at the driver: as many as one round of a scheduler may share
+_MOST_ROWS = 16  # small tables and changes at the driver: as many as one round of a scheduler may share
 
 
 class Held:
