@@ -113,7 +113,12 @@ def _check_on_a_cluster(rows: int) -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("spark-trickle")
-    options = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "4", "spark.log.level": "ERROR"}
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.log.level": "ERROR",
+    }
     for option, value in options.items():
         builder = builder.config(option, value)
     spark = builder.getOrCreate()
