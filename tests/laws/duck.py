@@ -10,10 +10,11 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import sqlglot
 
 from spark_trickle.algebra.change import Fixpoint
-from spark_trickle.algebra.operator import At, Operator
+from spark_trickle.algebra.operator import At, Operator, Scan
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.fixpoint import run_fixpoint
@@ -240,15 +241,26 @@ class Frames:
     """The frames of a world, for changes that are computed at the driver."""
 
     world: World
+    rehearsal: bool = False
+
+    def without_rows(self) -> Frames:
+        return Frames(self.world, rehearsal=True)
 
     def change_here(self, source: str) -> pa.Table | None:
         return self._frame(source, At.DELTA)
 
     def content_here(self, source: str, at: At) -> pa.Table | None:
-        return self._frame(source, at)
+        """Now and then a table counts as too large."""
+        large = source.startswith("t") and sum(map(ord, source)) * self.world.refreshes % 2
+        return None if large else self._frame(source, at)
 
-    def _frame(self, source: str, at: At) -> pa.Table | None:
-        return self.world.con.execute(f'SELECT * FROM "frame_{source}_{at.value}"').to_arrow_table()
+    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+        rows = self._frame(scan.source, scan.moment)
+        return rows.filter(pc.is_in(rows.column(column), value_set=values.cast(rows.column(column).type)))
+
+    def _frame(self, source: str, at: At) -> pa.Table:
+        rows = self.world.con.execute(f'SELECT * FROM "frame_{source}_{at.value}"').to_arrow_table()
+        return rows.slice(0, 0) if self.rehearsal else rows
 
 
 def net_of(rows: pa.Table, columns: tuple[str, ...]) -> Counter[Row]:

@@ -103,4 +103,14 @@ def _text(chance: random.Random, depth: int = 2) -> str:
 
 
 def _date(chance: random.Random, depth: int = 2) -> str:
-    return chance.choice(("`y`", "DATE '1994-01-01'", "CAST('1970-01-01' AS DATE)"))
+    return chance.choice(
+        (
+            "`y`",
+            "DATE '1994-01-01'",
+            "CAST('1970-01-01' AS DATE)",
+            "DATE '1992-02-29' + INTERVAL '1' YEAR",
+            "DATE '1994-01-31' + INTERVAL '1' MONTH",
+            "DATE '1994-03-31' - INTERVAL '1' MONTH",
+            "DATE '1998-12-01' - INTERVAL '90' DAY",
+        )
+    )

@@ -107,6 +107,16 @@ def _summed_flat(rows: pa.Table, names: list[str]) -> pa.Table:
     return grouped.select(names).append_column(WEIGHT, weights).filter(pc.not_equal(weights, 0))
 
 
+def net_rows(rows: pa.Table) -> pa.Table | None:
+    """Rows with weights as content; None where Arrow cannot group."""
+    names = [n for n in rows.column_names if n != WEIGHT]
+    if rows.num_rows and pc.min(rows.column(WEIGHT)).as_py() < 1:
+        if any(pa.types.is_nested(rows.schema.field(n).type) for n in names):
+            return None
+        rows = single_weights(_summed_flat(rows, names))
+    return rows.select(names)
+
+
 def single_weights(rows: pa.Table) -> pa.Table:
     """Each row as often as its weight says, with weight +1 or −1."""
     weights = rows.column(WEIGHT).combine_chunks()

@@ -6,6 +6,8 @@ them to stored sums, is done sooner than a job is planned.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -43,6 +45,7 @@ from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here_extrema import aggregated, folded, partial, shaken
 from spark_trickle.refresh.here_groups import grouped
 from spark_trickle.refresh.here_join import joined, matches
+from spark_trickle.refresh.here_lookup import Wanted, looked_up
 from spark_trickle.refresh.here_sums import added
 from spark_trickle.sql.here import evaluate, may_evaluate
 from spark_trickle.sql.here_values import ForSpark
@@ -51,7 +54,13 @@ _STEPS = (Scan, Signed, UnionAll, Net, Settled, Materialized, Keys, Touched, Unt
 
 
 class Reader(Protocol):
-    """Where rows come from; None if only Spark can read them, or if they are too many."""
+    """Where rows come from; None if only Spark can read them, or if they are too many.
+
+    A rehearsal has tables of the same columns without rows.
+    """
+
+    @property
+    def rehearsal(self) -> bool: ...
 
     def change_here(self, source: str) -> pa.Table | None:
         """What changed, with weights, not summed."""
@@ -59,12 +68,20 @@ class Reader(Protocol):
     def content_here(self, source: str, at: At) -> pa.Table | None:
         """All rows; with weights and not summed if `at` says so."""
 
+    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+        """The rows that a scan would find where a column of its table has one of some values."""
+
+    def without_rows(self) -> Reader:
+        """The rehearsal."""
+
 
 def rows_here(reader: Reader, plan: Operator) -> pa.Table | None:
     """The rows of a change with their weights."""
     if not _may_be_here(plan):
         return None
     try:
+        if not reader.rehearsal:
+            _rows(reader.without_rows(), plan)  # whether types fit, and tables, before anything is fetched
         return _rows(reader, plan)
     except (ForSpark, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None  # an overflow or a type that Arrow refuses: Spark says what becomes of it
@@ -117,8 +134,7 @@ def _rows(reader: Reader, plan: Operator) -> pa.Table:
         case Touched():  # Untouched is one too
             return _touched(reader, plan)
         case Join():
-            right = _rows(reader, plan.right)  # first: it may be more than there is room for
-            return joined(plan, _rows(reader, plan.left), right)
+            return _joined(reader, plan)
         case Added(Terms() as terms, own):
             return added(plan, terms, _rows(reader, terms.input), _rows(reader, own))
         case Partial():
@@ -186,12 +202,62 @@ def _net(rows: pa.Table, single: bool) -> pa.Table:
 
 def _touched(reader: Reader, plan: Touched) -> pa.Table:
     keys = _rows(reader, plan.keys)
-    if not keys.num_rows and not isinstance(plan, Untouched):
+    if not keys.num_rows and not isinstance(plan, Untouched) and not reader.rehearsal:
         return _nothing(plan)  # whatever the input is, it need not be read
-    rows = _rows(reader, plan.input)
+    wanted = [Wanted(e, keys.column(n), True) for n, e in enumerate(plan.exprs)]
+    rows = _content(reader, plan.input, lambda: wanted)
     exprs = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
     hit = matches(exprs, rows.num_rows, keys.num_rows)
     return rows.filter(pc.invert(hit) if isinstance(plan, Untouched) else hit)
+
+
+def _joined(reader: Reader, plan: Join) -> pa.Table:
+    """The change comes first in a join, and says which rows of a large table are needed."""
+    left: list[pa.Table] = []
+
+    def wanted() -> list[Wanted]:
+        left.append(_rows(reader, plan.left))
+        return [Wanted(k.right, evaluate(k.left, left[0]), k.null_safe) for k in plan.keys]
+
+    right = _content(reader, plan.right, wanted)
+    return joined(plan, left[0] if left else _rows(reader, plan.left), right)
+
+
+def _content(reader: Reader, side: Operator, wanted: Callable[[], list[Wanted]]) -> pa.Table:
+    """All rows of a side, or those that are wanted if it is more than there is room for."""
+    try:
+        return _rows(reader, side)
+    except ForSpark:
+        scan, rows = looked_up(side, wanted(), lambda s, c, v: _fetched(reader, s, c, v))
+        return _rows(_Fetched(scan, rows, reader.rehearsal), side)
+
+
+def _fetched(reader: Reader, scan: Scan, column: str, values: pa.Array) -> pa.Table:
+    rows = reader.lookup_here(scan, column, values)
+    if rows is None:
+        raise ForSpark
+    return rows
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    """Rows that stand for all of a scan."""
+
+    scan: Scan
+    rows: pa.Table
+    rehearsal: bool
+
+    def without_rows(self) -> Reader:
+        return self
+
+    def change_here(self, source: str) -> pa.Table | None:
+        return None
+
+    def content_here(self, source: str, at: At) -> pa.Table | None:
+        return self.rows if (source, at) == (self.scan.source, self.scan.moment) else None
+
+    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+        return None
 
 
 def _nothing(plan: Operator) -> pa.Table:

@@ -20,7 +20,6 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
-from spark_trickle.sql.inner_joins import Sizes
 from spark_trickle.sql.render import frame_name
 from spark_trickle.sql.words import quote
 
@@ -61,7 +60,7 @@ class Inputs:
         files = self.node_before(table)
         if at is At.OLD:
             return self._held(table, files)
-        return self._log(table, files)
+        return self.log(table, files)
 
     def node_before(self, table: Table) -> tuple[DataFile, ...]:
         """A node as it was before."""
@@ -77,7 +76,7 @@ class Inputs:
         """What changed in a source since."""
         return changed_files(self.work, table, self.frontier)
 
-    def _log(self, table: Table, files: Sequence[DataFile]) -> Frame | str:
+    def log(self, table: Table, files: Sequence[DataFile]) -> Frame | str:
         """Rows with weights; small files are at the driver already, the others are the same for long."""
         place, room = self.work.place, self.work.place.settings.local_tail_rows
         few: list[DataFile] = []
@@ -125,80 +124,20 @@ class Inputs:
         listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column, _ in source.columns]
         return frame.selectExpr(*listed, *weight)
 
-    def sizes(self) -> Sizes:
-        """What is known of the tables and nodes that a plan reads."""
-        return Sizes(self._row_count, self._change_rows, self._key, self.work.place.settings.max_refresh_rows)
+    def source(self, name: str) -> Source | None:
+        """The source that a scan names; None if it is a node or rows that were found."""
+        return next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
 
-    def _table(self, name: str) -> Table | None:
-        source = next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
+    def table(self, name: str) -> Table | None:
+        """The table of a source or a node."""
+        source = self.source(name)
         return self.tables.get(name) if source is None else source_table(self.work, source)
 
-    def _row_count(self, name: str) -> int:
-        table = self._table(name)
-        return 1 if table is None else self.work.row_count(table)  # rows that were found are few
-
-    def _change_rows(self, name: str) -> int:
-        if name in self.rows:
-            return int(self.rows[name].num_rows)
-        table = self._table(name)
-        return 1 if table is None or name in self.tables else sum(f.rows for f in self.source_change(table))
-
-    def _key(self, name: str) -> tuple[str, ...]:
-        table = self._table(name)
-        return () if table is None else tuple(c.name for c in table.distinct_by)
-
-    def change_here(self, name: str) -> pa.Table | None:
-        """The change of a source as rows at the driver, not summed; None if that takes Spark."""
-        if name in self.rows:
-            return self.rows[name]
-        source = next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
-        if source is None or name in self.found or name in self.deltas:
-            return None
-        table = source_table(self.work, source)
-        files = self.source_change(table)
-        if not files or _renamed(source, table):
-            return None
-        most = self.work.place.settings.max_refresh_rows
-        key = ("change", "rows", table.id, table.columns, tuple(f.path for f in files), most)
-        return self.work.place.held.rows(key, lambda: self._few_rows(table, files, most))
-
-    def keep(self, rows: pa.Table) -> str | None:
-        """Rows that were made at the driver, for Spark to read under a name."""
-        place = self.work.place
-        if rows.num_rows > place.settings.local_tail_rows:
-            return None
-        name = f"h{len(self.found) + 1}"
-        self.found[name] = place.spark.createDataFrame(rows.combine_chunks())
-        return name
-
-    def content_here(self, name: str, at: At) -> pa.Table | None:
-        """All rows of a source or a node at the driver; as a log they keep their weights."""
-        source = next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
-        table = source_table(self.work, source) if source is not None else self.tables.get(name)
-        if table is None or name in self.found or (source is not None and _renamed(source, table)):
-            return None
+    def files(self, name: str, table: Table, at: At) -> tuple[DataFile, ...]:
+        """What is to be read of a source or a node."""
         if at is At.NEW:
-            files = self.work.files(table)
-        else:
-            files = self.node_before(table) if source is None else self.source_before(table)
-        most = self.work.place.settings.max_driver_rows
-        if at is At.LOG:
-            return self._few_rows(table, files, most)
-        key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), most)
-        return self.work.place.held.rows(key, lambda: self._few_net_rows(table, files, most))
-
-    def _few_net_rows(self, table: Table, files: Sequence[DataFile], most: int) -> pa.Table | None:
-        rows = self._few_rows(table, files, most)
-        if rows is None:
-            return None
-        if any(f.deletes for f in files):
-            rows = single_weights(summed(table, rows))
-        return rows.drop_columns([WEIGHT])
-
-    def _few_rows(self, table: Table, files: Sequence[DataFile], most: int) -> pa.Table | None:
-        if sum(f.rows for f in files) > most or any(_padded(c.type) for c in table.columns):
-            return None
-        return loaded(self.work, table, files)
+            return self.work.files(table)
+        return self.node_before(table) if name in self.tables else self.source_before(table)
 
     def _change(self, source: Source, table: Table) -> str:
         """What changed since the frontier; few rows are summed here, so that what cancels out is gone.
@@ -216,18 +155,18 @@ class Inputs:
             return rows_with_weights(place.spark, place.storage.locate, table, files)
 
         key = ("change", table.id, table.columns, tuple(f.path for f in files))
-        if not _renamed(source, table):
+        if not renamed(source, table):
             return place.held.view(key, make)
         named = (*key, source.columns)
         return place.held.view(named, lambda: self._known_names(source, table, make()))
 
 
-def _padded(kind: ColumnType) -> bool:
+def padded(kind: ColumnType) -> bool:
     """Spark compares CHAR(n) with blanks at its end."""
     return isinstance(kind, Scalar) and kind.name.startswith("char")
 
 
-def _renamed(source: Source, table: Table) -> bool:
+def renamed(source: Source, table: Table) -> bool:
     """Whether a column has another name now than the plan knows."""
     names = {c.id: c.name for c in table.columns}
     return any(names.get(column) != name for name, column, _ in source.columns)

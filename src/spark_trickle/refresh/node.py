@@ -18,6 +18,7 @@ from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.refresh.at_driver import AtDriver
 from spark_trickle.refresh.found import after_steps, framed
 from spark_trickle.refresh.here import rows_here
 from spark_trickle.refresh.inputs import Inputs, source_table
@@ -57,7 +58,7 @@ def run_here(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled
     if not fits_arrow(table):
         return None
     with clock.phase("here"):
-        rows = rows_here(inputs, plan)
+        rows = rows_here(AtDriver(inputs), plan)
     if rows is None:
         return None
     with clock.phase("write"):

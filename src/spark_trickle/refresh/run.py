@@ -18,6 +18,7 @@ from spark_trickle.lake.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable
 from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Run, Stream
 from spark_trickle.model.table import Table
+from spark_trickle.refresh.at_driver import AtDriver
 from spark_trickle.refresh.compile import content_of, delta_of, nodes_of
 from spark_trickle.refresh.decide import Decision, Facts, decide
 from spark_trickle.refresh.fit import fit
@@ -198,7 +199,7 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
     `changed` names the sources that changed; without it everything is computed. `small` says that the
     change is few rows.
     """
-    work, stream, tables = inputs.work, inputs.stream, inputs.tables
+    work, stream, tables, here = inputs.work, inputs.stream, inputs.tables, AtDriver(inputs)
     moved = set(changed or ())
     filled = Filled()
     nodes = nodes_of(stream.plan)
@@ -210,13 +211,13 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
                 plan = _whole(stream, number, node, work, tables[node.name])
             if plan is not None:
                 plan = fit(plan, small, lambda name: work.row_count(tables[name]))
-                plan = driven(plan, inputs.sizes()) if small else plan
+                plan = driven(plan, here.sizes()) if small else plan
         if plan is None:
             continue
         done = run_here(inputs, node, plan, clock) if small else None
         if done is None and small:
             with clock.phase("here"):
-                plan = Reducer(inputs, inputs.keep).reduced(plan)
+                plan = Reducer(here, here.keep).reduced(plan)
             if plan is None:
                 continue
         if done is None:

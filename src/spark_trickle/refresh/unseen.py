@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.model.arrow import is_nothing
 from spark_trickle.model.table import WEIGHT
+from spark_trickle.refresh.at_driver import AtDriver
 from spark_trickle.refresh.inputs import Inputs, source_table
 
 
@@ -22,7 +23,7 @@ def _cancels(inputs: Inputs, name: str) -> bool:
     read = [n for n, _, _ in source.columns]
     if not read or len(read) == len(table.columns):
         return False
-    rows = inputs.change_here(name)
+    rows = AtDriver(inputs).change_here(name)
     if rows is None or rows.num_rows > inputs.work.place.settings.max_driver_rows:
         return False
     if pc.sum(rows.column(WEIGHT)).as_py() != 0:  # what cancels comes as often as it goes

@@ -24,6 +24,7 @@ from spark_trickle.sql.here_values import (
     common_type,
     comparable,
     literal,
+    moved_date,
     negated,
     reckoned,
 )
@@ -59,6 +60,8 @@ _KNOWN = (
     exp.DataType,
     exp.DataTypeParam,
     exp.Anonymous,
+    exp.Interval,
+    exp.Var,
 )
 
 
@@ -128,6 +131,8 @@ def _value(tree: exp.Expr, rows: pa.Table) -> Value:
             return negated(_value(tree.this, rows))
         case exp.Cast():
             return cast(_value(tree.this, rows), tree.to)
+        case exp.Add() | exp.Sub() if isinstance(tree.expression, exp.Interval):
+            return moved_date(type(tree), _value(tree.this, rows), tree.expression)
         case _ if type(tree) in _RECKON:
             one, other = _value(tree.this, rows), _value(tree.expression, rows)
             return reckoned(type(tree), tree.this, tree.expression, one, other)

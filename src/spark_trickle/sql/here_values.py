@@ -6,6 +6,7 @@ that is an error. Nothing rounds.
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import re
 from collections.abc import Callable
@@ -161,6 +162,24 @@ def _date(text: str) -> pa.Scalar:
     try:
         return pa.scalar(datetime.date.fromisoformat(text), pa.date32())
     except ValueError:  # the thirtieth of February
+        raise ForSpark from None
+
+
+def moved_date(kind: type[exp.Expr], day: Value, interval: exp.Interval) -> pa.Scalar:
+    """A written date and so many years, months or days; a day that a month does not have is its last one."""
+    count, unit = interval.this, str(interval.args.get("unit") or "").upper()
+    if not isinstance(day, pa.Date32Scalar) or not isinstance(count, exp.Literal) or not count.this.isdigit():
+        raise ForSpark
+    step = int(count.this) * (1 if kind is exp.Add else -1)
+    start = day.as_py()
+    try:
+        if unit == "DAY":
+            return pa.scalar(start + datetime.timedelta(days=step), pa.date32())
+        months = {"MONTH": step, "YEAR": 12 * step}[unit]
+        year, month = divmod(12 * start.year + start.month - 1 + months, 12)
+        last = calendar.monthrange(year, month + 1)[1]
+        return pa.scalar(datetime.date(year, month + 1, min(start.day, last)), pa.date32())
+    except (KeyError, ValueError, OverflowError):
         raise ForSpark from None
 
 

@@ -1,0 +1,165 @@
+"""The tables of a plan -> rows at the driver, and how many there are: what is computed here reads these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.algebra.operator import At, Scan
+from spark_trickle.dml.net import loaded
+from spark_trickle.dml.store import fits_arrow
+from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, summed
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.refresh.inputs import Inputs, padded, renamed
+from spark_trickle.spark.run import collect_at_most, run_sql
+from spark_trickle.spark.session import small_jobs
+from spark_trickle.sql.inner_joins import Sizes
+from spark_trickle.sql.words import quote
+
+_LISTED = 200  # values that are written into a text, where Spark tests them against the bounds of row groups
+
+
+@dataclass(frozen=True)
+class AtDriver:
+    """What the inputs of a refresh are, as far as they fit here."""
+
+    inputs: Inputs
+    rehearsal: bool = False  # tables without rows; what would be too many is refused all the same
+
+    def without_rows(self) -> AtDriver:
+        return AtDriver(self.inputs, rehearsal=True)
+
+    def change_here(self, name: str) -> pa.Table | None:
+        """The change of a source or a node, not summed; None if that takes Spark."""
+        inputs = self.inputs
+        if name in inputs.rows:
+            return inputs.rows[name].slice(0, 0) if self.rehearsal else inputs.rows[name]
+        source, table = inputs.source(name), inputs.table(name)
+        if source is None or table is None or name in inputs.deltas or not self._may_read(name, table):
+            return None
+        files = inputs.source_change(table)
+        if not files:
+            return None
+        most = inputs.work.place.settings.max_refresh_rows
+        if self.rehearsal:
+            return _empty(table) if sum(f.rows for f in files) <= most else None
+        key = ("change", "rows", table.id, table.columns, tuple(f.path for f in files), most)
+        return inputs.work.place.held.rows(key, lambda: self._few_rows(table, files, most))
+
+    def content_here(self, name: str, at: At) -> pa.Table | None:
+        """All rows of a source or a node; as a log they keep their weights."""
+        table = self.inputs.table(name)
+        if table is None or not self._may_read(name, table):
+            return None
+        place, files = self.inputs.work.place, self.inputs.files(name, table, at)
+        most = place.settings.max_driver_rows
+        if self.rehearsal:
+            if sum(f.rows for f in files) > most:
+                return None
+            rows = _empty(table)
+            return rows if rows is None or at is At.LOG else rows.drop_columns([WEIGHT])
+        if at is At.LOG:
+            return self._few_rows(table, files, most)
+        key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), most)
+        return place.held.rows(key, lambda: self._few_net_rows(table, files, most))
+
+    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+        """The rows of a large table with some values in a column, fetched by a job of one stage."""
+        table, place = self.inputs.table(scan.source), self.inputs.work.place
+        if table is None or not self._may_read(scan.source, table) or not fits_arrow(table):
+            return None
+        files = self.inputs.files(scan.source, table, scan.moment)
+        if sum(f.rows for f in files) <= place.settings.max_driver_rows:
+            return None  # it would have been read whole
+        if values.type != arrow_type(table.column(column).type):
+            return None  # only equal types are looked up
+        names = [c for _, c in scan.names]
+        if self.rehearsal:
+            return arrow_schema(table).empty_table().select(names)
+        frames = {"log": self.inputs.log(table, files)}
+        text = _listed(names, column, values)
+        if text is None:
+            text = _matched(names, column, values)
+            frames["wanted"] = place.spark.createDataFrame(pa.table({"wanted": values}))
+        with small_jobs(place.spark):
+            frame = run_sql(place.spark, text, available=(), **frames)
+            rows = collect_at_most(frame, place.settings.max_refresh_rows)
+        return None if rows is None else net_rows(rows)
+
+    def keep(self, rows: pa.Table) -> str | None:
+        """Rows that were made here, for Spark to read under a name."""
+        place = self.inputs.work.place
+        if rows.num_rows > place.settings.local_tail_rows:
+            return None
+        name = f"h{len(self.inputs.found) + 1}"
+        self.inputs.found[name] = place.spark.createDataFrame(rows.combine_chunks())
+        return name
+
+    def sizes(self) -> Sizes:
+        """What is known of the tables and nodes that a plan reads."""
+        few = self.inputs.work.place.settings.max_refresh_rows
+        return Sizes(self._row_count, self._change_rows, self._key, few)
+
+    def _may_read(self, name: str, table: Table) -> bool:
+        """Columns have the names that the plan knows, and compare here as they do in Spark."""
+        source = self.inputs.source(name)
+        known = source is None or not renamed(source, table)
+        return known and name not in self.inputs.found and not any(padded(c.type) for c in table.columns)
+
+    def _few_rows(self, table: Table, files: Sequence[DataFile], most: int) -> pa.Table | None:
+        return None if sum(f.rows for f in files) > most else loaded(self.inputs.work, table, files)
+
+    def _few_net_rows(self, table: Table, files: Sequence[DataFile], most: int) -> pa.Table | None:
+        rows = self._few_rows(table, files, most)
+        if rows is None:
+            return None
+        if any(f.deletes for f in files):
+            rows = single_weights(summed(table, rows))
+        return rows.drop_columns([WEIGHT])
+
+    def _row_count(self, name: str) -> int:
+        table = self.inputs.table(name)
+        return 1 if table is None else self.inputs.work.row_count(table)  # rows that were found are few
+
+    def _change_rows(self, name: str) -> int:
+        if name in self.inputs.rows:
+            return int(self.inputs.rows[name].num_rows)
+        table = self.inputs.table(name)
+        if table is None or name in self.inputs.tables:
+            return 1
+        return sum(f.rows for f in self.inputs.source_change(table))
+
+    def _key(self, name: str) -> tuple[str, ...]:
+        table = self.inputs.table(name)
+        return () if table is None else tuple(c.name for c in table.distinct_by)
+
+
+def _empty(table: Table) -> pa.Table | None:
+    return arrow_schema(table).empty_table() if fits_arrow(table) else None
+
+
+def _listed(names: Sequence[str], column: str, values: pa.Array) -> str | None:
+    """Few whole numbers stand in the text."""
+    if len(values) > _LISTED or not pa.types.is_signed_integer(values.type):
+        return None
+    numbers = ", ".join(map(str, values.to_pylist())) or "NULL"
+    return f"SELECT {_columns(names)} FROM {{log}} AS l WHERE l.{quote(column)} IN ({numbers})"
+
+
+def _matched(names: Sequence[str], column: str, values: pa.Array) -> str:
+    bounds = ""
+    if pa.types.is_signed_integer(values.type) and len(values):
+        low, high = (end.as_py() for end in pc.min_max(values).values())
+        bounds = f" WHERE l.{quote(column)} BETWEEN {low} AND {high}"
+    return (
+        f"SELECT /*+ BROADCAST(w) */ {_columns(names)} FROM {{log}} AS l "
+        f"LEFT SEMI JOIN {{wanted}} AS w ON l.{quote(column)} = w.wanted{bounds}"
+    )
+
+
+def _columns(names: Sequence[str]) -> str:
+    return ", ".join(f"l.{quote(n)}" for n in (*names, WEIGHT))
