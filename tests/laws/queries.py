@@ -124,5 +124,10 @@ SELECT id, x, y FROM t LEFT JOIN LATERAL stack(2, k, s, v, s) AS i(x, y) ON x > 
 SELECT * FROM (SELECT k, v, s FROM t) PIVOT (count(*) AS n, sum(v) AS v FOR k IN (1, NULL AS none));
 SELECT * FROM (SELECT k, v, s FROM t) PIVOT (count(*) AS n, max(s) AS s FOR k IN (1, 9));
 SELECT * FROM t UNPIVOT ((x, y) FOR name IN ((k, v) AS one, (v, id)));
-SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND u.w IN (SELECT v FROM t)
+SELECT t.id, u.w FROM t LEFT JOIN u ON t.k = u.k AND u.w IN (SELECT v FROM t);
+SELECT id, arrays_zip(a, b) AS z, to_json(arrays_zip(b, array(1), a)) AS j FROM (SELECT id, array(k, v) AS a, array(s) AS b FROM t);
+SELECT id, concat_ws(',', *) AS z, struct(* EXCEPT (s)) AS y, v IN (t.*  EXCEPT (v, s)) AS x FROM t;
+SELECT id, transform(array(k), (V, i) -> struct(v, I, (k), s)) AS z FROM t;
+SELECT id, n.* FROM (SELECT id, array(k) AS a, array(s, s) AS b FROM t) LATERAL VIEW inline(arrays_zip(a, b)) n;
+SELECT k, max(greatest(*)) AS m, arrays_zip(array(k), array(count(*))).`1` AS n FROM (SELECT k, id FROM t) GROUP BY k
 """.strip().split(";\n")

@@ -69,6 +69,7 @@ def from_spark(column: str, spec: Any, ids: Iterator[int], nested: bool = False)
         element_id = next(ids)
         return Array(from_spark(column, spec["elementType"], ids, True), element_id, spec["containsNull"])
     if spec["type"] == "struct":
+        _refuse_twins(column, [f["name"] for f in spec["fields"]])
         return Struct(tuple(_field_from_spark(column, f, ids) for f in spec["fields"]))
     raise TypeNotAllowedError(column, str(spec["type"]).upper(), _advice(spec["type"]))
 
@@ -94,6 +95,15 @@ def _field_from_spark(column: str, spec: Any, ids: Iterator[int]) -> Field:
     refuse_collations(column, spec.get("metadata", {}))
     field_id = next(ids)
     return Field(field_id, spec["name"], from_spark(column, spec["type"], ids, True), spec["nullable"])
+
+
+def _refuse_twins(column: str, names: list[str]) -> None:
+    """Neither Parquet nor Arrow could tell two fields of one name apart."""
+    lowered = [n.lower() for n in names]
+    for name in names:
+        if lowered.count(name.lower()) > 1:
+            advice = "Give every field a name of its own, as in named_struct('a', x, 'b', y)."
+            raise TypeNotAllowedError(column, f'STRUCT with two fields "{name}"', advice)
 
 
 def _advice(name: str) -> str:

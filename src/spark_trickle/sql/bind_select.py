@@ -38,7 +38,7 @@ from spark_trickle.sql.expressions import (
 from spark_trickle.sql.places import place_of
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, From, Scope
-from spark_trickle.sql.structs import field_names, is_star, qualifier
+from spark_trickle.sql.structs import field_names, is_star, left_out_of, qualifier
 from spark_trickle.sql.time_window import with_window_columns
 
 
@@ -165,7 +165,7 @@ def _expanded(node: exp.Expr, block: Block) -> list[Item]:
     star = node.this if isinstance(node, exp.Column) else node
     if star.args.get("replace") or star.args.get("rename"):
         raise UnsupportedError("* REPLACE in a stream table", "List the columns.")
-    left_out = {e.name.lower() for e in star.args.get("except_") or ()}
+    left_out = left_out_of(node)
     return [i for i in _starred(qualifier(node), block) if i.name.lower() not in left_out]
 
 

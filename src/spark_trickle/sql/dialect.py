@@ -59,7 +59,7 @@ def parse_query(text: str) -> exp.Query:
         query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
-    return _plain_subqueries(_exact_decimals(query))
+    return _lambda_variables(_plain_subqueries(_exact_decimals(query)))
 
 
 _BEFORE_QUERY = (
@@ -106,6 +106,21 @@ def _plain_subqueries(query: exp.Query) -> exp.Query:
         inner = node.expressions[0].unnest() if len(node.expressions) == 1 else None
         if kind is not None and isinstance(inner, exp.Query):
             node.replace(kind(this=inner if kind is exp.Exists else exp.Subquery(this=inner)))
+    return query
+
+
+def _lambda_variables(query: exp.Query) -> exp.Query:
+    """X -> x + 1: Spark finds variables whatever their case, sqlglot would leave x for a column."""
+    for found in reversed(list(query.find_all(exp.Lambda))):  # inner ones first
+        names = {v.name.lower() for v in found.expressions}
+        for column in list(found.this.find_all(exp.Column)):
+            first, *rest = column.parts
+            if not isinstance(first, exp.Identifier) or first.name.lower() not in names:
+                continue
+            value: exp.Expr = first.copy()
+            for part in rest:
+                value = exp.Dot(this=value, expression=part.copy())
+            column.replace(value)
     return query
 
 

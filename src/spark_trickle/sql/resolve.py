@@ -11,7 +11,7 @@ from spark_trickle.sql.expressions import SUBQUERIES, bound, is_bound, rewritten
 from spark_trickle.sql.functions import RANDOM
 from spark_trickle.sql.places import placed
 from spark_trickle.sql.scope import Scope
-from spark_trickle.sql.structs import is_struct, members, named_struct
+from spark_trickle.sql.structs import Argument, arguments, is_struct, is_zip, named_struct, takes_star, zipped
 
 
 def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
@@ -25,7 +25,11 @@ def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
         if isinstance(part, exp.Column) and not is_bound(part):
             return _column(part, scope, env)
         if is_struct(part):
-            return named_struct([(n, resolve(v, scope, env)) for n, v in members(part, scope)])
+            return named_struct(resolved_arguments(part))
+        if is_zip(part):
+            return zipped(resolved_arguments(part))
+        if takes_star(part):
+            return with_arguments(part)
         if name_of(part) in RANDOM:
             raise UnsupportedError(
                 f"{name_of(part)}() in a stream table", "Its value would change with every refresh."
@@ -38,6 +42,14 @@ def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
                 "Number the sessions with windows: lag() finds where one begins, a running sum counts them.",
             )
         return None
+
+    def resolved_arguments(part: exp.Expr) -> list[Argument]:
+        return [(n, resolve(v, scope, env)) for n, v in arguments(part, scope)]
+
+    def with_arguments(part: exp.Expr) -> exp.Expr:
+        copy = part.copy()
+        copy.set("expressions", [v for _, v in arguments(part, scope)])
+        return resolve(copy, scope, env)
 
     return rewritten(node, place_and_change)
 

@@ -142,6 +142,7 @@ REFUSED = [
     (MAP, "MAP", "ARRAY<STRUCT"),
     (array_of(MAP), "MAP", "ARRAY<STRUCT"),
     (struct_of(x=struct_of(y=MAP)), "MAP", "ARRAY<STRUCT"),
+    (array_of(struct_of(x="integer", X="integer")), 'STRUCT with two fields "x"', "a name of its own"),
     ("variant", "VARIANT", "STRING"),
     (array_of("variant"), "VARIANT", "STRING"),
     ("void", "VOID", "CAST(NULL AS STRING)"),
