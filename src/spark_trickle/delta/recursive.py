@@ -59,17 +59,35 @@ def followed(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
 
     From R = B + S(R), because S is linear: ΔR = ΔB + (S_new − S_old)(R_old) + S_new(ΔR). What cancels out is
     dropped in every round. Rows that led nowhere may now lead in circles although nothing leads to them:
-    then the rounds do not end, and everything is computed again.
+    then the rounds do not end, or `_circling` does not, and everything is computed again.
     """
     seed = _seed(op, own, changed)
     if seed is None:
         return None
-    last, all_rows = op.source, f"{op.source}_change"
+    last, seeds, all_rows = op.source, f"{op.source}_seed", f"{op.source}_change"
+    first = _scan(seeds, op, At.DELTA)
     step = _reading(op.step.at(At.NEW), last, lambda s: s.at(At.DELTA))
     rounds = Rounds(
-        (Assign(last, Net(seed, single=False)),), (Assign(last, Net(step, single=False)),), last, all_rows
+        (Assign(last, Net(first, single=False)),), (Assign(last, Net(step, single=False)),), last, all_rows
     )
-    return Net(Fixpoint((rounds,), _scan(all_rows, op, At.DELTA), recomputed(op, own)))
+    moved = op.step.sources & (changed - {op.source})
+    checks = (_circling(op, first),) if moved else ()
+    program = (Assign(seeds, _netted(seed)), *checks, rounds)
+    return Net(Fixpoint(program, _scan(all_rows, op, At.DELTA), recomputed(op, own)))
+
+
+def _circling(op: Recursive, seed: Scan) -> Rounds:
+    """Rounds that end if no old row leads in a circle by the new step.
+
+    R_old = Σ S_newⁱ(B_new − seed) + S_newⁿ(R_old), so ΔR is what `followed` says only if S_newⁿ(R_old) comes
+    to nothing. Rows in a circle hold each other up for ever, and may cancel out with what went instead. By
+    the old step all rows came to an end, so the way into a circle is a derivation that was added: what it
+    derives is led on by itself. Where nothing goes nothing cancels out, and the rounds of the change tell.
+    """
+    added = Touched(Half(seed, 1), (), Half(seed, -1))
+    lead = Different(_at_hand(op, op.step.at(At.NEW)))
+    start, body = (Assign(op.source, plan) for plan in (Different(added), lead))
+    return Rounds((start,), (body,), op.source, f"{op.source}_led")
 
 
 def rederived(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
