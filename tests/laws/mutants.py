@@ -48,6 +48,7 @@ MUTANTS = (
     Mutant("a change of the start leads nowhere", RECURSIVE, "for d in (base, shift) if d is not None", "for d in (shift if shift is not None else base,) if d is not None"),
     Mutant("a change of the step is forgotten beside one of the start", RECURSIVE, "for d in (base, shift) if d is not None", "for d in (base if base is not None else shift,) if d is not None"),
     Mutant("a change is followed by the old step", RECURSIVE, "step = _reading(op.step.at(At.NEW), last", "step = _reading(op.step.at(At.OLD), last"),
+    Mutant("old rows in a new circle hold each other up", RECURSIVE, "if moved else ()", "if not moved else ()"),
     Mutant("what goes takes nothing with it", RECURSIVE, "going = without(Different(before), gone_rows)", "going = without(gone_rows, gone_rows)"),
     Mutant("what comes is followed by the old step", RECURSIVE, "for when in (At.OLD, At.NEW))", "for when in (At.OLD, At.OLD))"),
     Mutant("losses are set off against gains", RECURSIVE, "Half(_scan(seeds, op, At.DELTA), -1)", "Half(Net(_scan(seeds, op, At.DELTA)), -1)"),
