@@ -297,6 +297,9 @@ class Rounds:
     def answer(self, name: str, plan: Operator) -> None:
         self.put(name, plan)
 
+    def remark(self, text: str) -> None:
+        """Nobody asks for it here."""
+
     def _execute(self, text: str) -> duckdb.DuckDBPyConnection:
         return self.world.con.execute(text)
 

@@ -200,7 +200,16 @@ def _take(work: Work, member: Member, changed: set[str] | None, first: bool) -> 
     stream, tables = definition(member.table), node_tables(work, member.table)
     frontier = member.state.knows or Frontier(work.base.id, work.base.id)
     before = {t.id: work.files(t) for t in tables.values()}
-    turn = Turn(work, stream, tables, frontier, taken=member.taken, first=first, nodes_before=before)
+    turn = Turn(
+        work,
+        stream,
+        tables,
+        frontier,
+        remarks=member.clock.remarks,
+        taken=member.taken,
+        first=first,
+        nodes_before=before,
+    )
     # Counted before the turn adds to the member itself, which may be one of its own sources.
     taken = {i: len(_added(work, i)) for i in member.taken}
     rows = sum(f.rows for i, n in member.taken.items() for f in _added(work, i)[n:])

@@ -33,34 +33,38 @@ class Engine(Protocol):
     def answer(self, name: str, plan: Operator) -> None:
         """Keep what is read only once."""
 
+    def remark(self, text: str) -> None:
+        """Tell what was done otherwise than planned."""
+
 
 def run_fixpoint(op: Fixpoint, name: str, engine: Engine) -> None:
     """Leave the rows under a name."""
     for part in op.program:
         if isinstance(part, Assign):
             engine.put(part.name, part.plan)
-        elif not _ends(part, engine, engine.most_rows if op.again is not None else None):
+        elif why := _endless(part, engine, engine.most_rows if op.again is not None else None):
             if op.again is None:
                 raise RecursionTooDeepError(engine.table, engine.most_rounds)
+            engine.remark(f"the recursion was computed again, because its change {why}")
             engine.answer(name, op.again)
             return
     engine.answer(name, op.result)
 
 
-def _ends(rounds: Rounds, engine: Engine, most: int | None) -> bool:
-    """Whether nothing new was left before there were too many rounds or rows."""
+def _endless(rounds: Rounds, engine: Engine, most: int | None) -> str | None:
+    """What there was too much of before nothing new was left, if so."""
     count = total = [engine.put(a.name, a.plan) for a in rounds.start][-1]
     engine.copy(rounds.found, rounds.last)
     if not count and not rounds.from_nothing:
-        return True
+        return None
     for _ in range(engine.most_rounds):
         if most is not None and total > most:
-            return False
+            return f"led to more than {most} rows"
         count = _round(rounds, engine)
         if not count:
-            return True
+            return None
         total += count
-    return False
+    return f"took more than {engine.most_rounds} rounds"
 
 
 def _round(rounds: Rounds, engine: Engine) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.change import Fixpoint
+from spark_trickle.algebra.change import Fixpoint, Shaken, Unfit
 from spark_trickle.algebra.operator import Operator
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.fixpoint import run_fixpoint
@@ -35,7 +35,21 @@ def _found(inputs: Inputs, table: Table, step: Step) -> None:
     if isinstance(step.plan, Fixpoint):
         run_fixpoint(step.plan, step.name, Driver(inputs, table))
     else:
-        inputs.found[step.name] = _computed(inputs, table, framed(inputs, step.plan))[0]
+        frame, rows = _computed(inputs, table, framed(inputs, step.plan))
+        inputs.found[step.name] = frame
+        if remark := _read_again(step.plan, rows):
+            inputs.remarks.append(remark)
+
+
+def _read_again(plan: Operator, rows: pa.Table | None) -> str | None:
+    """What a change makes necessary to read beyond the change itself."""
+    count = "many" if rows is None else rows.num_rows
+    match plan:
+        case Unfit() if count:
+            return "the first rows were taken from all again, because too few or too many were kept of them"
+        case Shaken() if count:
+            return f"groups were read again, because they lost their least or greatest value: {count}"
+    return None
 
 
 @dataclass
@@ -81,6 +95,9 @@ class Driver:
 
     def answer(self, name: str, plan: Operator) -> None:
         self.inputs.found[name] = self._planned(name, plan)
+
+    def remark(self, text: str) -> None:
+        self.inputs.remarks.append(text)
 
     def _planned(self, name: str, plan: Operator) -> Frame:
         return framed(self.inputs, after_steps(self.inputs, self.stored, plan, f"k_{name}_"))

@@ -35,6 +35,7 @@ class Inputs:
     deltas: dict[str, Callable[[], Frame]] = field(default_factory=dict)  # made when a node asks for it
     rows: dict[str, pa.Table] = field(default_factory=dict)  # the same at the driver, where they are few
     found: dict[str, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
+    remarks: list[str] = field(default_factory=list)  # what takes more than the change itself, and why
     _frames: dict[tuple[str, At], Frame | str] = field(default_factory=dict)
 
     def frames(self, plan: Operator) -> dict[str, Frame | str]:

@@ -31,9 +31,10 @@ from spark_trickle.sql.render_beside import KEEP, render_beside, shown_columns, 
 
 @dataclass
 class Clock:
-    """How long each phase took, in milliseconds."""
+    """How long each phase took, in milliseconds, and what made it take longer than a change should."""
 
     phases: dict[str, float] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

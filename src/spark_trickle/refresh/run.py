@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_trickle.algebra.change import Signed
-from spark_trickle.algebra.operator import Operator, UnionAll
+from spark_trickle.algebra.operator import Operator, Recursive, UnionAll
+from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import FuseBlownError
 from spark_trickle.lake import stream as states
@@ -124,7 +125,7 @@ def report_of(table: Table, decision: Decision, facts: Facts, work: Work, clock:
     return RefreshReport(
         name=table.full_name,
         action=decision.action,
-        reason=decision.reason,
+        reason="; ".join(dict.fromkeys((decision.reason, *clock.remarks))),
         delta_rows=facts.changed_rows,
         duration_ms=sum(clock.phases.values()),
         snapshot=work.base.id,
@@ -181,7 +182,8 @@ def run_nodes(
 ) -> Filled:
     """The change of a stream table since a frontier, or all of it."""
     stream = definition(table)
-    inputs = Inputs(work, stream, node_tables(work, table), frontier or Frontier(work.base.id, work.base.id))
+    known = frontier or Frontier(work.base.id, work.base.id)
+    inputs = Inputs(work, stream, node_tables(work, table), known, remarks=clock.remarks)
     sources = (source_table(work, s) for s in stream.sources)
     names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
     if action is not Action.DIFFERENTIAL:
@@ -214,6 +216,8 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
                 plan = driven(plan, here.sizes()) if small else plan
         if plan is None:
             continue
+        if changed is not None and isinstance(node.plan, Recursive) and (why := obstacle(node.plan)):
+            inputs.remarks.append(f"the recursion was computed again, because {why}")
         done = run_here(inputs, node, plan, clock) if small else None
         if done is None and small:
             with clock.phase("here"):
