@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from spark_trickle.algebra.operator import (
@@ -211,7 +213,7 @@ def _marked(side: Side, block: Block) -> exp.Expr:
 
 def _membership_value(left: tuple[Expr, ...], query: exp.Query, block: Block) -> exp.Expr:
     """x IN (…) is true, false, or unknown because of a NULL."""
-    side = bind_side(query, block, values=True)
+    side = _read_twice(bind_side(query, block, values=True))
     _same_width(left, side)
     pairs = _member_keys(left, side, block)
     equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
@@ -223,6 +225,15 @@ def _membership_value(left: tuple[Expr, ...], query: exp.Query, block: Block) ->
         return _three_valued(hit, parsed(test, left[0].columns | {whole, empty}), True)
     unknown = _marked(side.also(residual=(Expr(f"({equal}) IS NULL", columns),)), block)
     return _three_valued(hit, unknown, True)
+
+
+def _read_twice(side: Side) -> Side:
+    """Rows that two tests look at. If they were tested so themselves, they are kept in a table of their own:
+    otherwise the text would be several times as long with every level.
+    """
+    if not any(isinstance(op, Join) and op.kind is JoinKind.MARK for op in side.plan.walk()):
+        return side
+    return replace(side, plan=Materialized(side.plan))
 
 
 def _three_valued(hit: exp.Expr, unknown: exp.Expr, answer: bool) -> exp.Expr:
@@ -241,7 +252,7 @@ def _quantified_value(node: exp.Binary, block: Block) -> exp.Expr:
     """x > ANY (…) looks for a hit, x > ALL (…) for a miss."""
     left = to_expr(subqueries_computed(node.this, block))
     every = isinstance(node.expression, exp.All)
-    side = bind_side(_query(node.expression.this), block, values=True)
+    side = _read_twice(bind_side(_query(node.expression.this), block, values=True))
     _same_width((left,), side)
     right = side.outputs[0]
     compared = f"(({left.sql}) {_COMPARISONS[type(node)]} ({right.sql}))"

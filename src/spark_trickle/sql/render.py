@@ -110,13 +110,10 @@ def _marked(op: Join, left: str, right: str) -> str:
     )
 
 
-def _split_by_match(op: Join, left: str, right: str) -> str:
-    """Any condition: the rows with a match, and those without."""
+def _looked_for(op: Join, left: str, right: str) -> str:
+    """Any condition: columns of a tree differ in their names, so it means the same in a subquery."""
     own, weight, on = _names(op.left.columns), f", {W}" if op.weighted else "", _condition(op) or "true"
-    return (
-        f"SELECT {own}, true AS `{op.mark}`{weight} FROM ({left}) LEFT SEMI JOIN ({right}) ON {on} UNION ALL "
-        f"SELECT {own}, false AS `{op.mark}`{weight} FROM ({left}) LEFT ANTI JOIN ({right}) ON {on}"
-    )
+    return f"SELECT {own}, EXISTS (SELECT 1 FROM ({right}) WHERE {on}) AS `{op.mark}`{weight} FROM ({left})"
 
 
 @render.register
@@ -124,9 +121,7 @@ def _(op: Join) -> str:
     left, right, condition = render(op.left), render(op.right), _condition(op)
     on = f" ON {condition}" if condition else (" ON true" if op.kind is not JoinKind.INNER else "")
     if op.kind is JoinKind.MARK:
-        return (
-            _marked(op, left, right) if op.residual is None and op.keys else _split_by_match(op, left, right)
-        )
+        return _marked(op, left, right) if op.residual is None and op.keys else _looked_for(op, left, right)
     kind = _SQL_KIND[op.kind] if condition or op.kind is not JoinKind.INNER else "CROSS JOIN"
     if op.broadcast:
         return f"SELECT /*+ BROADCAST(few) */ {_columns(op)} FROM ({left}) AS few {kind} ({right}){on}"
