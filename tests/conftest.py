@@ -81,7 +81,10 @@ def tr_sqlite(tmp_path: Path) -> Iterator[Trickle]:
         yield connection
 
 
-def rows(frame: Any) -> list[tuple[Any, ...]]:
+Row = tuple[Any, ...]
+
+
+def rows(frame: Any) -> list[Row]:
     """The rows of a DataFrame as tuples, in a fixed order; floats by their text, so that NaN and −0.0 count."""
     return sorted((tuple(r) for r in frame.collect()), key=repr)
 

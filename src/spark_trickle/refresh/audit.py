@@ -1,22 +1,50 @@
-"""A stream table against its own query, computed by Spark at the snapshot that it claims to be exact at."""
+"""A stream table against its own query, computed anew at the snapshot that it claims to be exact at.
+
+Spark is the judge: it runs the query as it is written. What it refuses, such as a recursion with UNION, is
+computed by the plan from nothing, by none of the rules for changes.
+"""
 
 from __future__ import annotations
 
+import warnings
+
+from spark_trickle.algebra.operator import Recursive
 from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import TransactionStateError
+from spark_trickle.errors import TransactionStateError, TrickleError
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
+from spark_trickle.model.stream import Frontier
 from spark_trickle.model.table import Table
+from spark_trickle.refresh.compile import nodes_of
+from spark_trickle.refresh.inputs import Inputs
+from spark_trickle.refresh.node import Clock
+from spark_trickle.refresh.run import definition, node_tables, run_program
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.run import run_sql
-from spark_trickle.sql.words import quote
+from spark_trickle.spark.run import computed, run_sql
+from spark_trickle.sql.ties import choice_of
 
 
 def audit(work: Work, table: Table) -> Frame:
     """The rows that differ, and how often each is missing from the stream table or too much in it."""
-    stream = table.stream
-    assert stream is not None
+    then = _as_it_was(work, table)
+    try:
+        found = _differences(work, table, _by_spark(work, then, table))
+        return computed(found) if _recursive(table) else found
+    except TrickleError as refusal:
+        warnings.warn(
+            f'the plan of "{table.full_name}" was computed anew to judge it, since Spark cannot run its '
+            f"query: {refusal.message}",
+            stacklevel=2,
+        )
+    try:
+        return computed(_differences(work, table, _by_plan(work, then, table)))
+    finally:
+        then.discard()
+
+
+def _as_it_was(work: Work, table: Table) -> Work:
+    """What the last refresh read."""
     with reading(work.place.warehouse.engine) as connection:
         frontier = states.state(connection, table.id).knows
     if frontier is None:
@@ -25,15 +53,50 @@ def audit(work: Work, table: Table) -> Frame:
         )
     at = snapshot_by_id(work, frontier.tables)
     then = Work(work.place, catalog_at(work, at), at)
-    for source in stream.sources:
+    for source in definition(table).sources:
         known = work.catalog.table_by_id(source.table_id)
         if known is not None and known.stream is not None:
             then.see(known, frontier.streams)
-    wanted = run_query(then, stream.query, schema=stream.home).toDF(*table.column_names)
-    names = ", ".join(quote(c) for c in table.column_names)
+    return then
+
+
+def _by_spark(work: Work, then: Work, table: Table) -> Frame:
+    """The rows of the query; where ties leave it a choice, the one that is nearest to what is there."""
+    stream, columns = definition(table), _numbered(table)
+    asked = run_query(then, stream.query, schema=stream.home)
+    choice = choice_of(stream.query, asked.columns)
+    if choice is None:
+        return asked.toDF(*columns)
+    rows = run_query(then, choice.query, schema=stream.home)
+    found = work.rows(table).toDF(*columns)
+    return run_sql(work.place.spark, choice.nearest(columns), rows=rows, found=found)
+
+
+def _by_plan(work: Work, then: Work, table: Table) -> Frame:
+    """All nodes from nothing, beside their tables."""
+    tables = node_tables(work, table)
+    scratch = then.scratch(empty=tables.values())
+    now = Frontier(then.base.id, then.base.id)
+    run_program(Inputs(scratch, definition(table), tables, now), None, False, Clock())
+    return scratch.rows(table).toDF(*_numbered(table))
+
+
+def _recursive(table: Table) -> bool:
+    """Spark finds out how deep a recursion goes only by running it, and gives up at some depth."""
+    return any(isinstance(op, Recursive) for n in nodes_of(definition(table).plan) for op in n.plan.walk())
+
+
+def _numbered(table: Table) -> list[str]:
+    return [f"c{n}" for n, _ in enumerate(table.columns, start=1)]
+
+
+def _differences(work: Work, table: Table, wanted: Frame) -> Frame:
+    columns = ", ".join(_numbered(table))
     text = (
-        f"SELECT {names}, IF(sum(_w) > 0, 'extra', 'missing') AS difference, abs(sum(_w)) AS rows FROM ("
-        f"SELECT {names}, 1 AS _w FROM {{found}} UNION ALL SELECT {names}, -1 AS _w FROM {{wanted}}) "
-        f"GROUP BY {names} HAVING sum(_w) <> 0"
+        f"SELECT {columns}, IF(sum(_w) > 0, 'extra', 'missing') AS difference, abs(sum(_w)) AS rows FROM ("
+        f"SELECT {columns}, 1 AS _w FROM {{found}} UNION ALL SELECT {columns}, -1 AS _w FROM {{wanted}}) "
+        f"GROUP BY {columns} HAVING sum(_w) <> 0"
     )
-    return run_sql(work.place.spark, text, found=work.rows(table), wanted=wanted)
+    found = work.rows(table).toDF(*_numbered(table))
+    differing = run_sql(work.place.spark, text, found=found, wanted=wanted)
+    return differing.toDF(*table.column_names, "difference", "rows")

@@ -49,3 +49,9 @@ def collect_at_most(frame: DataFrame, rows: int) -> pa.Table | None:
     """The rows of a frame, or None if there are more than allowed."""
     found = collect(frame.limit(rows + 1))
     return found if found.num_rows <= rows else None
+
+
+def computed(frame: DataFrame) -> DataFrame:
+    """The same rows, computed now: Spark keeps them, and needs the files that they came from no more."""
+    with explained(""):
+        return frame.localCheckpoint()

@@ -339,7 +339,7 @@ def sort_key(ordered: exp.Ordered, resolved: exp.Expr) -> SortKey:
 
 def limited(node: exp.Expr, body: Bound, order: list[SortKey], env: Env) -> Bound:
     """Without a limit an order means nothing to a table."""
-    limit, offset = _number(node, "limit"), _number(node, "offset") or 0
+    limit, offset = number_in(node, "limit"), number_in(node, "offset") or 0
     if limit is None and not offset:
         return body
     if body.given:
@@ -373,7 +373,7 @@ def _limited_for_each(body: Bound, order: list[SortKey], limit: int | None, offs
     return replace(body, plan=kept)
 
 
-def _number(node: exp.Expr, clause: str) -> int | None:
+def number_in(node: exp.Expr, clause: str) -> int | None:
     found = node.args.get(clause)
     if found is None:
         return None
