@@ -225,8 +225,8 @@ Their arguments are constants: a name in quotes, or the number of a snapshot.
 STREAMS = {
     "audit": (
         "trickle.audit('s')",
-        "The rows that differ from the query at its snapshot; none if it is exact. Spark computes it, or the plan "
-        "from nothing where Spark cannot run the query.",
+        "The rows that differ from the query at its snapshot; none if it is exact. Spark computes it, "
+        "or the plan from nothing where Spark cannot run the query.",
     ),
     "explain_query_rewrite": (
         "trickle.explain_query_rewrite('SELECT …')",

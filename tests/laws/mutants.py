@@ -90,7 +90,7 @@ MUTANTS = (
     Mutant("IN is never unknown", SUBQUERY, 'exp.If(this=unknown, true=exp.Null())', 'exp.If(this=unknown, true=exp.Boolean(this=not answer))'),
     Mutant("two queries in FROM of a subquery are not for the same row", BIND_JOIN, "return one, aside(two), tuple(KeyPair(column(n), column(new[n]), True) for n in names)", "return one, aside(two), ()"),
     Mutant("a row without a partner in FROM of a subquery is for no row around", BIND_JOIN, "both.get(c) or column(c)", "column(c)"),
-    Mutant("a subquery in ON pairs every value with every other", ON, "tuple(KeyPair(column(c), column(new[c]), True) for c in own)", "()"),
+    Mutant("a subquery in ON pairs every value with every other", ON, "JoinKind.INNER, self.keys(used))", "JoinKind.INNER, ())"),
     Mutant("PIVOT counts what is not there as 0", PIVOT, "_if_any(test, _filtered(call, test))", "_filtered(call, test)"),
 )  # fmt: skip
 

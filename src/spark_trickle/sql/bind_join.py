@@ -135,7 +135,7 @@ def _either(plan: Join, ties: tuple[KeyPair, ...]) -> Operator:
 
 def _on(one: From, two: From, how: How, keys: tuple[KeyPair, ...], on: exp.Expr | None, env: Env) -> From:
     """Equalities between one side and the other are keys, the rest is tested on every pair."""
-    from spark_trickle.sql.bind_on import by_subqueries, computed_beside
+    from spark_trickle.sql.bind_on import by_subqueries, computed_beside, full_by_subqueries, partners
 
     scope = replace(one.scope.joined(two.scope), outer=env.outer)
     parts = [resolve(p, scope, env) for p in conjuncts(on)]
@@ -152,15 +152,27 @@ def _on(one: From, two: From, how: How, keys: tuple[KeyPair, ...], on: exp.Expr 
         (parts if done is not None else later).append(done if done is not None else part)
     found, residual = _conditions([p for p in parts if p not in nested], one, two, env)
     keys = (*keys, *found)
+    carries = one.carries or two.carries
     if later and how.kind is not JoinKind.INNER:
-        one, two, more = by_subqueries(later, one, two, scope, how, (keys, residual), env)
+        pairs = partners(later, one, two, scope, (keys, residual), env)
+        if how.kind is JoinKind.FULL:
+            _refuse_ties(ties)
+            return From(full_by_subqueries(pairs, one, two, (keys, residual), env), scope, carries)
+        one, two, more = by_subqueries(pairs, one, two, how)
         keys, later = (*keys, *more), []
     plan = _joined(one, two, how, ties, keys, residual)
-    carries = one.carries or two.carries
     if later:
         plan = _filtered(plan, later, scope, env)
     kept = one.scope if how.kind in (JoinKind.SEMI, JoinKind.ANTI) else scope
     return From(plan, kept, carries)
+
+
+def _refuse_ties(ties: tuple[KeyPair, ...]) -> None:
+    if ties:
+        raise UnsupportedError(
+            "a subquery in the ON of a FULL JOIN that uses both sides and the query around",
+            "Write a LEFT JOIN and a UNION ALL with the rows of the right side that have no match.",
+        )
 
 
 def _filtered(plan: Operator, parts: list[exp.Expr], scope: Scope, env: Env) -> Operator:

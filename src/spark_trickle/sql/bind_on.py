@@ -5,12 +5,22 @@ The condition decides which rows are partners, not which rows there are, so it m
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operator import Expr, Join, JoinKind, KeyPair, Project, column
-from spark_trickle.errors import UnsupportedError
+from spark_trickle.algebra.operator import (
+    Expr,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    UnionAll,
+    column,
+)
 from spark_trickle.sql.bind import Env, distinct_rows, outputs
 from spark_trickle.sql.bind_correlated import columns_used
 from spark_trickle.sql.bind_join import How
@@ -44,24 +54,29 @@ def computed_beside(
     return replace(one, plan=blocks[0].plan), replace(two, plan=blocks[1].plan), whole
 
 
-def by_subqueries(
-    parts: list[exp.Expr],
-    one: From,
-    two: From,
-    scope: Scope,
-    how: How,
-    plain: tuple[tuple[KeyPair, ...], Expr | None],
-    env: Env,
-) -> tuple[From, From, tuple[KeyPair, ...]]:
-    """Conditions on both sides at once: they are tested for all different pairs of values that they use.
+Plain = tuple[tuple[KeyPair, ...], Expr | None]  # the conditions without subqueries
 
-    The side whose rows need not be kept gets the values of the other that are its partners beside each row.
-    """
-    if how.kind is JoinKind.FULL:
-        raise UnsupportedError(
-            "a subquery in the ON of a FULL JOIN that uses both sides",
-            "Write a LEFT JOIN and a UNION ALL with the rows of the right side that have no match.",
-        )
+
+@dataclass(frozen=True)
+class Partners:
+    """The pairs of values for which the subqueries in a condition hold; `names` maps columns to theirs."""
+
+    plan: Operator
+    names: Mapping[str, str]
+    one: tuple[str, ...]  # columns of each side that the subqueries use
+    two: tuple[str, ...]
+
+    def beside(self, side: From, used: tuple[str, ...]) -> From:
+        """Each row of a side with the values of the other that are its partners."""
+        return replace(side, plan=Join(side.plan, self.plan, JoinKind.INNER, self.keys(used)))
+
+    def keys(self, used: tuple[str, ...]) -> tuple[KeyPair, ...]:
+        """What ties the rows of a side to these values."""
+        return tuple(KeyPair(column(c), column(self.names[c]), True) for c in used)
+
+
+def partners(parts: list[exp.Expr], one: From, two: From, scope: Scope, plain: Plain, env: Env) -> Partners:
+    """Conditions on both sides at once: they are tested for all different pairs of values that they use."""
     used = frozenset[str]().union(*(columns_used(p, scope, env) for p in parts))
     mine, theirs = (tuple(c for c in side.plan.columns if c in used) for side in (one, two))
     pairs = Join(one.plan, two.plan, JoinKind.INNER, *plain)
@@ -70,15 +85,39 @@ def by_subqueries(
     block = Block(distinct, replace(scope, renamed=new), _with_given(env, new))
     for part in parts:
         filter_by_subquery(rewritten(part, lambda n: bound(new[n.name]) if is_bound(n) else None), block)
-    partners = Project(block.plan, outputs(tuple(new.values())))
-    kept, other, seen, own = (two, one, theirs, mine) if how.swapped else (one, two, mine, theirs)
-    joined = Join(
-        other.plan, partners, JoinKind.INNER, tuple(KeyPair(column(c), column(new[c]), True) for c in own)
-    )
-    other = replace(other, plan=joined)
+    return Partners(Project(block.plan, outputs(tuple(new.values()))), new, mine, theirs)
+
+
+def by_subqueries(found: Partners, one: From, two: From, how: How) -> tuple[From, From, tuple[KeyPair, ...]]:
+    """The side whose rows need not be kept gets the values of its partners beside each row."""
     if how.swapped:
-        return other, kept, tuple(KeyPair(column(new[c]), column(c), True) for c in seen)
-    return kept, other, tuple(KeyPair(column(c), column(new[c]), True) for c in seen)
+        turned = tuple(KeyPair(k.right, k.left, True) for k in found.keys(found.two))
+        return found.beside(one, found.one), two, turned
+    return one, found.beside(two, found.two), found.keys(found.one)
+
+
+def full_by_subqueries(found: Partners, one: From, two: From, plain: Plain, env: Env) -> Operator:
+    """All rows of the left with their partners, and the rows of the right that have none."""
+    keys, residual = plain
+    left = Join(
+        one.plan,
+        found.beside(two, found.two).plan,
+        JoinKind.LEFT,
+        (*keys, *found.keys(found.one)),
+        residual,
+    )
+    turned = tuple(KeyPair(k.right, k.left, k.null_safe) for k in keys)
+    lonely = Join(
+        two.plan,
+        found.beside(one, found.one).plan,
+        JoinKind.ANTI,
+        (*turned, *found.keys(found.two)),
+        residual,
+    )
+    kinds = env.types(one.plan)
+    nulls = tuple(Output(env.fresh(c), Expr(f"CAST(NULL AS {kinds[c]})")) for c in one.plan.columns)
+    shown = outputs((*one.plan.columns, *two.plan.columns))
+    return UnionAll((Project(left, shown), Project(lonely, (*nulls, *outputs(two.plan.columns)))))
 
 
 def _with_given(env: Env, new: dict[str, str]) -> Env:

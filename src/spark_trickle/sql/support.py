@@ -96,16 +96,16 @@ FEATURES = (
         "AUTO refreshes in full, with that reason",
     ),
     Feature(
-        "a subquery on both sides of a FULL JOIN",
-        LATER,
+        "subqueries in ON, also over both sides",
+        YES,
         "SELECT t.k FROM t FULL JOIN u ON EXISTS (SELECT 1 FROM u x WHERE x.k = t.k AND x.w = u.w)",
-        "in its ON; each side by itself is incremental",
     ),
     Feature("random functions", NO, "SELECT k, rand() AS r FROM t", "another value at every refresh"),
     Feature(
         "session_window",
         LATER,
         "SELECT session_window(v, '5 minutes') AS s, count(*) AS n FROM t GROUP BY 1",
+        "a row between two sessions makes one of them, so no key says which rows it touches; "
         "windows with lag() and a running sum do the same",
     ),
     Feature("TABLESAMPLE", NO, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"),
