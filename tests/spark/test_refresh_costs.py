@@ -22,22 +22,30 @@ COSTS = {
     "having": ("SELECT c, sum(a) AS s FROM o GROUP BY c HAVING sum(a) > 100", 0, 0),
     "distinct_keys": ("SELECT DISTINCT c FROM o", 0, 0),
     "doubles": ("SELECT c, sum(d) AS s FROM o GROUP BY c", 2, 2),
-    "joined": ("SELECT o.id, k.name FROM o JOIN k ON o.c = k.c", 0, 0),
+    "joined": ("SELECT o.id, o.a, k.name FROM o JOIN k ON o.c = k.c", 0, 0),
     "joined_and_summed": ("SELECT k.name, sum(o.a) AS s FROM o JOIN k ON o.c = k.c GROUP BY k.name", 0, 0),
-    "left": ("SELECT o.id, k.name FROM o LEFT JOIN k ON o.c = k.c", 0, 0),
-    "matching": ("SELECT id FROM o WHERE EXISTS (SELECT 1 FROM k WHERE k.c = o.c)", 0, 0),
+    "left": ("SELECT o.id, o.a, k.name FROM o LEFT JOIN k ON o.c = k.c", 0, 0),
+    "unseen": ("SELECT o.id, upper(k.name) AS n FROM o JOIN k ON abs(o.c) = k.c", 0, 0),
+    "matching": ("SELECT id, a FROM o WHERE EXISTS (SELECT 1 FROM k WHERE k.c = o.c)", 0, 0),
     "both": ("SELECT id FROM o WHERE c = 1 UNION ALL SELECT id FROM o WHERE c = 2", 0, 0),
     # What only Spark can tell:
     "filtered_by_spark": ("SELECT id, abs(a) AS b FROM o WHERE a > 10", 1, 1),
     "summed_by_spark": ("SELECT c, sum(abs(a)) AS s, count(*) AS n FROM o GROUP BY c", 1, 1),
     "total_by_spark": ("SELECT sum(abs(a)) AS s FROM o", 1, 1),
-    "joined_by_spark": ("SELECT o.id, upper(k.name) AS n FROM o JOIN k ON o.c = k.c", 2, 2),
+    "joined_by_spark": ("SELECT o.id, o.a, k.name FROM o JOIN k ON abs(o.c) = k.c", 2, 2),
     "joined_and_summed_by_spark": (
-        "SELECT k.name, sum(abs(o.a)) AS s FROM o JOIN k ON o.c = k.c GROUP BY k.name",
+        "SELECT k.name, sum(o.a) AS s FROM o JOIN k ON abs(o.c) = k.c GROUP BY k.name",
         2,
         2,
     ),
-    "left_by_spark": ("SELECT o.id, upper(k.name) AS n FROM o LEFT JOIN k ON o.c = k.c", 2, 2),
+    "left_by_spark": ("SELECT o.id, o.a, k.name FROM o LEFT JOIN k ON abs(o.c) = k.c", 2, 2),
+    # Joined here; what is left is for Spark:
+    "joined_here": ("SELECT o.id, o.a, upper(k.name) AS n FROM o JOIN k ON o.c = k.c", 1, 1),
+    "joined_here_and_summed": (
+        "SELECT k.name, sum(abs(o.a)) AS s FROM o JOIN k ON o.c = k.c GROUP BY k.name",
+        1,
+        1,
+    ),
 }
 
 

@@ -79,6 +79,7 @@ class Work:
     once_committed: list[Callable[[], None]] = field(default_factory=list)  # what others are told of it
     _steps: int = 0
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
+    _change_files: dict[tuple[int, int, int], tuple[DataFile, ...]] = field(default_factory=dict)
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -104,6 +105,14 @@ class Work:
             with reading(self.place.warehouse.engine) as connection:
                 self._files[key] = read.files(connection, table.id, snapshot_id)
         return self._files[key]
+
+    def change_files(self, table: Table, since: int) -> tuple[DataFile, ...]:
+        """What was committed to a table after a snapshot, up to the one that is read."""
+        key = (table.id, since, self.base.id)
+        if key not in self._change_files:
+            with reading(self.place.warehouse.engine) as connection:
+                self._change_files[key] = read.change_files(connection, table.id, since, self.base.id)
+        return self._change_files[key]
 
     def see(self, table: Table, snapshot_id: int) -> None:
         """Read a table as of another snapshot than the rest."""

@@ -11,8 +11,6 @@ from spark_trickle.algebra.operator import At, Operator, Scan
 from spark_trickle.dml.net import loaded
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import SourceLostError
-from spark_trickle.lake import read
-from spark_trickle.lake.engine import reading
 from spark_trickle.model.arrow import single_weights, summed
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.stream import Frontier, Source, Stream
@@ -199,8 +197,7 @@ def known_upto(table: Table, frontier: Frontier) -> int:
 
 def changed_files(work: Work, table: Table, frontier: Frontier) -> tuple[DataFile, ...]:
     """What changed since the frontier, and in this transaction."""
-    with reading(work.place.warehouse.engine) as connection:
-        committed = read.change_files(connection, table.id, known_upto(table, frontier), work.base.id)
+    committed = work.change_files(table, known_upto(table, frontier))
     change = work.changes.get(table.id)
     return committed + (change.feed if change is not None else ())
 

@@ -93,7 +93,8 @@ class Reducer:
             return self._inside(op)
         if rows.num_rows == 0:
             return None
-        name = self._keep(rows) if _has_plain_types(op, rows) else None
+        # A filter alone is as soon done by Spark, which has the change already.
+        name = self._keep(rows) if isinstance(op, Join) and _has_plain_types(op, rows) else None
         if name is None:
             return self._inside(op)
         return Scan(name, tuple((c, c) for c in op.columns), At.DELTA)
