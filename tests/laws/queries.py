@@ -129,5 +129,6 @@ SELECT id, arrays_zip(a, b) AS z, to_json(arrays_zip(b, array(1), a)) AS j FROM 
 SELECT id, concat_ws(',', *) AS z, struct(* EXCEPT (s)) AS y, v IN (t.*  EXCEPT (v, s)) AS x FROM t;
 SELECT id, transform(array(k), (V, i) -> struct(v, I, (k), s)) AS z FROM t;
 SELECT id, n.* FROM (SELECT id, array(k) AS a, array(s, s) AS b FROM t) LATERAL VIEW inline(arrays_zip(a, b)) n;
+SELECT k, count(DISTINCT *) AS n FROM t GROUP BY k;
 SELECT k, max(greatest(*)) AS m, arrays_zip(array(k), array(count(*))).`1` AS n FROM (SELECT k, id FROM t) GROUP BY k
 """.strip().split(";\n")

@@ -1,14 +1,13 @@
 """A stream table against its own query, computed anew at the snapshot that it claims to be exact at.
 
-Spark is the judge: it runs the query as it is written. What it refuses, such as a recursion with UNION, is
-computed by the plan from nothing, by none of the rules for changes.
+Spark is the judge: it runs the query as it is written. What it refuses, such as a recursion with UNION, or
+answers otherwise than it should, is computed by the plan from nothing, by none of the rules for changes.
 """
 
 from __future__ import annotations
 
 import warnings
 
-from spark_trickle.algebra.operator import Recursive
 from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import TransactionStateError, TrickleError
@@ -16,27 +15,29 @@ from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.stream import Frontier
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.run import definition, node_tables, run_program
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import computed, run_sql
+from spark_trickle.sql.membership import membership_is_value
 from spark_trickle.sql.ties import choice_of
 
 
 def audit(work: Work, table: Table) -> Frame:
     """The rows that differ, and how often each is missing from the stream table or too much in it."""
     then = _as_it_was(work, table)
-    try:
-        found = _differences(work, table, _by_spark(work, then, table))
-        return computed(found) if _recursive(table) else found
-    except TrickleError as refusal:
-        warnings.warn(
-            f'the plan of "{table.full_name}" was computed anew to judge it, since Spark cannot run its '
-            f"query: {refusal.message}",
-            stacklevel=2,
-        )
+    why = "Spark says false where x IN (SELECT …) is unknown"
+    if not membership_is_value(definition(table).query):
+        try:
+            # At once: some queries Spark refuses only when it runs them, a recursion even at some depth.
+            return computed(_differences(work, table, _by_spark(work, then, table)))
+        except TrickleError as refusal:
+            if refusal.retryable:
+                raise
+            why = f"Spark cannot run its query: {refusal.message}"
+    text = f'the plan of "{table.full_name}" was computed anew to judge it, since {why}'
+    warnings.warn(text, stacklevel=2)
     try:
         return computed(_differences(work, table, _by_plan(work, then, table)))
     finally:
@@ -79,11 +80,6 @@ def _by_plan(work: Work, then: Work, table: Table) -> Frame:
     now = Frontier(then.base.id, then.base.id)
     run_program(Inputs(scratch, definition(table), tables, now), None, False, Clock())
     return scratch.rows(table).toDF(*_numbered(table))
-
-
-def _recursive(table: Table) -> bool:
-    """Spark finds out how deep a recursion goes only by running it, and gives up at some depth."""
-    return any(isinstance(op, Recursive) for n in nodes_of(definition(table).plan) for op in n.plan.walk())
 
 
 def _numbered(table: Table) -> list[str]:

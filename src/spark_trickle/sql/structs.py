@@ -30,7 +30,7 @@ def is_zip(node: exp.Expr) -> bool:
 
 def takes_star(node: exp.Expr) -> bool:
     """Whether `*` is among the arguments; that of count(*) stands for rows, not for columns."""
-    listed = isinstance(node, exp.Func | exp.In) and name_of(node) != "count"
+    listed = isinstance(node, exp.Func | exp.In | exp.Distinct) and name_of(node) != "count"
     return listed and any(is_star(part) for part in node.expressions)
 
 
