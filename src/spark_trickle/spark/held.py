@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 Key = tuple[Any, ...]
-_MOST_ROWS = 16  # small tables and changes at the driver: as many as one round of a scheduler may share
+# Small tables and changes at the driver: what one round of a scheduler may share.
+_MOST_TABLES, _MOST_BYTES = 16, 128 * 2**20
 
 
 class Held:
@@ -57,9 +58,12 @@ class Held:
         found = make()
         with self._lock:
             self._rows[key] = found
-            while len(self._rows) > _MOST_ROWS:
+            while len(self._rows) > _MOST_TABLES or self._row_bytes() > _MOST_BYTES:
                 self._rows.popitem(last=False)
         return found
+
+    def _row_bytes(self) -> int:
+        return sum(rows.nbytes for rows in self._rows.values() if rows is not None)
 
     def clear(self) -> None:
         with self._lock:
