@@ -18,8 +18,8 @@ from spark_trickle.algebra.operator import At, Operator, Scan
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.fixpoint import run_fixpoint
-from spark_trickle.refresh.here import rows_here
-from spark_trickle.refresh.reduce import Reducer
+from spark_trickle.refresh.here.reduce import Reducer
+from spark_trickle.refresh.here.rows import rows_here
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.sql.bind import bind

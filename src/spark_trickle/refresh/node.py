@@ -18,9 +18,9 @@ from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.refresh.at_driver import AtDriver
 from spark_trickle.refresh.found import after_steps, framed
-from spark_trickle.refresh.here import rows_here
+from spark_trickle.refresh.here.at_driver import AtDriver
+from spark_trickle.refresh.here.rows import rows_here
 from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame, local_frame

@@ -19,17 +19,17 @@ from spark_trickle.lake.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable
 from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Run, Stream
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.at_driver import AtDriver
 from spark_trickle.refresh.compile import content_of, delta_of, nodes_of
 from spark_trickle.refresh.decide import Decision, Facts, decide
 from spark_trickle.refresh.fit import fit
+from spark_trickle.refresh.here.at_driver import AtDriver
+from spark_trickle.refresh.here.reduce import Reducer
+from spark_trickle.refresh.here.unseen import seen
 from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, retyped, source_table
 from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, run_with_result
 from spark_trickle.refresh.options import is_on
-from spark_trickle.refresh.reduce import Reducer
 from spark_trickle.refresh.split import Node
-from spark_trickle.refresh.unseen import seen
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.inner_joins import driven
 from spark_trickle.sql.render_beside import shows_only

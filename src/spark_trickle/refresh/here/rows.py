@@ -42,11 +42,11 @@ from spark_trickle.algebra.operator import (
 )
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.refresh.here_extrema import aggregated, folded, partial, shaken
-from spark_trickle.refresh.here_groups import grouped
-from spark_trickle.refresh.here_join import joined, matches
-from spark_trickle.refresh.here_lookup import Wanted, looked_up
-from spark_trickle.refresh.here_sums import added
+from spark_trickle.refresh.here.extrema import aggregated, folded, partial, shaken
+from spark_trickle.refresh.here.groups import grouped
+from spark_trickle.refresh.here.joins import joined, matches
+from spark_trickle.refresh.here.lookup import Wanted, looked_up
+from spark_trickle.refresh.here.sums import added
 from spark_trickle.sql.here import evaluate, may_evaluate
 from spark_trickle.sql.here_values import ForSpark
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from spark_trickle.algebra.change import Fold, Partial, Shaken
 from spark_trickle.algebra.operator import Aggregate, Call
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.refresh.here_groups import Column, grouped, plus, stored_beside, weighed, with_sign
+from spark_trickle.refresh.here.groups import Column, grouped, plus, stored_beside, weighed, with_sign
 from spark_trickle.sql.here import evaluate
 from spark_trickle.sql.here_values import ForSpark, cast_to, comparable
 

@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change import Added, Terms
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.refresh.here_groups import Column, grouped, plus, stored_beside, weighed, with_sign
-from spark_trickle.refresh.here_join import matches
+from spark_trickle.refresh.here.groups import Column, grouped, plus, stored_beside, weighed, with_sign
+from spark_trickle.refresh.here.joins import matches
 from spark_trickle.sql.here import evaluate
 from spark_trickle.sql.here_values import cast_to
 

@@ -45,7 +45,7 @@ from spark_trickle.algebra.operator import (
     Window,
 )
 from spark_trickle.delta.differentiate import renamed
-from spark_trickle.refresh.here import Reader, rows_here
+from spark_trickle.refresh.here.rows import Reader, rows_here
 
 Keep = Callable[[pa.Table], str | None]  # rows -> the name by which a plan reads them, if they are few
 

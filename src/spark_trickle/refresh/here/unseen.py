@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.model.arrow import is_nothing
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.refresh.at_driver import AtDriver
+from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.inputs import Inputs, source_table
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.refresh.here_join import numbers, pairs
+from spark_trickle.refresh.here.joins import numbers, pairs
 from spark_trickle.sql.here_values import ForSpark, comparable
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
