@@ -25,6 +25,7 @@ class Mutant:
 JOIN, STATE, TOUCHED = "delta/differentiate.py", "delta/stateful.py", "delta/touched.py"
 RECURSIVE = "delta/recursive.py"
 RENDER, AGGREGATE, SUBQUERY = "sql/render.py", "sql/bind_aggregate.py", "sql/bind_subquery.py"
+HERE, ORDER = "refresh/here/", "sql/inner_joins.py"
 BIND_JOIN, ON, PIVOT = "sql/bind_join.py", "sql/bind_on.py", "sql/bind_pivot.py"
 
 MUTANTS = (
@@ -91,6 +92,17 @@ MUTANTS = (
     Mutant("two queries in FROM of a subquery are not for the same row", BIND_JOIN, "return one, aside(two), tuple(KeyPair(column(n), column(new[n]), True) for n in names)", "return one, aside(two), ()"),
     Mutant("a row without a partner in FROM of a subquery is for no row around", BIND_JOIN, "both.get(c) or column(c)", "column(c)"),
     Mutant("a subquery in ON pairs every value with every other", ON, "JoinKind.INNER, self.keys(used))", "JoinKind.INNER, ())"),
+    Mutant("a group without rows is left at the driver", HERE + "sums.py", "chosen = pc.and_(moved, pc.greater(sums[op.count], 0)) if keys else moved", "chosen = moved"),
+    Mutant("what goes is added at the driver", HERE + "groups.py", "return pc.if_else(pc.greater(weight, 0), values, pc.negate_checked(values))", "return values"),
+    Mutant("null is no key at the driver", HERE + "joins.py", "        if null_safe:  #", "        if False:  #"),
+    Mutant("a left join at the driver loses rows without a partner", HERE + "joins.py", "    alone = left.filter(pc.invert(hit))", "    alone = left.filter(pc.invert(hit)).slice(0, 0 if op.kind is JoinKind.LEFT else None)"),
+    Mutant("a group that loses its least value is not read again at the driver", HERE + "extrema.py", "reaches = pc.less_equal(one, other) if", "reaches = pc.less(one, other) if"),
+    Mutant("the row that is shaken stays as it was at the driver", HERE + "rows.py", "rows.filter(pc.invert(hit) if isinstance(plan, Untouched) else hit)", "rows.filter(hit)"),
+    Mutant("nothing touched leaves nothing untouched", HERE + "reduce.py", "return rows if isinstance(op, Untouched) else None", "return None"),
+    Mutant("a union without its first part is empty", HERE + "reduce.py", "        if not parts:\n            return None", "        if not parts or self.reduced(op.parts[0]) is None:\n            return None"),
+    Mutant("a condition over two tables is lost with the order", ORDER, "JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast", "JoinKind.INNER, tuple(keys.values()), None, broadcast=broadcast"),
+    Mutant("null equals nothing after the order changed", ORDER, "found[c] = KeyPair(a, b, c.pair.null_safe)", "found[c] = KeyPair(a, b)"),
+    Mutant("a condition of one table is lost with the order", ORDER, "return relation if predicate is None else Filter(relation, predicate)", "return relation"),
     Mutant("PIVOT counts what is not there as 0", PIVOT, "_if_any(test, _filtered(call, test))", "_filtered(call, test)"),
 )  # fmt: skip
 
