@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant("null is no key at the driver", HERE + "joins.py", "        if null_safe:  #", "        if False:  #"),
     Mutant("a left join at the driver loses rows without a partner", HERE + "joins.py", "    alone = left.filter(pc.invert(hit))", "    alone = left.filter(pc.invert(hit)).slice(0, 0 if op.kind is JoinKind.LEFT else None)"),
     Mutant("a group that loses its least value is not read again at the driver", HERE + "extrema.py", "reaches = pc.less_equal(one, other) if", "reaches = pc.less(one, other) if"),
-    Mutant("the row that is shaken stays as it was at the driver", HERE + "rows.py", "rows.filter(pc.invert(hit) if isinstance(plan, Untouched) else hit)", "rows.filter(hit)"),
+    Mutant("the row that is shaken stays as it was at the driver", HERE + "rows.py", "rows.filter(pc.invert(_hits(plan, rows, keys)))", "rows.filter(_hits(plan, rows, keys))"),
     Mutant("a union without its first part is empty", HERE + "reduce.py", "        if not parts:\n            return None", "        if not parts or self.reduced(op.parts[0]) is None:\n            return None"),
     Mutant("a condition over two tables is lost with the order", ORDER, "JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast", "JoinKind.INNER, tuple(keys.values()), None, broadcast=broadcast"),
     Mutant("null equals nothing after the order changed", ORDER, "found[c] = KeyPair(a, b, c.pair.null_safe)", "found[c] = KeyPair(a, b)"),

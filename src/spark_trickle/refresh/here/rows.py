@@ -204,11 +204,17 @@ def _touched(reader: Reader, plan: Touched) -> pa.Table:
     keys = _rows(reader, plan.keys)
     if not keys.num_rows and not isinstance(plan, Untouched) and not reader.rehearsal:
         return _nothing(plan)  # whatever the input is, it need not be read
+    if isinstance(plan, Untouched):
+        rows = _rows(reader, plan.input)  # all of it: what has no touched key cannot be looked up by keys
+        return rows.filter(pc.invert(_hits(plan, rows, keys)))
     wanted = [Wanted(e, keys.column(n), True) for n, e in enumerate(plan.exprs)]
     rows = _content(reader, plan.input, lambda: wanted)
-    exprs = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
-    hit = matches(exprs, rows.num_rows, keys.num_rows)
-    return rows.filter(pc.invert(hit) if isinstance(plan, Untouched) else hit)
+    return rows.filter(_hits(plan, rows, keys))
+
+
+def _hits(plan: Touched, rows: pa.Table, keys: pa.Table) -> pa.Array:
+    same = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
+    return matches(same, rows.num_rows, keys.num_rows)
 
 
 def _joined(reader: Reader, plan: Join) -> pa.Table:
