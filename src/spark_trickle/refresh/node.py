@@ -53,13 +53,14 @@ class Filled:
     gone: int = 0
 
 
-def run_here(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled | None:
+def run_here(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled | None:
     """Compute the change of a node at the driver and store it; None if it takes Spark."""
+    inputs = here.inputs
     table = inputs.tables[node.name]
     if not fits_arrow(table):
         return None
     with clock.phase("here"):
-        rows = rows_here(AtDriver(inputs), plan)
+        rows = rows_here(here, plan)
     if rows is None:
         return None
     with clock.phase("write"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -218,24 +217,35 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
             continue
         if changed is not None and isinstance(node.plan, Recursive) and (why := obstacle(node.plan)):
             inputs.remarks.append(f"the recursion was computed again, because {why}")
-        done = run_here(inputs, node, plan, clock) if small else None
-        if done is None and small:
-            with clock.phase("here"):
-                plan = Reducer(here, here.keep).reduced(plan)
-            if plan is None:
-                continue
-        if done is None:
-            with small_jobs(work.place.spark) if small else nullcontext():
-                both = None
-                if small and number == len(nodes) - 2 and shows_only(nodes[-1].plan, node.name):
-                    both = run_with_result(inputs, node, nodes[-1], plan, clock)
-                if both is not None:
-                    return both[1]
-                done = run_node(inputs, node, plan, small, clock)
-        filled = done
+        if small:
+            done = run_here(here, node, plan, clock)
+            if done is None:
+                result = nodes[-1] if number == len(nodes) - 2 else None
+                done, shown = _by_spark(here, node, result, plan, clock)
+                if shown is not None:
+                    return shown
+            filled = done
+        else:
+            filled = run_node(inputs, node, plan, small, clock)
         if filled != Filled():
             moved.add(node.name)
     return filled if nodes[-1].name in moved else Filled()
+
+
+def _by_spark(
+    here: AtDriver, node: Node, result: Node | None, plan: Operator, clock: Clock
+) -> tuple[Filled, Filled | None]:
+    """A small change that takes Spark; and that of the result, if it only shows the rows of this node."""
+    with clock.phase("here"):
+        left = Reducer(here.without_jobs(), here.keep).reduced(plan)
+    if left is None:
+        return Filled(), None
+    with small_jobs(here.inputs.work.place.spark):
+        if result is not None and shows_only(result.plan, node.name):
+            both = run_with_result(here.inputs, node, result, left, clock)
+            if both is not None:
+                return both
+        return run_node(here.inputs, node, left, True, clock), None
 
 
 def node_tables(work: Work, table: Table) -> dict[str, Table]:

@@ -74,6 +74,14 @@ def evaluate(expr: Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
     return pa.repeat(value, rows.num_rows) if isinstance(value, pa.Scalar) else value
 
 
+def truths(predicate: Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """Whether each row passes; NULL counts as false."""
+    value = evaluate(predicate, rows)
+    if not pa.types.is_boolean(value.type):
+        raise ForSpark
+    return pc.fill_null(value, False)
+
+
 def may_evaluate(expr: Expr) -> bool:
     """Whether there are columns over which an expression can be evaluated here."""
     return _parsed(expr.sql) is not None

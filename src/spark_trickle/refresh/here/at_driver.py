@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,9 +29,14 @@ class AtDriver:
 
     inputs: Inputs
     rehearsal: bool = False  # tables without rows; what would be too many is refused all the same
+    fetches: bool = True  # a job may fetch rows of a large table
 
     def without_rows(self) -> AtDriver:
-        return AtDriver(self.inputs, rehearsal=True)
+        return replace(self, rehearsal=True)
+
+    def without_jobs(self) -> AtDriver:
+        """Only what is at the driver already."""
+        return replace(self, fetches=False)
 
     def change_here(self, name: str) -> pa.Table | None:
         """The change of a source or a node, not summed; None if that takes Spark."""
@@ -70,7 +75,9 @@ class AtDriver:
     def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         """The rows of a large table with some values in a column, fetched by a job of one stage."""
         table, place = self.inputs.table(scan.source), self.inputs.work.place
-        if table is None or not self._may_read(scan.source, table) or not fits_arrow(table):
+        if not self.fetches or table is None or not self._may_read(scan.source, table):
+            return None
+        if not fits_arrow(table):
             return None
         files = self.inputs.files(scan.source, table, scan.moment)
         if sum(f.rows for f in files) <= place.settings.max_driver_rows:

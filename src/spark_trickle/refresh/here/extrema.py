@@ -17,7 +17,7 @@ _BETTER = {"min": pc.min_element_wise, "max": pc.max_element_wise}
 
 def aggregated(op: Aggregate, rows: pa.Table) -> pa.Table:
     """A whole group anew: all of its rows come."""
-    come = with_sign(rows, WEIGHT, 1)
+    come = with_sign(rows, 1)
     return partial(Partial(op.input, op.keys, op.calls, op.count), come).select(list(op.columns))
 
 
@@ -78,7 +78,7 @@ def folded(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
     for values, chosen, sign in ((was, there, -1), (now, comes, 1)):
         columns = {k: part.column(k) for k in keys} | values
         rows = pa.table(columns).filter(pc.and_(moved, chosen))
-        parts.append(with_sign(rows, WEIGHT, sign))
+        parts.append(with_sign(rows, sign))
     return pa.concat_tables(parts)
 
 

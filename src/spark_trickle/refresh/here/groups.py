@@ -8,6 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.joins import numbers, pairs
 from spark_trickle.sql.here_values import ForSpark, comparable
 
@@ -59,8 +60,9 @@ def plus(one: Column, other: Column) -> Column:
     return pc.add_checked(one.cast(wide), other.cast(wide)).cast(one.type)
 
 
-def with_sign(rows: pa.Table, weight: str, sign: int) -> pa.Table:
-    return rows.append_column(weight, pa.repeat(pa.scalar(sign, pa.int32()), rows.num_rows))
+def with_sign(rows: pa.Table, sign: int) -> pa.Table:
+    """Content as a change: all of it comes, or goes."""
+    return rows.append_column(WEIGHT, pa.repeat(pa.scalar(sign, pa.int32()), rows.num_rows))
 
 
 def _sum_type(kind: pa.DataType) -> pa.DataType:

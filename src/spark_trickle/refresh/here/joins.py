@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.operator import Join, JoinKind
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.sql.here import evaluate
+from spark_trickle.sql.here import evaluate, truths
 from spark_trickle.sql.here_values import ForSpark, comparable
 
 Key = tuple[pa.ChunkedArray, pa.ChunkedArray, bool]  # left, right, whether null equals null
@@ -20,20 +20,14 @@ _LEFT, _RIGHT = "left_row", "right_row"
 def joined(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
     keys = [(evaluate(k.left, left), evaluate(k.right, right), k.null_safe) for k in op.keys]
     ones, others = pairs(keys, left.num_rows, right.num_rows)
-    weighted = [t for t in (left, right) if WEIGHT in t.column_names]
-    if len(weighted) > 1:
+    if WEIGHT in right.column_names and (WEIGHT in left.column_names or op.kind is not JoinKind.INNER):
         raise ForSpark
     found = _beside(left.take(ones), right.take(others))
     if op.residual is not None:
-        mask = evaluate(op.residual, found)
-        if not pa.types.is_boolean(mask.type):
-            raise ForSpark
-        mask = pc.fill_null(mask, False)
+        mask = truths(op.residual, found)
         ones, found = ones.filter(_flat(mask)), found.filter(mask)
     if op.kind is JoinKind.INNER:
         return found
-    if WEIGHT in right.column_names:
-        raise ForSpark
     hit = pc.is_in(numbers(left.num_rows), value_set=ones)
     if op.kind is JoinKind.SEMI:
         return left.filter(hit)

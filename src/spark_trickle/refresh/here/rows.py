@@ -29,7 +29,6 @@ from spark_trickle.algebra.change import (
 from spark_trickle.algebra.operator import (
     Aggregate,
     At,
-    Expr,
     Filter,
     Join,
     JoinKind,
@@ -43,11 +42,11 @@ from spark_trickle.algebra.operator import (
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.extrema import aggregated, folded, partial, shaken
-from spark_trickle.refresh.here.groups import grouped
+from spark_trickle.refresh.here.groups import grouped, with_sign
 from spark_trickle.refresh.here.joins import joined, matches
 from spark_trickle.refresh.here.lookup import Wanted, looked_up
 from spark_trickle.refresh.here.sums import added
-from spark_trickle.sql.here import evaluate, may_evaluate
+from spark_trickle.sql.here import evaluate, may_evaluate, truths
 from spark_trickle.sql.here_values import ForSpark
 
 _STEPS = (Scan, Signed, UnionAll, Net, Settled, Materialized, Keys, Touched, Untouched, Fold, Shaken)
@@ -116,7 +115,7 @@ def _rows(reader: Reader, plan: Operator) -> pa.Table:
             return _scanned(reader, plan)
         case Filter():
             rows = _rows(reader, plan.input)
-            return rows.filter(_truth(plan.predicate, rows))  # NULL counts as false
+            return rows.filter(truths(plan.predicate, rows))
         case Project():
             rows = _rows(reader, plan.input)
             return _with_weight({o.name: evaluate(o.expr, rows) for o in plan.outputs}, rows)
@@ -165,17 +164,10 @@ def _with_weight(columns: dict[str, pa.ChunkedArray | pa.Array], rows: pa.Table)
     return pa.table(columns)
 
 
-def _truth(predicate: Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
-    mask = evaluate(predicate, rows)
-    if not pa.types.is_boolean(mask.type):
-        raise ForSpark
-    return mask
-
-
 def _signed(rows: pa.Table, sign: int) -> pa.Table:
     """Content as a change, or a change turned round."""
     if WEIGHT not in rows.column_names:
-        return rows.append_column(WEIGHT, pa.repeat(pa.scalar(sign, pa.int32()), rows.num_rows))
+        return with_sign(rows, sign)
     if sign == 1:
         return rows
     return rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, pc.negate(rows.column(WEIGHT)))

@@ -29,7 +29,7 @@ def added(op: Added, terms: Terms, changed: pa.Table, own: pa.Table) -> pa.Table
         # Without keys there is one row, also for no rows at all.
         chosen = pc.and_(moved, pc.greater(sums[op.count], 0)) if keys else moved
         rows = pa.table({**{k: gain.column(k) for k in keys}, **sums}).filter(chosen)
-        parts.append(with_sign(rows, WEIGHT, sign))
+        parts.append(with_sign(rows, sign))
     return pa.concat_tables(parts)
 
 

@@ -9,22 +9,23 @@ import pyarrow.compute as pc
 from spark_trickle.model.arrow import is_nothing
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.at_driver import AtDriver
-from spark_trickle.refresh.inputs import Inputs, source_table
+from spark_trickle.refresh.inputs import Inputs
 
 
 def seen(inputs: Inputs, changed: Set[str]) -> set[str]:
     """The sources in which something changed that is read."""
-    return {name for name in changed if not _cancels(inputs, name)}
+    return {name for name in changed if not _cancels(AtDriver(inputs), name)}
 
 
-def _cancels(inputs: Inputs, name: str) -> bool:
-    source = next(s for s in inputs.stream.sources if f"t{s.table_id}" == name)
-    table = source_table(inputs.work, source)
+def _cancels(here: AtDriver, name: str) -> bool:
+    source, table = here.inputs.source(name), here.inputs.table(name)
+    assert source is not None
+    assert table is not None
     read = [n for n, _, _ in source.columns]
     if not read or len(read) == len(table.columns):
         return False
-    rows = AtDriver(inputs).change_here(name)
-    if rows is None or rows.num_rows > inputs.work.place.settings.max_driver_rows:
+    rows = here.change_here(name)
+    if rows is None or rows.num_rows > here.inputs.work.place.settings.max_driver_rows:
         return False
     if pc.sum(rows.column(WEIGHT)).as_py() != 0:  # what cancels comes as often as it goes
         return False
