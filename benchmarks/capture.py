@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.servers import tuned_server
 from benchmarks.timing import Ratio, race, ratio, save
 from spark_trickle.cdc.postgres.assemble import Followed
 from spark_trickle.cdc.postgres.buffer import Position, changes, reading, this_moment
@@ -30,7 +31,7 @@ from spark_trickle.cdc.postgres.publication import publish
 from spark_trickle.cdc.postgres.slot import create_slot, heartbeat
 from spark_trickle.cdc.postgres.types import map_columns
 from spark_trickle.cdc.postgres.wal import peek
-from tests.postgres.server import Server, new_server
+from tests.postgres.server import Server
 
 WIDTHS = (3, 8, 20)
 MODES = ("none", "trigger", "unlogged trigger", "log")
@@ -52,25 +53,11 @@ _KINDS = (
 
 
 def run(rounds: int) -> list[Ratio]:
-    with _server() as server:
+    with tuned_server("shared_buffers = '256MB'", "checkpoint_timeout = '1h'") as server:
         lines = [line for width in WIDTHS for line in _writes(server, width, rounds)]
         lines += _reads(server, rounds)
     save("capture", lines)
     return lines
-
-
-@contextmanager
-def _server() -> Iterator[Server]:
-    server = new_server()
-    try:
-        with server.connect() as admin:
-            for setting in ("shared_buffers = '256MB'", "max_wal_size = '4GB'", "checkpoint_timeout = '1h'"):
-                admin.execute(f"ALTER SYSTEM SET {setting}".encode())
-        server.stop()
-        server.start()
-        yield server
-    finally:
-        server.remove()
 
 
 # --- writing -------------------------------------------------------------------------------------

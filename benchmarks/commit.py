@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -42,8 +43,8 @@ def _on_postgres(rounds: int) -> Ratio:
             server.cleanup()
 
 
-def _measure(catalog: str, warehouse: Warehouse, rounds: int) -> Ratio:
-    table = filled(warehouse)
+def committing(warehouse: Warehouse, table: Table) -> Callable[[], None]:
+    """Adds a file to a table each time it is called."""
     number = iter(range(10**9))
 
     def commit() -> None:
@@ -52,6 +53,11 @@ def _measure(catalog: str, warehouse: Warehouse, rounds: int) -> Ratio:
         change = TableChange(table, added=(a_file(next(number)),))
         publish(warehouse.engine, Commit(base.id, base.next_catalog_id, changes=(change,)), datetime.now(UTC))
 
+    return commit
+
+
+def _measure(catalog: str, warehouse: Warehouse, rounds: int) -> Ratio:
+    commit = committing(warehouse, filled(warehouse))
     measured = race({f"commit on {catalog}": commit}, rounds=max(rounds * 40, 100), warm_up=10)
     warehouse.engine.dispose()
     bar = Measured(f"{BAR_MS:g} ms", BAR_MS, BAR_MS, BAR_MS, 1)

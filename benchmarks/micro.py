@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
 
-from benchmarks.commit import SNAPSHOTS, a_file, filled
+from benchmarks.commit import SNAPSHOTS, committing, filled
 from benchmarks.joins import change_of, join_node
 from benchmarks.timing import Ratio, add, race, ratio
 from spark_trickle.lake import read
-from spark_trickle.lake.commit import publish
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
-from spark_trickle.model.commit import Commit, TableChange
 from spark_trickle.model.stream import Action, Mode, Run
 from spark_trickle.refresh.decide import Facts, decide
 from spark_trickle.refresh.graph import Graph
@@ -87,13 +84,7 @@ def _of_a_graph() -> dict[str, Callable[[], object]]:
 
 def _of_a_catalog(warehouse: Warehouse) -> dict[str, Callable[[], object]]:
     table = filled(warehouse)
-    number = iter(range(10**9))
-
-    def commit() -> None:
-        with reading(warehouse.engine) as connection:
-            base = read.newest(connection)
-        change = TableChange(table, added=(a_file(next(number)),))
-        publish(warehouse.engine, Commit(base.id, base.next_catalog_id, changes=(change,)), datetime.now(UTC))
+    commit = committing(warehouse, table)
 
     def few_of_many() -> None:
         with reading(warehouse.engine) as connection:

@@ -10,8 +10,7 @@ spread over all ids, so that most partitions have some.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -20,9 +19,10 @@ import spark_trickle
 from benchmarks.contest import plain_copies, plain_full, require_exact
 from benchmarks.peers_delta import Merged, delta_is_installed
 from benchmarks.regions import SCENARIOS, TABLES, Changes, fill
+from benchmarks.servers import tuned_server
 from benchmarks.timing import add, measured, ratio, timed
 from spark_trickle.session import Trickle
-from tests.postgres.server import Server, new_server
+from tests.postgres.server import Server
 
 NAMES = ("scan", "filter", "aggregate", "join", "join_agg")
 PERCENTS = (0.1, 1.0)
@@ -38,7 +38,7 @@ def run(rows: int, rounds: int, names: Sequence[str] = ()) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         spark_trickle.connect(f"{folder}/warehouse") as tr,
-        _postgres() as server,
+        tuned_server("shared_buffers = '512MB'", "work_mem = '64MB'") as server,
     ):
         fill(tr, rows)
         plain_copies(tr, folder, TABLES)
@@ -168,17 +168,3 @@ def _measure(arena: Arena, rounds: int) -> None:
 
 def _listed(values: Sequence[Any]) -> str:
     return ", ".join(str(v) for v in values)
-
-
-@contextmanager
-def _postgres() -> Iterator[Server]:
-    server = new_server()
-    try:
-        with server.connect() as admin:
-            for setting in ("shared_buffers = '512MB'", "max_wal_size = '4GB'", "work_mem = '64MB'"):
-                admin.execute(f"ALTER SYSTEM SET {setting}".encode())
-        server.stop()
-        server.start()
-        yield server
-    finally:
-        server.remove()
