@@ -23,7 +23,8 @@ from spark_trickle.refresh.here.rows import rows_here
 from spark_trickle.refresh.split import Node, split
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.sql.bind import bind
-from spark_trickle.sql.inner_joins import Sizes, connected, driven
+from spark_trickle.sql.inner_joins import connected, driven
+from spark_trickle.sql.join_sizes import Sizes
 from spark_trickle.sql.render import render
 from spark_trickle.sql.scope import Bound, SourceTable
 

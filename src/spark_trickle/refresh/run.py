@@ -28,6 +28,7 @@ from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, retyped, source_table
 from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, run_with_result
 from spark_trickle.refresh.options import is_on
+from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.inner_joins import driven
@@ -212,7 +213,7 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
                 plan = _whole(stream, number, node, work, tables[node.name])
             if plan is not None:
                 plan = fit(plan, small, lambda name: work.row_count(tables[name]))
-                plan = driven(plan, here.sizes()) if small else plan
+                plan = driven(plan, sizes_of(inputs)) if small else plan
         if plan is None:
             continue
         if changed is not None and isinstance(node.plan, Recursive) and (why := obstacle(node.plan)):

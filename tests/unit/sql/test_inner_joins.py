@@ -12,7 +12,8 @@ from spark_trickle.algebra.operator import (
     Project,
     Scan,
 )
-from spark_trickle.sql.inner_joins import Sizes, connected, driven
+from spark_trickle.sql.inner_joins import connected, driven
+from spark_trickle.sql.join_sizes import Sizes
 
 ROWS = {"t1": 1_000_000, "t2": 10_000, "t3": 25}
 KEYS = {"t1": ("id",), "t2": ("id",), "t3": ("id",)}

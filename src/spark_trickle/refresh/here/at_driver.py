@@ -1,4 +1,4 @@
-"""The tables of a plan -> rows at the driver, and how many there are: what is computed here reads these."""
+"""The tables of a plan -> rows at the driver, which what is computed here reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.inputs import Inputs, padded, renamed
 from spark_trickle.spark.run import collect_at_most, run_sql
 from spark_trickle.spark.session import small_jobs
-from spark_trickle.sql.inner_joins import Sizes
 from spark_trickle.sql.words import quote
 
 _LISTED = 200  # values that are written into a text, where Spark tests them against the bounds of row groups
@@ -106,11 +105,6 @@ class AtDriver:
         self.inputs.found[name] = place.spark.createDataFrame(rows.combine_chunks())
         return name
 
-    def sizes(self) -> Sizes:
-        """What is known of the tables and nodes that a plan reads."""
-        few = self.inputs.work.place.settings.max_refresh_rows
-        return Sizes(self._row_count, self._change_rows, self._key, few)
-
     def _may_read(self, name: str, table: Table) -> bool:
         """Columns have the names that the plan knows, and compare here as they do in Spark."""
         source = self.inputs.source(name)
@@ -127,22 +121,6 @@ class AtDriver:
         if any(f.deletes for f in files):
             rows = single_weights(summed(table, rows))
         return rows.drop_columns([WEIGHT])
-
-    def _row_count(self, name: str) -> int:
-        table = self.inputs.table(name)
-        return 1 if table is None else self.inputs.work.row_count(table)  # rows that were found are few
-
-    def _change_rows(self, name: str) -> int:
-        if name in self.inputs.rows:
-            return int(self.inputs.rows[name].num_rows)
-        table = self.inputs.table(name)
-        if table is None or name in self.inputs.tables:
-            return 1
-        return sum(f.rows for f in self.inputs.source_change(table))
-
-    def _key(self, name: str) -> tuple[str, ...]:
-        table = self.inputs.table(name)
-        return () if table is None else tuple(c.name for c in table.distinct_by)
 
 
 def _empty(table: Table) -> pa.Table | None:
