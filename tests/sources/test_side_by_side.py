@@ -12,7 +12,7 @@ from spark_trickle.cdc.postgres.parallel import shared_read
 from spark_trickle.cdc.side_by_side import FromTexts
 from spark_trickle.dml.work import begin
 from spark_trickle.errors import InvalidDefinitionError, SourceSetupError
-from spark_trickle.spark.jdbc import converted
+from spark_trickle.spark.jdbc import converted, require_driver
 from tests.sources.conftest import Shop
 
 TABLE = [
@@ -32,6 +32,11 @@ def test_a_driver_that_is_missing_is_told(shop: Shop, mode: str) -> None:
     assert "spark.jars.packages" in refused.value.hint
     assert shop.here("SHOW TABLES") == {}
     assert shop.tr.sync("shop").problems == {}  # nothing is left that would be tried again
+
+
+def test_a_driver_that_is_there_is_found(shop: Shop) -> None:
+    """Spark brings one for a database of its own."""
+    require_driver(shop.tr.spark, "org.apache.derby.jdbc.EmbeddedDriver", "none")
 
 
 def test_there_are_two_ways_to_copy(shop: Shop) -> None:

@@ -227,7 +227,7 @@ def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Cl
                     return shown
             filled = done
         else:
-            filled = run_node(inputs, node, plan, small, clock)
+            filled = run_node(inputs, node, plan, False, clock)
         if filled != Filled():
             moved.add(node.name)
     return filled if nodes[-1].name in moved else Filled()

@@ -7,6 +7,7 @@ from functools import reduce
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.errors import SourceSetupError
@@ -15,19 +16,19 @@ from spark_trickle.spark.types import storage_schema
 
 
 def require_driver(spark: SparkSession, driver: str, package: str) -> None:
-    """Refuse at once what would fail in the middle of a job."""
-    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]
+    """Refuse at once what would fail in the middle of a copy.
+
+    Spark looks for the driver before it looks at the address, and this one leads nowhere.
+    """
+    nowhere = {"driver": driver, "url": "jdbc:nowhere:", "query": "SELECT 1"}
     try:
-        loader.loadClass(driver)
-    except Py4JJavaError as error:
-        if "ClassNotFoundException" not in str(error.java_exception):
-            raise
-    else:
-        return
-    raise SourceSetupError(
-        f"Spark does not find the driver {driver}",
-        f"Start Spark with the setting spark.jars.packages = {package}, or leave out the option copy.",
-    )
+        spark.read.format("jdbc").options(**nowhere).load()
+    except (PySparkException, Py4JJavaError) as error:
+        if "ClassNotFoundException" in str(error):
+            raise SourceSetupError(
+                f"Spark does not find the driver {driver}",
+                f"Start Spark with spark.jars.packages = {package}, or leave out the option copy.",
+            ) from None
 
 
 def read_queries(spark: SparkSession, options: Mapping[str, str], queries: Sequence[str]) -> DataFrame:
