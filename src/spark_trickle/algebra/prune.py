@@ -1,4 +1,4 @@
-"""A tree -> the same tree whose scans read only the columns that it uses."""
+"""A tree -> the same tree whose scans and projections have only the columns that it uses."""
 
 from __future__ import annotations
 
@@ -6,24 +6,59 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from spark_trickle.algebra.operator import Expr, Operator, Scan
+from spark_trickle.algebra.operator import (
+    Aggregate,
+    Buffer,
+    Expr,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Materialized,
+    Operator,
+    Project,
+    Scan,
+    Settled,
+    TopK,
+    Window,
+)
 
 
 def prune(plan: Operator) -> Operator:
-    used = used_columns(plan)
+    """Whoever reads the result finds all its columns where they were."""
+    return _pruned(plan, frozenset(plan.columns))
 
-    def visit(op: Operator) -> Operator:
-        if isinstance(op, Scan):
-            kept = tuple(pair for pair in op.names if pair[0] in used)
-            return replace(op, names=kept or op.names[:1])
-        return op.with_inputs(tuple(visit(child) for child in op.inputs))
 
-    return visit(plan)
+def _pruned(op: Operator, needed: frozenset[str]) -> Operator:
+    """A tree that still has the columns that are needed of it, and perhaps others."""
+    match op:
+        case Scan():
+            return replace(op, names=tuple(p for p in op.names if p[0] in needed) or op.names[:1])
+        case Project():
+            op = replace(op, outputs=tuple(o for o in op.outputs if o.name in needed) or op.outputs[:1])
+            below = _named(op)
+        case Join():
+            below = _named(op) | needed
+            if op.kind in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.MARK):
+                left, right = _pruned(op.left, below), _pruned(op.right, _named(op))
+                return replace(op, left=left, right=right)
+        case Filter() | Window() | TopK() | Buffer() | Generate() | Materialized() | Settled():
+            below = _named(op) | needed
+        case Aggregate():
+            below = _named(op)
+        case _:  # read by position, or as whole rows
+            return op.with_inputs(tuple(_pruned(child, frozenset(child.columns)) for child in op.inputs))
+    return op.with_inputs(tuple(_pruned(child, below) for child in op.inputs))
 
 
 def used_columns(plan: Operator) -> frozenset[str]:
     """Every column that some expression of the tree names."""
-    return frozenset(c for op in plan.walk() for e in expressions(op) for c in e.columns)
+    return frozenset().union(*(_named(op) for op in plan.walk()))
+
+
+def _named(op: Operator) -> frozenset[str]:
+    """The columns that the expressions of an operator name."""
+    return frozenset(c for e in expressions(op) for c in e.columns)
 
 
 def expressions(op: Operator) -> Iterator[Expr]:

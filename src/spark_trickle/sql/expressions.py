@@ -65,6 +65,31 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     return [node]
 
 
+def shared_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    """The same, and of alternatives what all of them ask for: (a AND b) OR (a AND c) asks for a."""
+    return [found for part in conjuncts(node) for found in _shared(part)]
+
+
+def _shared(part: exp.Expr) -> list[exp.Expr]:
+    if not isinstance(part, exp.Or):
+        return [part]
+    ways = [{sql_of(c): c for c in shared_conjuncts(way)} for way in _alternatives(part)]
+    common = [text for text in ways[0] if all(text in way for way in ways)]
+    if not common:
+        return [part]
+    found = [ways[0][text] for text in common]
+    rest = [[c for text, c in way.items() if text not in common] for way in ways]
+    # A way that asks for nothing more is always open.
+    return [*found, exp.or_(*(exp.and_(*r) for r in rest))] if all(rest) else found
+
+
+def _alternatives(node: exp.Expr) -> list[exp.Expr]:
+    node = node.unnest()
+    if isinstance(node, exp.Or):
+        return [*_alternatives(node.left), *_alternatives(node.right)]
+    return [node]
+
+
 def conjunction(parts: list[Expr]) -> Expr | None:
     if not parts:
         return None

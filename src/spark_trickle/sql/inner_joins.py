@@ -25,8 +25,8 @@ from spark_trickle.algebra.operator import (
     column,
 )
 from spark_trickle.sql.dialect import Verbatim, sql_of
-from spark_trickle.sql.expressions import conjunction, conjuncts
-from spark_trickle.sql.join_sizes import Guess, Sizes
+from spark_trickle.sql.expressions import conjunction, shared_conjuncts
+from spark_trickle.sql.join_sizes import Different, Guess, Sizes
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,14 @@ def connected(plan: Operator) -> Operator:
         if len(web.relations) == 1:
             assert isinstance(op, Filter)
             return replace(op, input=web.relations[0]) if not isinstance(op.input, Filter) else _filtered(web)
-        return _in_order(op.columns, _put_together(web, 0, None))
+        return _in_order(op.columns, _put_together(web, 0))
 
     return visit(plan)
 
 
 def driven(plan: Operator, sizes: Sizes) -> Operator:
     """Changes first; what they have become so far is sent to every task while it is few rows."""
+    different = Different(plan, sizes)
 
     def visit(op: Operator) -> Operator:
         web = _taken_apart(op) if op.weighted else None
@@ -70,7 +71,7 @@ def driven(plan: Operator, sizes: Sizes) -> Operator:
         changes = [n for n, r in enumerate(web.relations) if r.weighted]
         if len(changes) != 1:
             return op.with_inputs(tuple(visit(child) for child in op.inputs))
-        return _in_order(op.columns, _put_together(web, changes[0], sizes))
+        return _in_order(op.columns, _put_together(web, changes[0], sizes, different))
 
     return visit(plan)
 
@@ -110,7 +111,7 @@ def _equality(pair: KeyPair) -> _Condition:
 @lru_cache(maxsize=4096)
 def _conditions(predicate: Expr) -> tuple[_Condition, ...]:
     tree = Verbatim().parse(predicate.sql)[0]
-    parts = conjuncts(tree)
+    parts = shared_conjuncts(tree)
     if len(parts) == 1:
         return (_condition(parts[0], predicate),)
     return tuple(_condition(p, _within(p, predicate)) for p in parts)
@@ -132,25 +133,36 @@ def _condition(tree: exp.Expr, expr: Expr) -> _Condition:
 # --- together ----------------------------------------------------------------------------------------
 
 
-def _put_together(web: _Web, first: int, sizes: Sizes | None) -> Operator:
+def _put_together(
+    web: _Web, first: int, sizes: Sizes | None = None, different: Different | None = None
+) -> Operator:
     """One relation after the other, those with a key in common and few rows before the others."""
     left = list(web.conditions)
     relations = [_with_own(r, left) for r in web.relations]
     start = relations.pop(first)
-    made, guess = start, Guess(start, sizes) if sizes is not None else None
+    made = start
+    guess = None if sizes is None or different is None else Guess(start, sizes, different)
     while relations:
+        shared = [_keys(made, r, left) for r in relations]
         rank = [
-            (not _keys(made, r, left), sizes.of(r) if sizes is not None else 0, n)
-            for n, r in enumerate(relations)
+            (not keys, _cost(guess, sizes, r, tuple(keys.values())), n)
+            for n, (r, keys) in enumerate(zip(relations, shared, strict=True))
         ]
-        other = relations.pop(min(rank)[2])
-        keys = _keys(made, other, left)
+        chosen = min(rank)[2]
+        other, keys = relations.pop(chosen), shared[chosen]
         broadcast = guess is not None and guess.is_few
         made = _joined(made, other, keys, left, broadcast)
         if guess is not None:
             guess.join(other, tuple(keys.values()))
     rest = conjunction([c.expr for c in left])
     return made if rest is None else Filter(made, rest)
+
+
+def _cost(
+    guess: Guess | None, sizes: Sizes | None, other: Operator, keys: tuple[KeyPair, ...]
+) -> tuple[float, float]:
+    """The rows that come of a join, then those that are read for it."""
+    return (0, 0) if guess is None or sizes is None else (guess.fan_out(other, keys), sizes.of(other))
 
 
 def _with_own(relation: Operator, left: list[_Condition]) -> Operator:

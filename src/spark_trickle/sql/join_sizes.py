@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.keys import Known, unique_key
-from spark_trickle.algebra.operator import At, KeyPair, Operator, Scan
+from spark_trickle.algebra.operator import At, Filter, Join, KeyPair, Operator, Scan
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,37 @@ class Sizes:
         return float(self.changed(scan.source) if scan.moment is At.DELTA else self.rows(scan.source))
 
 
+class Different:
+    """How many values the keys of a plan have, where one of their equals is the unique key of a table."""
+
+    def __init__(self, plan: Operator, sizes: Sizes) -> None:
+        self._class: dict[str, set[str]] = {}
+        for pair in {k for op in plan.walk() if isinstance(op, Join) for k in op.keys}:
+            equal = set(pair.left.columns | pair.right.columns)
+            for c in tuple(equal):
+                equal |= self._class.get(c, set())
+            self._class.update(dict.fromkeys(equal, equal))
+        self._unique: dict[str, float] = {}
+        for scan in {replace(op, moment=At.NEW) for op in plan.walk() if isinstance(op, Scan)}:
+            key = unique_key(scan, sizes.key)
+            if len(key) == 1:
+                self._unique[key[0]] = float(sizes.rows(scan.source))
+
+    def __call__(self, pair: KeyPair) -> float:
+        """0 if that is not known."""
+        equal = {e for c in (*pair.left.columns, *pair.right.columns) for e in self._class.get(c, {c})}
+        return min((self._unique[c] for c in equal if c in self._unique), default=0.0)
+
+
 class Guess:
     """About how many rows a change has become by the joins so far.
 
-    A key that is unique on the other side finds at most one row; one that is unique on this side finds as
-    many as there are rows for each of its own.
+    A value of a key finds as many rows as there are for each different one.
     """
 
-    def __init__(self, start: Operator, sizes: Sizes) -> None:
+    def __init__(self, start: Operator, sizes: Sizes, different: Different) -> None:
         self._sizes = sizes
-        self._relations = [start]
+        self._different = different
         self._rows = float(sizes.of(start))
 
     @property
@@ -47,22 +68,20 @@ class Guess:
         return self._rows <= self._sizes.few
 
     def join(self, other: Operator, keys: Sequence[KeyPair]) -> None:
-        self._rows *= self._fan_out(other, keys)
-        self._relations.append(other)
+        self._rows *= max(1.0, self.fan_out(other, keys))
 
-    def _fan_out(self, other: Operator, keys: Sequence[KeyPair]) -> float:
+    def fan_out(self, other: Operator, keys: Sequence[KeyPair]) -> float:
+        """The rows of another table that one row finds; fewer of them pass where it is filtered."""
+        passing = _PASSING if any(isinstance(op, Filter) for op in other.walk()) else 1.0
         total = self._sizes.whole(other)
         if not keys:
-            return total
+            return passing * total
         there = frozenset[str]().union(*(k.right.columns for k in keys))
-        if self._is_unique(other, there):
-            return 1.0
-        here = frozenset[str]().union(*(k.left.columns for k in keys))
-        for relation in self._relations:
-            if self._is_unique(relation, here & frozenset(relation.columns)):
-                return max(1.0, total / max(1.0, self._sizes.whole(relation)))
-        return max(1.0, float(total**0.5))
+        unique = unique_key(other.at(At.NEW), self._sizes.key)
+        if unique and set(unique) <= there:
+            return passing
+        known = max(map(self._different, keys))
+        return passing * max(1.0, total / known if known else float(total**0.5))
 
-    def _is_unique(self, relation: Operator, columns: frozenset[str]) -> bool:
-        key = unique_key(relation.at(At.NEW), self._sizes.key)
-        return bool(key) and set(key) <= columns
+
+_PASSING = 0.3  # of the rows of a table that is filtered
