@@ -51,6 +51,11 @@ class Settings:
     cache_megabytes: float = _setting(
         64.0, "Memory for rows of small files that were written or read lately.", low=0
     )
+    index_megabytes: float = _setting(
+        1_024.0,
+        "Memory for columns of large tables in which refreshes find rows; 0 for none, and jobs fetch them.",
+        low=0,
+    )
     max_recursion_depth: int = _setting(
         100, "Steps of WITH RECURSIVE before it is taken to be endless.", low=1, high=100_000
     )
@@ -170,6 +175,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "resource_constrained": {
         "max_concurrent_refreshes": 1,
         "max_driver_rows": 20_000,
+        "index_megabytes": 128.0,
         "default_schedule_seconds": 30.0,
         "scheduler_interval_ms": 5_000.0,
     },

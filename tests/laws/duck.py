@@ -250,10 +250,14 @@ class Frames:
     def change_here(self, source: str) -> pa.Table | None:
         return self._frame(source, At.DELTA)
 
-    def content_here(self, source: str, at: At) -> pa.Table | None:
+    def content_here(self, scan: Scan) -> pa.Table | None:
         """Now and then a table counts as too large."""
-        large = source.startswith("t") and sum(map(ord, source)) * self.world.refreshes % 2
-        return None if large else self._frame(source, at)
+        large = sum(map(ord, scan.source)) * self.world.refreshes % 2
+        return None if large else self._frame(scan.source, scan.moment)
+
+    def everything_here(self, scan: Scan) -> pa.Table | None:
+        """Then it may be in memory, or not."""
+        return self._frame(scan.source, scan.moment) if self.world.refreshes % 3 else None
 
     def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         rows = self._frame(scan.source, scan.moment)

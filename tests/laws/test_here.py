@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.algebra.operator import Expr
+from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate, may_evaluate
-from spark_trickle.sql.here_values import ForSpark
 from tests.laws import phrases_here as phrases
 
 
@@ -29,8 +29,13 @@ def test_conditions_mean_what_duckdb_means(seed: int) -> None:
             found = evaluate(Expr(text), table)
         except ForSpark:
             continue
+        if phrases.SPARKS_OWN.search(text):
+            continue
         connection.register("rows_here", table)
-        asked = connection.sql(f"SELECT {text.replace('`', chr(34))} FROM rows_here").fetchall()
+        try:
+            asked = connection.sql(f"SELECT {text.replace('`', chr(34))} FROM rows_here").fetchall()
+        except duckdb.OutOfRangeException:  # its decimals are narrower than Spark's
+            continue
         assert found.to_pylist() == [v for (v,) in asked], text
         checked += 1
     assert checked > 50
@@ -49,7 +54,10 @@ def test_a_branch_is_computed_only_for_its_rows() -> None:
         "`s` > 1",
         "`d` > 1",
         "abs(`i`) > 1",
-        "`s` LIKE 'a%'",
+        "`s` LIKE `t`",
+        "`s` LIKE 'a!%' ESCAPE '!'",
+        "substring(`s`, -1)",
+        "substring(`s`, `i`)",
         "`s` = 'a\\\\b'",
         "`x`.`i` = 1",
         "`i` <=> 1",
@@ -74,7 +82,11 @@ def test_a_branch_is_computed_only_for_its_rows() -> None:
 )
 def test_what_only_spark_can_tell(text: str) -> None:
     columns = {n: pa.array([None], kind) for n, kind in phrases.COLUMNS.items()}
-    columns |= {"d": pa.array([1.0]), "big": pa.array([2**63 - 1]), "w": pa.array([1], pa.decimal128(38, 2))}
+    columns |= {
+        "d": pa.array([1.0]),
+        "big": pa.array([2**63 - 1]),
+        "w": pa.array([10**30], pa.decimal128(38, 2)),
+    }
     with pytest.raises(ForSpark):
         evaluate(Expr(text), pa.table(columns))
 

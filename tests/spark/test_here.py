@@ -6,8 +6,8 @@ import random
 
 from spark_trickle.algebra.operator import Expr
 from spark_trickle.session import Trickle
+from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate
-from spark_trickle.sql.here_values import ForSpark
 from tests.laws import phrases_here as phrases
 
 
@@ -20,13 +20,14 @@ def test_spark_says_the_same(tr: Trickle) -> None:
         for _ in range(400):
             text = phrases.value(chance)
             try:
-                values[text] = evaluate(Expr(text), table).to_pylist()
+                values[text] = evaluate(Expr(text), table)
             except ForSpark:
                 continue
         tr.spark.createDataFrame(table).createOrReplaceTempView("rows_here")
         listed = ", ".join(f"{text} AS c{n}" for n, text in enumerate(values))
         asked = tr.spark.sql(f"SELECT {listed} FROM rows_here").toArrow()
         for n, (text, found) in enumerate(values.items()):
-            assert found == asked.column(n).to_pylist(), text
+            assert found.to_pylist() == asked.column(n).to_pylist(), text
+            assert found.type == asked.column(n).type, text
             checked += 1
     assert checked > 200

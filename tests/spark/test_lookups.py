@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_trickle import connect
+from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
 
 QUERIES = {
@@ -20,13 +21,13 @@ QUERIES = {
     "missing": "SELECT id, a FROM o WHERE NOT EXISTS (SELECT 1 FROM k WHERE k.id = o.k)",
     "best": "SELECT k, max(a) AS m, min(t) AS l FROM o GROUP BY k",
 }
-# Few rows fit at the driver, so that all three tables are large; changes are smaller still.
-SETTINGS = {"max_driver_rows": 40}
 
 
-@pytest.fixture(scope="module")
-def tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
-    with connect(tmp_path_factory.mktemp("lookups") / "warehouse", settings=SETTINGS) as made:
+@pytest.fixture(scope="module", params=[0, 16], ids=["by jobs", "in memory"])
+def tr(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Trickle]:
+    """Few rows fit at the driver, so that all three tables are large; changes are smaller still."""
+    settings = {"max_driver_rows": 40, "index_megabytes": request.param}
+    with connect(tmp_path_factory.mktemp("lookups") / "warehouse", settings=settings) as made:
         made.sql("CREATE TABLE o (id BIGINT, k BIGINT, t STRING, a INT, PRIMARY KEY (id))")
         made.sql("CREATE TABLE k (id BIGINT, name STRING, PRIMARY KEY (id))")
         made.sql("CREATE TABLE m (t STRING, size INT)")
@@ -53,6 +54,20 @@ def test_random_changes(tr: Trickle) -> None:
     for name in QUERIES:
         assert tr.sql(f"SELECT * FROM trickle.audit('{name}')").collect() == [], name
     assert here >= 10  # most needed no plan of Spark's, only rows
+
+
+def test_rows_that_are_in_memory_need_no_job(tr: Trickle) -> None:
+    """Changes of both sides of a join with large tables, after the first looks at them."""
+    jobs = []
+    for step in range(3):
+        tr.sql(f"UPDATE o SET a = a + 1 WHERE id IN (3, {step})")
+        tr.sql(f"UPDATE k SET name = concat('n', id % 7) WHERE id IN (4, {step})")
+        context, group = tr.spark.sparkContext, f"lookups-{step}-{tr._place.settings.index_megabytes}"
+        context.setJobGroup(group, "refresh")
+        reports = [tr.refresh(name) for name in ("by_number", "kept", "missing", "chain")]
+        jobs.append(len(context.statusTracker().getJobIdsForGroup(group)))
+        assert {r.action for r in reports} <= {Action.DIFFERENTIAL, Action.NO_DATA}
+    assert (jobs[-1] == 0) == (tr._place.settings.index_megabytes > 0)
 
 
 def _statements(chance: random.Random, table: str) -> list[str]:

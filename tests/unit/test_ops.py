@@ -116,7 +116,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]
     """What the functions themselves answer, on an empty warehouse; they need no Spark."""
     warehouse = open_warehouse(tmp_path_factory.mktemp("ops") / "warehouse", None, 5.0)
     nothing = cast(Any, _Nothing())
-    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, Held(nothing))
+    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, Held(nothing), nothing)
     yield {name: observe.answer(begin(place), name) for name in ANSWERS}
     warehouse.engine.dispose()
 

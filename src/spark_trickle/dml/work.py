@@ -14,6 +14,7 @@ from spark_trickle.lake.commit import publish
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.files import Storage
 from spark_trickle.lake.lease import SessionLease
+from spark_trickle.lake.shelf import Shelf
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import (
@@ -56,6 +57,7 @@ class Place:
     lease: SessionLease
     tails: Tails
     held: Held
+    shelf: Shelf
     functions: Mapping[str, Callable[..., Frame]] = field(default_factory=dict)  # table functions of ours
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
 

@@ -18,6 +18,7 @@ from spark_trickle.errors import DamagedFileError, WarehouseError
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.recent import RecentRows
 from spark_trickle.lake.stats import column_stats
+from spark_trickle.model.arrow import FIELD_ID
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import Scalar, is_float
@@ -104,6 +105,17 @@ class Storage:
                 raise DamagedFileError(table.full_name, file.path, f"is not Parquet: {error}") from None
         self.recent.put(path, rows)
         return rows
+
+    def read_columns(self, table: Table, file: DataFile, ids: Sequence[int]) -> pa.Table:
+        """Some columns of a file, under the names that it has for them."""
+        self._check(table, (file,))
+        with self.explained(), self.filesystem.open_input_file(self._inner(table, file.path)) as source:
+            try:
+                parquet = pq.ParquetFile(source)
+                known = {int(f.metadata[FIELD_ID]): f.name for f in parquet.schema_arrow if f.metadata}
+                return parquet.read([known[i] for i in ids if i in known])
+            except pa.ArrowInvalid as error:
+                raise DamagedFileError(table.full_name, file.path, f"is not Parquet: {error}") from None
 
     def batches(self, table: Table, name: str) -> Iterator[pa.Table]:
         """The rows of a large file, some at a time."""

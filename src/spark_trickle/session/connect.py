@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from spark_trickle.dml.tail import Tails
 from spark_trickle.dml.work import Place
 from spark_trickle.lake.lease import SessionLease
+from spark_trickle.lake.shelf import Shelf
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.table import DEFAULT_SCHEMA
 from spark_trickle.observe import functions as observe
@@ -42,4 +43,5 @@ def connect(
     held = Held(session, chosen.cache_entries)
     warehouse.storage.recent.most_bytes = int(chosen.cache_megabytes * 2**20)
     functions = {**FUNCTIONS, **observe.FUNCTIONS}
-    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, functions))
+    shelf = Shelf(warehouse.storage, int(chosen.index_megabytes * 2**20))
+    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, shelf, functions))

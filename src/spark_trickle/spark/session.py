@@ -20,6 +20,8 @@ _NEEDED = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # How decimals with too many digits are rounded; what is computed at the driver rounds alike.
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
 }
 # It loses the columns of a correlated subquery in a SELECT list over a UNION, and our tables are unions.
 _EXCLUDED = "spark.sql.optimizer.excludedRules"

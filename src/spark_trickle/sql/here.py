@@ -1,13 +1,14 @@
 """An expression over rows that are at the driver -> Arrow values, where Arrow and Spark mean the same by it.
 
 Columns, constants, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, CASE, coalesce, sums and products of
-whole numbers and decimals, and casts that lose nothing. What would fail, overflow or round is left to Spark.
+whole numbers and decimals, casts that lose nothing, LIKE, parts of texts and of dates. What would fail,
+overflow or round is left to Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,17 +17,22 @@ from sqlglot.errors import SqlglotError
 
 from spark_trickle.algebra.operator import Expr
 from spark_trickle.sql.dialect import Verbatim, name_of
+from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here_values import (
-    ForSpark,
+    DATE_PARTS,
     Value,
     cast,
     cast_to,
     common_type,
     comparable,
+    is_number,
+    like,
     literal,
     moved_date,
     negated,
+    part_of_date,
     reckoned,
+    substring,
 )
 
 _COMPARE: dict[type[exp.Expr], Callable[..., pa.Array]] = {
@@ -62,6 +68,9 @@ _KNOWN = (
     exp.Anonymous,
     exp.Interval,
     exp.Var,
+    exp.Like,
+    exp.Substring,
+    exp.Extract,
 )
 
 
@@ -99,7 +108,7 @@ def _parsed(text: str) -> exp.Expr | None:
 
 def _is_known(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
-        return name_of(node) == "coalesce" and bool(node.expressions)
+        return name_of(node) in _FUNCTIONS and bool(node.expressions)
     return type(node) in _KNOWN
 
 
@@ -127,14 +136,19 @@ def _value(tree: exp.Expr, rows: pa.Table) -> Value:
             low, high = (_compared(k, tree.this, tree.args[a], rows) for k, a in _BOUNDS)
             return pc.and_kleene(low, high)
         case exp.In() if tree.expressions and not tree.args.get("query") and not tree.args.get("unnest"):
-            found = _compared(exp.EQ, tree.this, tree.expressions[0], rows)
-            for other in tree.expressions[1:]:
-                found = pc.or_kleene(found, _compared(exp.EQ, tree.this, other, rows))
-            return found
+            return _is_one_of(_value(tree.this, rows), [_value(e, rows) for e in tree.expressions])
         case exp.Case() if tree.this is None:
             return _case(tree, rows)
         case exp.Anonymous():
-            return _coalesced([_value(e, rows) for e in tree.expressions])
+            return _FUNCTIONS[name_of(tree)](*(_value(e, rows) for e in tree.expressions))
+        case exp.Extract():
+            return part_of_date(str(tree.this.name), _value(tree.expression, rows))
+        case exp.Like() if isinstance(tree.expression, exp.Literal):
+            found = like(_value(tree.this, rows), literal(tree.expression))
+            return pc.invert(found) if tree.args.get("negate") else found
+        case exp.Substring():
+            start, length = (_value(tree.args[a], rows) if tree.args.get(a) else None for a in _PART)
+            return substring(_value(tree.this, rows), start, length)
         case exp.Neg():
             return negated(_value(tree.this, rows))
         case exp.Cast():
@@ -149,6 +163,7 @@ def _value(tree: exp.Expr, rows: pa.Table) -> Value:
     raise ForSpark
 
 
+_PART = ("start", "length")
 _BOUNDS = ((exp.GTE, "low"), (exp.LTE, "high"))
 
 
@@ -163,9 +178,25 @@ def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, rows: pa.Ta
     return _COMPARE[kind](*comparable(_value(left, rows), _value(right, rows)))
 
 
-def _coalesced(values: list[Value]) -> Value:
+def _is_one_of(value: Value, others: list[Value]) -> Value:
+    """All are compared in one type, which for numbers depends on all of them."""
+    if is_number(value.type):
+        kind = common_type([v.type for v in (value, *others)])
+        value, others = cast_to(value, kind), [cast_to(o, kind) for o in others]
+    found = [pc.equal(*comparable(value, o)) for o in others]
+    return reduce(pc.or_kleene, found)
+
+
+def _coalesced(*values: Value) -> Value:
     kind = common_type([v.type for v in values])
     return pc.coalesce(*(cast_to(v, kind) for v in values))
+
+
+_FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "coalesce": _coalesced,
+    "substr": substring,
+    **{part: partial(part_of_date, part) for part in DATE_PARTS},
+}
 
 
 def _case(tree: exp.Case, rows: pa.Table) -> Value:

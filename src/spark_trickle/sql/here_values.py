@@ -17,6 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from spark_trickle.sql.for_spark import ForSpark
+from spark_trickle.sql.here_decimals import MOST, decimal_result, decimal_type, most_units, rounded_to
+
 Value: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as Spark turns them into decimals
@@ -26,13 +29,9 @@ _WHOLE = {
     exp.DType.INT: pa.int32(),
     exp.DType.BIGINT: pa.int64(),
 }
-_MOST = 38  # digits of a decimal
+_TURNED = 34  # digits beyond which Spark rounds a decimal that it negates
 _EXACT_IN_DOUBLE = 2**53
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
-class ForSpark(Exception):
-    """What only Spark can tell."""
 
 
 def literal(tree: exp.Literal) -> pa.Scalar:
@@ -60,8 +59,8 @@ def is_number(kind: pa.DataType) -> bool:
 def comparable(one: Value, other: Value) -> tuple[Value, Value]:
     """Both in one type that compares alike here and there: texts compare byte by byte in both."""
     if is_number(one.type) and is_number(other.type):
-        kind = common_type([one.type, other.type])
-        return cast_to(one, kind), cast_to(other, kind)
+        kind = _compared_as(one.type, other.type)
+        return _as_compared(one, kind), _as_compared(other, kind)
     same = one.type == other.type
     if same and (
         pa.types.is_string(one.type)
@@ -71,6 +70,22 @@ def comparable(one: Value, other: Value) -> tuple[Value, Value]:
     ):
         return one, other
     raise ForSpark
+
+
+def _compared_as(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Where not all digits have room, those of the fraction give way."""
+    if pa.types.is_signed_integer(one) and pa.types.is_signed_integer(other):
+        return _wider(one, other)
+    (p1, s1), (p2, s2) = _digits(one), _digits(other)
+    scale = max(s1, s2)
+    whole = max(p1 - s1, p2 - s2)
+    return pa.decimal128(min(whole + scale, MOST), min(scale, max(MOST - whole, 0)))
+
+
+def _as_compared(value: Value, kind: pa.DataType) -> Value:
+    if pa.types.is_decimal128(value.type) and value.type.scale > kind.scale:
+        return rounded_to(value, kind)
+    return cast_to(value, kind)
 
 
 def common_type(kinds: list[pa.DataType]) -> pa.DataType:
@@ -99,7 +114,7 @@ def _digits(kind: pa.DataType) -> tuple[int, int]:
 
 def _decimal(precision: int, scale: int) -> pa.DataType:
     """Beyond the widest decimal Spark gives up digits after the point."""
-    if precision > _MOST:
+    if precision > MOST:
         raise ForSpark
     return pa.decimal128(precision, scale)
 
@@ -150,7 +165,7 @@ def cast(value: Value, to: exp.DataType) -> Value:
 def _double(value: Value) -> Value:
     """Whole numbers that a double holds exactly; how the others round is for Spark to say."""
     whole = cast_to(value, pa.int64())
-    highest = pc.max(pc.abs_checked(whole)).as_py() if not isinstance(whole, pa.Scalar) else None
+    highest = pc.max(_reckoned(pc.abs_checked, whole)).as_py() if not isinstance(whole, pa.Scalar) else None
     if isinstance(whole, pa.Scalar) or (highest is not None and highest > _EXACT_IN_DOUBLE):
         raise ForSpark
     return whole.cast(pa.float64())
@@ -167,7 +182,7 @@ def _date(text: str) -> pa.Scalar:
 
 def moved_date(kind: type[exp.Expr], day: Value, interval: exp.Interval) -> pa.Scalar:
     """A written date and so many years, months or days; a day that a month does not have is its last one."""
-    count, unit = interval.this, str(interval.args.get("unit") or "").upper()
+    count, unit = interval.this, str(interval.args.get("unit") or "").upper().removesuffix("S")
     if not isinstance(day, pa.Date32Scalar) or not isinstance(count, exp.Literal) or not count.this.isdigit():
         raise ForSpark
     step = int(count.this) * (1 if kind is exp.Add else -1)
@@ -183,29 +198,61 @@ def moved_date(kind: type[exp.Expr], day: Value, interval: exp.Interval) -> pa.S
         raise ForSpark from None
 
 
+DATE_PARTS: dict[str, Callable[..., Value]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "day": pc.day,
+    "dayofmonth": pc.day,
+}
+
+
+def part_of_date(part: str, value: Value) -> Value:
+    """Of a day; that of an instant depends on where Spark is."""
+    if part.lower() not in DATE_PARTS or not pa.types.is_date32(value.type):
+        raise ForSpark
+    return DATE_PARTS[part.lower()](value).cast(pa.int32())
+
+
+def like(value: Value, pattern: pa.Scalar) -> Value:
+    if not pa.types.is_string(value.type) or not pa.types.is_string(pattern.type):
+        raise ForSpark
+    return pc.match_like(value, pattern.as_py())
+
+
+def substring(value: Value, start: Value | None, length: Value | None = None) -> Value:
+    """Where both ends are written as numbers and lie within or behind the text."""
+    first, count = (n.as_py() if isinstance(n, pa.Scalar) else None for n in (start, length))
+    if not pa.types.is_string(value.type) or not isinstance(first, int) or first < 1:
+        raise ForSpark
+    if length is not None and not isinstance(count, int):
+        raise ForSpark
+    end = None if count is None else first - 1 + max(count, 0)
+    return pc.utf8_slice_codeunits(value, first - 1, end)
+
+
 def negated(value: Value) -> Value:
     if not is_number(value.type):
+        raise ForSpark
+    if pa.types.is_decimal128(value.type) and most_units(value) >= 10**_TURNED:
         raise ForSpark
     return _reckoned(pc.negate_checked, value)
 
 
 def reckoned(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> Value:
-    """Sum, difference or product; a double only as the quotient of an average."""
-    if kind is exp.Div:
+    """Sum, difference, product or quotient; one of doubles only as that of an average."""
+    if kind is exp.Div and not (pa.types.is_decimal128(one.type) or pa.types.is_decimal128(other.type)):
         return _quotient(one, other)
     if not (is_number(one.type) and is_number(other.type)):
         raise ForSpark
-    step = _STEPS[kind]
     if pa.types.is_signed_integer(one.type) and pa.types.is_signed_integer(other.type):
         wide = _wider(one.type, other.type)
-        return _reckoned(step, one.cast(wide), other.cast(wide))
+        return _reckoned(_STEPS[kind], one.cast(wide), other.cast(wide))
     one, other = _as_decimal(left, one), _as_decimal(right, other)
-    (p1, s1), (p2, s2) = _digits(one.type), _digits(other.type)
-    if kind is exp.Mul:
-        result = _decimal(p1 + p2 + 1, s1 + s2)
-    else:
-        result = _decimal(max(p1 - s1, p2 - s2) + max(s1, s2) + 1, max(s1, s2))
-    return cast_to(_reckoned(step, one, other), result)
+    result = decimal_type(kind, one.type, other.type)
+    if kind is exp.Div or result.precision == MOST:  # it may have to be rounded
+        return decimal_result(kind, one, other, result)
+    return cast_to(_reckoned(_STEPS[kind], one, other), result)
 
 
 _STEPS: dict[type[exp.Expr], Callable[..., Value]] = {
@@ -219,7 +266,8 @@ def _as_decimal(tree: exp.Expr, value: Value) -> Value:
     """A written number has as many digits as it is written with, a column as many as its type can have."""
     if pa.types.is_decimal128(value.type):
         return value
-    digits = len(str(tree.this)) if isinstance(tree, exp.Literal) else _DIGITS[value.type]
+    written = tree.this if isinstance(tree, exp.Neg) else tree
+    digits = len(str(written.this)) if isinstance(written, exp.Literal) else _DIGITS[value.type]
     return cast_to(value, pa.decimal128(digits, 0))
 
 

@@ -28,7 +28,10 @@ class LargeTable:
     def change_here(self, source: str) -> pa.Table | None:
         return CHANGE.slice(0, 0) if self.rehearsal else CHANGE
 
-    def content_here(self, source: str, at: At) -> pa.Table | None:
+    def content_here(self, scan: Scan) -> pa.Table | None:
+        return None
+
+    def everything_here(self, scan: Scan) -> pa.Table | None:
         return None
 
     def lookup_here(self, scan: Scan, name: str, values: pa.Array) -> pa.Table | None:

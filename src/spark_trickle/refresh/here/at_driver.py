@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.operator import At, Scan
+from spark_trickle.algebra.operator import Scan
 from spark_trickle.dml.net import loaded
 from spark_trickle.dml.store import fits_arrow
 from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, summed
@@ -19,6 +19,7 @@ from spark_trickle.spark.run import collect_at_most, run_sql
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.words import quote
 
+_FETCHED = 20_000  # values of which a job may fetch the rows
 _LISTED = 200  # values that are written into a text, where Spark tests them against the bounds of row groups
 
 
@@ -54,27 +55,27 @@ class AtDriver:
         key = ("change", "rows", table.id, table.columns, tuple(f.path for f in files), most)
         return inputs.work.place.held.rows(key, lambda: self._few_rows(table, files, most))
 
-    def content_here(self, name: str, at: At) -> pa.Table | None:
+    def content_here(self, scan: Scan) -> pa.Table | None:
         """All rows of a source or a node; as a log they keep their weights."""
-        table = self.inputs.table(name)
-        if table is None or not self._may_read(name, table):
+        table = self.inputs.table(scan.source)
+        if table is None or not self._may_read(scan.source, table):
             return None
-        place, files = self.inputs.work.place, self.inputs.files(name, table, at)
+        place, files = self.inputs.work.place, self.inputs.files(scan.source, table, scan.moment)
         most = place.settings.max_driver_rows
+        if sum(f.rows for f in files) > most:
+            return None
         if self.rehearsal:
-            if sum(f.rows for f in files) > most:
-                return None
             rows = _empty(table)
-            return rows if rows is None or at is At.LOG else rows.drop_columns([WEIGHT])
-        if at is At.LOG:
+            return rows if rows is None or scan.weighted else rows.drop_columns([WEIGHT])
+        if scan.weighted:
             return self._few_rows(table, files, most)
         key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), most)
         return place.held.rows(key, lambda: self._few_net_rows(table, files, most))
 
     def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
-        """The rows of a large table with some values in a column, fetched by a job of one stage."""
+        """The rows of a large table with some values in a column: in memory, or fetched by a small job."""
         table, place = self.inputs.table(scan.source), self.inputs.work.place
-        if not self.fetches or table is None or not self._may_read(scan.source, table):
+        if table is None or not self._may_read(scan.source, table):
             return None
         if not fits_arrow(table):
             return None
@@ -83,9 +84,14 @@ class AtDriver:
             return None  # it would have been read whole
         if values.type != arrow_type(table.column(column).type):
             return None  # only equal types are looked up
-        names = [c for _, c in scan.names]
+        names, weight = [c for _, c in scan.names], [WEIGHT] * scan.weighted
         if self.rehearsal:
-            return arrow_schema(table).empty_table().select(names)
+            return arrow_schema(table).empty_table().select([*names, *weight])
+        most = place.settings.max_refresh_rows
+        if (found := place.shelf.find(table, files, names, column, values, most)) is not None:
+            return found if weight else net_rows(found)
+        if not self.fetches or len(values) > _FETCHED:
+            return None
         frames = {"log": self.inputs.log(table, files)}
         text = _listed(names, column, values)
         if text is None:
@@ -93,8 +99,22 @@ class AtDriver:
             frames["wanted"] = place.spark.createDataFrame(pa.table({"wanted": values}))
         with small_jobs(place.spark):
             frame = run_sql(place.spark, text, available=(), **frames)
-            rows = collect_at_most(frame, place.settings.max_refresh_rows)
-        return None if rows is None else net_rows(rows)
+            rows = collect_at_most(frame, most)
+        return rows if rows is None or weight else net_rows(rows)
+
+    def everything_here(self, scan: Scan) -> pa.Table | None:
+        """The columns of a larger table that are kept in memory, of as many rows as a change may have."""
+        table, place = self.inputs.table(scan.source), self.inputs.work.place
+        if table is None or not self._may_read(scan.source, table) or not fits_arrow(table):
+            return None
+        files = self.inputs.files(scan.source, table, scan.moment)
+        names, weight = [c for _, c in scan.names], [WEIGHT] * scan.weighted
+        if sum(f.rows for f in files) > place.settings.max_refresh_rows:
+            return None
+        if self.rehearsal:
+            return arrow_schema(table).empty_table().select([*names, *weight])
+        found = place.shelf.rows(table, files, names)
+        return found if found is None or weight else net_rows(found)
 
     def keep(self, rows: pa.Table) -> str | None:
         """Rows that were made here, for Spark to read under a name."""

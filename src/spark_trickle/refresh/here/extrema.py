@@ -9,8 +9,9 @@ from spark_trickle.algebra.change import Fold, Partial, Shaken
 from spark_trickle.algebra.operator import Aggregate, Call
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.groups import Column, grouped, plus, stored_beside, weighed, with_sign
+from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate
-from spark_trickle.sql.here_values import ForSpark, cast_to, comparable
+from spark_trickle.sql.here_values import cast_to, comparable
 
 _BETTER = {"min": pc.min_element_wise, "max": pc.max_element_wise}
 

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.joins import numbers, pairs
-from spark_trickle.sql.here_values import ForSpark, comparable
+from spark_trickle.sql.for_spark import ForSpark
+from spark_trickle.sql.here_values import comparable
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 
@@ -43,7 +44,8 @@ def stored_beside(
 ) -> dict[str, Column]:
     """For each row the columns of the stored row with its key; null if there is none."""
     if not keys:  # one row at most
-        return {n: own.column(n).slice(0, rows.num_rows) for n in names}
+        only = pa.array([0 if own.num_rows else None] * rows.num_rows, pa.int64())
+        return {n: own.column(n).take(only) for n in names}
     same = [(rows.column(k), own.column(k), True) for k in keys]
     at, found = pairs(same, rows.num_rows, own.num_rows)
     there = found.take(pc.index_in(numbers(rows.num_rows), value_set=at))

@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operator import Join, JoinKind
 from spark_trickle.model.table import WEIGHT
+from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate, truths
-from spark_trickle.sql.here_values import ForSpark, comparable
+from spark_trickle.sql.here_values import comparable
 
 Key = tuple[pa.ChunkedArray, pa.ChunkedArray, bool]  # left, right, whether null equals null
 
 _LEFT, _RIGHT = "left_row", "right_row"
+_MOST_PAIRS = 1_000_000  # of rows that no key relates
 
 
 def joined(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
-    keys = [(evaluate(k.left, left), evaluate(k.right, right), k.null_safe) for k in op.keys]
-    ones, others = pairs(keys, left.num_rows, right.num_rows)
     if WEIGHT in right.column_names and (WEIGHT in left.column_names or op.kind is not JoinKind.INNER):
         raise ForSpark
+    keys = [(evaluate(k.left, left), evaluate(k.right, right), k.null_safe) for k in op.keys]
+    ones, others = pairs(keys, left.num_rows, right.num_rows)
     found = _beside(left.take(ones), right.take(others))
     if op.residual is not None:
         mask = truths(op.residual, found)
-        ones, found = ones.filter(_flat(mask)), found.filter(mask)
+        ones, others = ones.filter(_flat(mask)), others.filter(_flat(mask))
+        found = found.filter(mask)
     if op.kind is JoinKind.INNER:
         return found
     hit = pc.is_in(numbers(left.num_rows), value_set=ones)
     if op.kind is JoinKind.SEMI:
         return left.filter(hit)
+    if op.kind is JoinKind.MARK:
+        return left.append_column(op.mark or "", hit)
     alone = left.filter(pc.invert(hit))
     if op.kind is JoinKind.ANTI:
         return alone
-    empty = pa.table({f.name: pa.nulls(alone.num_rows, f.type) for f in right.schema})
-    return pa.concat_tables([found, _beside(alone, empty).select(found.column_names)])
+    parts = [found, _beside(alone, _nulls(right, alone.num_rows))]
+    if op.kind is JoinKind.FULL:
+        strangers = right.filter(pc.invert(pc.is_in(numbers(right.num_rows), value_set=others)))
+        parts.append(_beside(_nulls(left, strangers.num_rows), strangers))
+    return pa.concat_tables([p.select(found.column_names) for p in parts])
+
+
+def _nulls(rows: pa.Table, count: int) -> pa.Table:
+    return pa.table({f.name: pa.nulls(count, f.type) for f in rows.schema})
 
 
 def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
@@ -44,7 +58,9 @@ def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
 
 
 def pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Array]:
-    """The numbers of rows that match, as pairs."""
+    """The numbers of rows that match, as pairs; without keys all of them do."""
+    if not keys:
+        return _all_pairs(left, right)
     mine: dict[str, pa.Array] = {_LEFT: numbers(left)}
     theirs: dict[str, pa.Array] = {_RIGHT: numbers(right)}
     names: list[str] = []
@@ -58,6 +74,13 @@ def pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Arra
         names.append(f"key{n}")
     found = pa.table(mine).join(pa.table(theirs), names, join_type="inner", use_threads=False)
     return _flat(found.column(_LEFT)), _flat(found.column(_RIGHT))
+
+
+def _all_pairs(left: int, right: int) -> tuple[pa.Array, pa.Array]:
+    if left * right > _MOST_PAIRS:
+        raise ForSpark
+    ones, others = np.divmod(np.arange(left * right), max(right, 1))
+    return pa.array(ones), pa.array(others)
 
 
 def matches(keys: Sequence[Key], left: int, right: int) -> pa.Array:
@@ -78,6 +101,8 @@ def _filled(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
         return pc.fill_null(values, "")
     if pa.types.is_boolean(kind):
         return pc.fill_null(values, False)
+    if pa.types.is_decimal(kind):
+        return pc.fill_null(values, pa.scalar(Decimal(0), kind))
     return pc.fill_null(values, pa.scalar(0, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind))
 
 

@@ -6,8 +6,7 @@ them to stored sums, is done sooner than a job is planned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -24,11 +23,14 @@ from spark_trickle.algebra.change import (
     Signed,
     Terms,
     Touched,
+    Unfit,
     Untouched,
+    Within,
 )
 from spark_trickle.algebra.operator import (
     Aggregate,
     At,
+    Buffer,
     Filter,
     Join,
     JoinKind,
@@ -37,19 +39,23 @@ from spark_trickle.algebra.operator import (
     Project,
     Scan,
     Settled,
+    TopK,
     UnionAll,
+    column,
 )
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.extrema import aggregated, folded, partial, shaken
 from spark_trickle.refresh.here.groups import grouped, with_sign
 from spark_trickle.refresh.here.joins import joined, matches
-from spark_trickle.refresh.here.lookup import Wanted, looked_up
-from spark_trickle.refresh.here.sums import added
+from spark_trickle.refresh.here.sums import added, gained
+from spark_trickle.refresh.here.top import buffered, first, unfit, within
+from spark_trickle.refresh.here.wanted import Wanted, before, in_table, of, renamed, sought
+from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate, may_evaluate, truths
-from spark_trickle.sql.here_values import ForSpark
 
-_STEPS = (Scan, Signed, UnionAll, Net, Settled, Materialized, Keys, Touched, Untouched, Fold, Shaken)
+_CHANGES = (Signed, Net, Keys, Touched, Untouched, Fold, Shaken, Unfit)
+_STEPS = (Scan, UnionAll, Settled, Materialized, Join, *_CHANGES)
 
 
 class Reader(Protocol):
@@ -64,8 +70,11 @@ class Reader(Protocol):
     def change_here(self, source: str) -> pa.Table | None:
         """What changed, with weights, not summed."""
 
-    def content_here(self, source: str, at: At) -> pa.Table | None:
-        """All rows; with weights and not summed if `at` says so."""
+    def content_here(self, scan: Scan) -> pa.Table | None:
+        """All rows of a table; with weights and not summed if the scan is of a log."""
+
+    def everything_here(self, scan: Scan) -> pa.Table | None:
+        """The same of a larger table, whose columns are in memory."""
 
     def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         """The rows that a scan would find where a column of its table has one of some values."""
@@ -79,9 +88,9 @@ def rows_here(reader: Reader, plan: Operator) -> pa.Table | None:
     if not _may_be_here(plan):
         return None
     try:
-        if not reader.rehearsal:
-            _rows(reader.without_rows(), plan)  # whether types fit, and tables, before anything is fetched
-        return _rows(reader, plan)
+        if not reader.rehearsal:  # whether types fit, and tables, is known before anything is fetched
+            _Evaluation(reader.without_rows()).rows(plan)
+        return _Evaluation(reader).rows(plan)
     except (ForSpark, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None  # an overflow or a type that Arrow refuses: Spark says what becomes of it
 
@@ -98,62 +107,153 @@ def _is_known(op: Operator) -> bool:
             return all(may_evaluate(o.expr) for o in op.outputs)
         case Filter():
             return may_evaluate(op.predicate)
-        case Join():
-            return op.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI) and bool(op.keys)
         case Added():
-            return isinstance(op.terms, Terms) and not any(c.inexact for c in op.sums)
+            return isinstance(op.terms, Terms | Partial) and not any(c.inexact for c in op.sums)
         case Aggregate() if not op.keys:
             return True  # read only where the one row of everything is shaken
         case Terms() | Partial() | Aggregate():
             return all(c.term is not None and may_evaluate(c.term) and not c.inexact for c in op.calls)
+        case Within() | TopK() | Buffer():
+            return all(may_evaluate(k.expr) for k in op.order)
     return type(op) in _STEPS
 
 
-def _rows(reader: Reader, plan: Operator) -> pa.Table:
-    match plan:
-        case Scan():
-            return _scanned(reader, plan)
-        case Filter():
-            rows = _rows(reader, plan.input)
-            return rows.filter(truths(plan.predicate, rows))
-        case Project():
-            rows = _rows(reader, plan.input)
-            return _with_weight({o.name: evaluate(o.expr, rows) for o in plan.outputs}, rows)
-        case Settled() | Materialized():
-            return _rows(reader, plan.input)
-        case Signed():
-            return _signed(_rows(reader, plan.input), plan.sign)
-        case UnionAll():
-            return _union(reader, plan)
-        case Net():
-            return _net(_rows(reader, plan.input), plan.single)
-        case Keys():
-            rows = _rows(reader, plan.input)
-            return pa.table({f"k{n}": evaluate(e, rows) for n, e in enumerate(plan.exprs)})
-        case Touched():  # Untouched is one too
-            return _touched(reader, plan)
-        case Join():
-            return _joined(reader, plan)
-        case Added(Terms() as terms, own):
-            return added(plan, terms, _rows(reader, terms.input), _rows(reader, own))
-        case Partial():
-            return partial(plan, _rows(reader, plan.input))
-        case Shaken():
-            return shaken(plan, _rows(reader, plan.partial), _rows(reader, plan.own))
-        case Fold():
-            return folded(plan, _rows(reader, plan.partial), _rows(reader, plan.own))
-        case Aggregate():
-            rows = _rows(reader, plan.input)
-            return aggregated(plan, rows) if rows.num_rows or not plan.keys else _nothing(plan)
-    raise ForSpark
+_Sought = Sequence[Wanted]
 
 
-def _scanned(reader: Reader, plan: Scan) -> pa.Table:
-    delta = plan.moment is At.DELTA
-    rows = reader.change_here(plan.source) if delta else reader.content_here(plan.source, plan.moment)
-    if rows is None:
+class _Evaluation:
+    """One plan, in which equal parts are computed once.
+
+    What is wanted of a part says which of its rows matter, so that a large table need not be read whole.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._known: dict[Operator, pa.Table] = {}
+
+    def rows(self, plan: Operator, wanted: _Sought = ()) -> pa.Table:
+        if plan in self._known:
+            return self._known[plan]
+        found = self._rows(plan, wanted)
+        if not wanted:
+            self._known[plan] = found
+        return found
+
+    def _rows(self, plan: Operator, wanted: _Sought) -> pa.Table:
+        match plan:
+            case Scan():
+                return self._scanned(plan, wanted)
+            case Filter():
+                rows = self.rows(plan.input, wanted)
+                return rows.filter(truths(plan.predicate, rows))
+            case Project():
+                rows = self.rows(plan.input, before(plan.outputs, wanted))
+                return _with_weight({o.name: evaluate(o.expr, rows) for o in plan.outputs}, rows)
+            case Settled() | Materialized():
+                return self.rows(plan.input, wanted)
+            case Signed():
+                return _signed(self.rows(plan.input, wanted), plan.sign)
+            case UnionAll():
+                return self._union(plan, wanted)
+            case Net():
+                return _net(self.rows(plan.input, wanted), plan.single)
+            case Keys():
+                rows = self.rows(plan.input)
+                return pa.table({f"k{n}": evaluate(e, rows) for n, e in enumerate(plan.exprs)})
+            case Touched():  # Untouched is one too
+                return self._touched(plan, wanted)
+            case Join():
+                return self._joined(plan, wanted)
+            case Aggregate():
+                rows = self.rows(plan.input, before(plan.keys, wanted))
+                return aggregated(plan, rows) if rows.num_rows or not plan.keys else _nothing(plan)
+            case TopK():
+                return first(plan, self.rows(plan.input))
+            case Buffer():
+                return buffered(plan, self.rows(plan.input))
+        return self._beside_own(plan)
+
+    def _beside_own(self, plan: Operator) -> pa.Table:
+        """What a change does to rows that are stored."""
+        match plan:
+            case Added(Terms() | Partial() as terms, own):
+                gain = gained(plan, terms, self.rows(terms.input))
+                return added(plan, gain, self.rows(own, _by_keys(plan.keys, gain)))
+            case Partial():
+                return partial(plan, self.rows(plan.input))
+            case Shaken():
+                part = self.rows(plan.partial)
+                return shaken(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
+            case Fold():
+                part = self.rows(plan.partial)
+                return folded(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
+            case Within():
+                return within(plan, self.rows(plan.delta), self.rows(plan.own))
+            case Unfit():
+                return unfit(plan, self.rows(plan.within), self.rows(plan.own))
         raise ForSpark
-    return _with_weight({name: rows.column(c) for name, c in plan.names}, rows)
+
+    def _scanned(self, plan: Scan, wanted: _Sought) -> pa.Table:
+        """All of a small table; of a large one the rows that are wanted."""
+        if plan.moment is At.DELTA:
+            rows = self._reader.change_here(plan.source)
+        else:
+            rows = self._reader.content_here(plan)
+            if rows is None and (told := in_table(plan, wanted)) is not None:
+                rows = self._reader.lookup_here(plan, *told)
+            if rows is None:
+                rows = self._reader.everything_here(plan)
+        if rows is None:
+            raise ForSpark
+        return _with_weight({name: rows.column(c) for name, c in plan.names}, rows)
+
+    def _union(self, plan: UnionAll, wanted: _Sought) -> pa.Table:
+        """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
+        weight = [WEIGHT] * plan.weighted
+        found = [
+            self.rows(p, renamed(plan.columns, p.columns, wanted)).select([*p.columns, *weight])
+            for p in plan.parts
+        ]
+        found = [p for p in found if p.num_rows] or found[:1]
+        if len({tuple(f.type for f in p.schema) for p in found}) > 1:
+            raise ForSpark
+        return pa.concat_tables([p.rename_columns([*plan.columns, *weight]) for p in found])
+
+    def _touched(self, plan: Touched, wanted: _Sought) -> pa.Table:
+        keys = self.rows(plan.keys)
+        if isinstance(plan, Untouched):
+            rows = self.rows(plan.input, wanted)  # what has no touched key cannot be looked up by keys
+            return rows.filter(pc.invert(_hits(plan, rows, keys)))
+        # All rows of an input are read if something is unfit, which a rehearsal does not expect.
+        unread = not plan.exprs if self._reader.rehearsal else not keys.num_rows
+        if unread:
+            return _nothing(plan)
+        by_keys = sought((e, keys.column(n), True) for n, e in enumerate(plan.exprs))
+        rows = self.rows(plan.input, [*by_keys, *wanted])
+        return rows.filter(_hits(plan, rows, keys))
+
+    def _joined(self, plan: Join, wanted: _Sought) -> pa.Table:
+        """The side that is known to be few rows comes first, and says which rows of the other are needed."""
+        of_left, of_right = of(plan.left.columns, wanted), of(plan.right.columns, wanted)
+        inner = plan.kind is JoinKind.INNER
+        if inner and not plan.left.weighted and (plan.right.weighted or (of_right and not of_left)):
+            right = self.rows(plan.right, of_right)
+            by_keys = sought((k.left, evaluate(k.right, right), k.null_safe) for k in plan.keys)
+            return joined(plan, self.rows(plan.left, [*by_keys, *of_left]), right)
+        if plan.kind is JoinKind.FULL:
+            return joined(plan, self.rows(plan.left), self.rows(plan.right))
+        left = self.rows(plan.left, of_left)
+        by_keys = sought((k.right, evaluate(k.left, left), k.null_safe) for k in plan.keys)
+        return joined(plan, left, self.rows(plan.right, [*by_keys, *of_right] if inner else by_keys))
+
+
+def _by_keys(names: Sequence[str], rows: pa.Table) -> list[Wanted]:
+    return sought((column(k), rows.column(k), True) for k in names)
+
+
+def _hits(plan: Touched, rows: pa.Table, keys: pa.Table) -> pa.Array:
+    same = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
+    return matches(same, rows.num_rows, keys.num_rows)
 
 
 def _with_weight(columns: dict[str, pa.ChunkedArray | pa.Array], rows: pa.Table) -> pa.Table:
@@ -173,16 +273,6 @@ def _signed(rows: pa.Table, sign: int) -> pa.Table:
     return rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, pc.negate(rows.column(WEIGHT)))
 
 
-def _union(reader: Reader, plan: UnionAll) -> pa.Table:
-    """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
-    weight = [WEIGHT] * plan.weighted
-    found = [_rows(reader, part).select([*part.columns, *weight]) for part in plan.parts]
-    found = [p for p in found if p.num_rows] or found[:1]
-    if len({tuple(f.type for f in p.schema) for p in found}) > 1:
-        raise ForSpark
-    return pa.concat_tables([p.rename_columns([*plan.columns, *weight]) for p in found])
-
-
 def _net(rows: pa.Table, single: bool) -> pa.Table:
     names = [n for n in rows.column_names if n != WEIGHT]
     sums = grouped(rows, names, [WEIGHT])
@@ -190,72 +280,6 @@ def _net(rows: pa.Table, single: bool) -> pa.Table:
     weights = left.column(WEIGHT).cast(pa.int32())
     left = left.set_column(left.column_names.index(WEIGHT), pa.field(WEIGHT, pa.int32()), weights)
     return single_weights(left) if single else left
-
-
-def _touched(reader: Reader, plan: Touched) -> pa.Table:
-    keys = _rows(reader, plan.keys)
-    if not keys.num_rows and not isinstance(plan, Untouched) and not reader.rehearsal:
-        return _nothing(plan)  # whatever the input is, it need not be read
-    if isinstance(plan, Untouched):
-        rows = _rows(reader, plan.input)  # all of it: what has no touched key cannot be looked up by keys
-        return rows.filter(pc.invert(_hits(plan, rows, keys)))
-    wanted = [Wanted(e, keys.column(n), True) for n, e in enumerate(plan.exprs)]
-    rows = _content(reader, plan.input, lambda: wanted)
-    return rows.filter(_hits(plan, rows, keys))
-
-
-def _hits(plan: Touched, rows: pa.Table, keys: pa.Table) -> pa.Array:
-    same = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
-    return matches(same, rows.num_rows, keys.num_rows)
-
-
-def _joined(reader: Reader, plan: Join) -> pa.Table:
-    """The change comes first in a join, and says which rows of a large table are needed."""
-    left: list[pa.Table] = []
-
-    def wanted() -> list[Wanted]:
-        left.append(_rows(reader, plan.left))
-        return [Wanted(k.right, evaluate(k.left, left[0]), k.null_safe) for k in plan.keys]
-
-    right = _content(reader, plan.right, wanted)
-    return joined(plan, left[0] if left else _rows(reader, plan.left), right)
-
-
-def _content(reader: Reader, side: Operator, wanted: Callable[[], list[Wanted]]) -> pa.Table:
-    """All rows of a side, or those that are wanted if it is more than there is room for."""
-    try:
-        return _rows(reader, side)
-    except ForSpark:
-        scan, rows = looked_up(side, wanted(), lambda s, c, v: _fetched(reader, s, c, v))
-        return _rows(_Fetched(scan, rows, reader.rehearsal), side)
-
-
-def _fetched(reader: Reader, scan: Scan, column: str, values: pa.Array) -> pa.Table:
-    rows = reader.lookup_here(scan, column, values)
-    if rows is None:
-        raise ForSpark
-    return rows
-
-
-@dataclass(frozen=True)
-class _Fetched:
-    """Rows that stand for all of a scan."""
-
-    scan: Scan
-    rows: pa.Table
-    rehearsal: bool
-
-    def without_rows(self) -> Reader:
-        return self
-
-    def change_here(self, source: str) -> pa.Table | None:
-        return None
-
-    def content_here(self, source: str, at: At) -> pa.Table | None:
-        return self.rows if (source, at) == (self.scan.source, self.scan.moment) else None
-
-    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
-        return None
 
 
 def _nothing(plan: Operator) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.change import Added, Terms
+from spark_trickle.algebra.change import Added, Partial, Terms
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.groups import Column, grouped, plus, stored_beside, weighed, with_sign
 from spark_trickle.refresh.here.joins import matches
@@ -13,11 +13,10 @@ from spark_trickle.sql.here import evaluate
 from spark_trickle.sql.here_values import cast_to
 
 
-def added(op: Added, terms: Terms, changed: pa.Table, own: pa.Table) -> pa.Table:
+def added(op: Added, gain: pa.Table, own: pa.Table) -> pa.Table:
     """Each touched key whose sums moved gives the row that goes and the row that comes."""
     names, keys = [*(c.name for c in op.sums), op.count], list(op.keys)
     kinds = {n: own.schema.field(n).type for n in names}
-    gain = _gain(op, terms, changed, kinds)
     beside = stored_beside(gain, _stored(own, gain, keys, names), keys, names)
     was = {n: pc.fill_null(values, pa.scalar(0, kinds[n])) for n, values in beside.items()}
     now = {n: plus(was[n], cast_to(gain.column(n), kinds[n])) for n in names}
@@ -33,13 +32,13 @@ def added(op: Added, terms: Terms, changed: pa.Table, own: pa.Table) -> pa.Table
     return pa.concat_tables(parts)
 
 
-def _gain(op: Added, terms: Terms, changed: pa.Table, kinds: dict[str, pa.DataType]) -> pa.Table:
+def gained(op: Added, terms: Terms | Partial, changed: pa.Table) -> pa.Table:
     """What each touched key gains or loses."""
     weight = changed.column(WEIGHT)
     columns: dict[str, Column] = {k.name: evaluate(k.expr, changed) for k in terms.keys}
     for c in terms.calls:
         assert c.term is not None
-        columns[c.name] = weighed(cast_to(evaluate(c.term, changed), kinds[c.name]), weight)
+        columns[c.name] = weighed(evaluate(c.term, changed), weight)
     columns[op.count] = weight
     return grouped(pa.table(columns), op.keys, [n for n in columns if n not in op.keys])
 
