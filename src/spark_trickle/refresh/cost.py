@@ -10,6 +10,7 @@ from spark_trickle.model.stream import Action, Run
 _LEAST_RUNS = 3
 _NEWEST = 20
 _STALE = 10  # full refreshes in a row after which a differential one is tried again
+_APART = 2.0  # how far numbers of changed rows must lie apart to tell what one of them costs
 _CLEAR_GAIN = 1.25
 _WORTH_MS = 1_000.0
 _ENOUGH_ROWS = 100_000  # below that either way costs what starting a job costs
@@ -60,15 +61,16 @@ def _differential(runs: list[Run], changed_rows: int) -> float:
 
     The slowest one is left out: it may be the first of a process, which compiles everything.
     """
-    if len(runs) > _LEAST_RUNS:
+    if len(runs) >= _LEAST_RUNS:
         runs = sorted(runs, key=lambda r: r.duration_ms)[:-1]
     x = [float(r.delta_rows) for r in runs]
     y = [r.duration_ms for r in runs]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     spread = sum((v - mean_x) ** 2 for v in x)
     slope = sum((v - mean_x) * (w - mean_y) for v, w in zip(x, y, strict=True)) / spread if spread else 0.0
-    if slope <= 0:
-        # All alike so far: more rows than ever seen are assumed to cost in proportion.
+    if slope <= 0 or max(x) < _APART * min(x):
+        # All alike so far, so a line would be drawn by chance: more rows than ever seen are assumed to cost
+        # in proportion.
         largest = max(max(x), 1.0)
         return median(y) * max(1.0, changed_rows / largest)
     return max(min(y), mean_y + slope * (changed_rows - mean_x))

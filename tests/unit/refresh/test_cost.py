@@ -57,3 +57,9 @@ def test_small_changes_stay_differential_unless_that_is_clearly_slower() -> None
 def test_it_is_tried_again_after_many_full_refreshes() -> None:
     old = runs(*[(F, 0, 100.0)] * 10, *[(D, 10, 5_000.0)] * 3)
     assert decide(facts(10, old), Settings()).action is D
+
+
+def test_a_first_refresh_that_was_slow_does_not_speak_against_the_next_ones() -> None:
+    """It read what the others find in memory; a line through three alike would say anything."""
+    known = runs((D, 2_780, 500.0), (D, 2_888, 900.0), (D, 2_900, 6_000.0), (F, 0, 2_900.0))
+    assert decide(facts(2_950, known), Settings()).action is D
