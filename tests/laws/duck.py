@@ -15,6 +15,7 @@ import sqlglot
 
 from spark_trickle.algebra.change import Fixpoint
 from spark_trickle.algebra.operator import At, Operator, Scan
+from spark_trickle.algebra.prune import prune
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.fixpoint import run_fixpoint
@@ -64,7 +65,7 @@ class World:
                 self._frame(f"{self.ids[name]}_{at}", table, [], weighted=at == "delta")
             self._frame(name, table, [])
         self.bound: Bound = bind(query, self._find, self._types, "main")
-        self.nodes: tuple[Node, ...] = split(connected(self.bound.plan))
+        self.nodes: tuple[Node, ...] = split(prune(connected(self.bound.plan)))
         self.content: dict[str, Counter[Row]] = {}
         self.logs: dict[str, list[Row]] = {}
         self.refreshes = 0
