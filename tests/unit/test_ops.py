@@ -14,6 +14,7 @@ import pytest
 
 from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.dml.work import Place, begin
+from spark_trickle.lake.shelf import Shelf
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.observe import functions as observe
@@ -116,7 +117,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]
     """What the functions themselves answer, on an empty warehouse; they need no Spark."""
     warehouse = open_warehouse(tmp_path_factory.mktemp("ops") / "warehouse", None, 5.0)
     nothing = cast(Any, _Nothing())
-    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, Held(nothing), nothing)
+    shelf = Shelf(warehouse.storage, 0)
+    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, Held(nothing), shelf)
     yield {name: observe.answer(begin(place), name) for name in ANSWERS}
     warehouse.engine.dispose()
 

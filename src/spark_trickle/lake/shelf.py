@@ -36,6 +36,7 @@ class Shelf:
         self._storage = storage
         self.most_bytes = most_bytes
         self.bytes = 0
+        self.lookups = 0  # that needed no job
         self._kept: OrderedDict[_Key, Packed | Places] = OrderedDict()
         self._asked: set[tuple[int, str]] = set()
         self._lock = RLock()
@@ -99,6 +100,7 @@ class Shelf:
                     return None
                 parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
             self._trim()
+            self.lookups += 1
         return pa.concat_tables(parts)
 
     def _columns(self, table: Table, file: DataFile) -> _Columns | None:

@@ -147,6 +147,8 @@ def metrics_summary(work: Work) -> Answer:
         ("cache_misses", float(held.made.total())),
         ("row_cache_hits", float(work.place.storage.recent.hits)),
         ("row_cache_misses", float(work.place.storage.recent.misses)),
+        ("index_bytes", float(work.place.shelf.bytes)),
+        ("index_lookups", float(work.place.shelf.lookups)),
         ("change_scans", float(held.made["change"])),
         ("change_scans_shared", float(held.shared["change"])),
     ]

@@ -71,6 +71,7 @@ def test_the_first_look_is_for_spark_and_the_second_finds_rows(storage: Storage)
     shelf, where = Shelf(storage, MANY), files(storage)
     assert found(shelf, TABLE, where, "k", pa.array([2, 7])) is None
     assert found(shelf, TABLE, where, "k", pa.array([2, 7])) == [("x", 1), ("y", -1), ("y", 1)]
+    assert shelf.lookups == 1
     assert found(shelf, TABLE, where, "v", pa.array(["x"])) is None
     assert found(shelf, TABLE, where[:1], "k", pa.array([], pa.int64())) == []
 
