@@ -17,7 +17,7 @@ COSTS = {
     "picked": ("SELECT id, c AS kind FROM o WHERE c BETWEEN 2 AND 9 OR c IS NULL", 0, 0),
     "filtered": ("SELECT id, a * 2 AS b FROM o WHERE a > 10", 0, 0),
     "summed": ("SELECT c, sum(a) AS s, count(*) AS n FROM o GROUP BY c", 0, 0),
-    "average": ("SELECT c, avg(a) AS m FROM o GROUP BY c", 1, 1),  # a decimal divided rounds as Spark does
+    "average": ("SELECT c, avg(a) AS m FROM o GROUP BY c", 0, 0),  # rounded as Spark does
     "total": ("SELECT sum(a) AS s FROM o", 0, 0),
     "having": ("SELECT c, sum(a) AS s FROM o GROUP BY c HAVING sum(a) > 100", 0, 0),
     "distinct_keys": ("SELECT DISTINCT c FROM o", 0, 0),
