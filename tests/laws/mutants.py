@@ -98,7 +98,7 @@ MUTANTS = (
     Mutant("a left join at the driver loses rows without a partner", HERE + "joins.py", "    alone = left.filter(pc.invert(hit))", "    alone = left.filter(pc.invert(hit)).slice(0, 0 if op.kind is JoinKind.LEFT else None)"),
     Mutant("a group that loses its least value is not read again at the driver", HERE + "extrema.py", "reaches = pc.less_equal(one, other) if", "reaches = pc.less(one, other) if"),
     Mutant("the row that is shaken stays as it was at the driver", HERE + "rows.py", "rows.filter(pc.invert(_hits(plan, rows, keys)))", "rows.filter(_hits(plan, rows, keys))"),
-    Mutant("rows with null as a key are not looked up", HERE + "wanted.py", "if not (null_safe and flat.null_count):", "if True:"),
+    Mutant("rows with null as a key are not looked up", HERE + "wanted.py", "if not (null_safe and known.null_count):", "if True:"),
     Mutant("what equals the last row of a buffer is beyond it at the driver", HERE + "top.py", "<= last))", "< last))"),
     Mutant("a full join at the driver loses strangers", HERE + "joins.py", "    if op.kind is JoinKind.FULL:\n        strangers", "    if op.kind is JoinKind.FULL and left.num_rows:\n        strangers"),
     Mutant("alternatives lose what they do not share", "sql/expressions.py", "if all(rest) else found", "if not rest else found"),

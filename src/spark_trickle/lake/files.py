@@ -18,7 +18,7 @@ from spark_trickle.errors import DamagedFileError, WarehouseError
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.recent import RecentRows
 from spark_trickle.lake.stats import column_stats
-from spark_trickle.model.arrow import FIELD_ID
+from spark_trickle.model.arrow import column_ids
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import Scalar, is_float
@@ -107,12 +107,15 @@ class Storage:
         return rows
 
     def read_columns(self, table: Table, file: DataFile, ids: Sequence[int]) -> pa.Table:
-        """Some columns of a file, under the names that it has for them."""
+        """At least some columns of a file, under the names that it has for them."""
         self._check(table, (file,))
-        with self.explained(), self.filesystem.open_input_file(self._inner(table, file.path)) as source:
+        path = self._inner(table, file.path)
+        if (kept := self.recent.get(path)) is not None:
+            return kept
+        with self.explained(), self.filesystem.open_input_file(path) as source:
             try:
                 parquet = pq.ParquetFile(source)
-                known = {int(f.metadata[FIELD_ID]): f.name for f in parquet.schema_arrow if f.metadata}
+                known = column_ids(parquet.schema_arrow)
                 return parquet.read([known[i] for i in ids if i in known])
             except pa.ArrowInvalid as error:
                 raise DamagedFileError(table.full_name, file.path, f"is not Parquet: {error}") from None

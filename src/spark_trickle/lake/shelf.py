@@ -34,12 +34,18 @@ class Shelf:
 
     def __init__(self, storage: Storage, most_bytes: int) -> None:
         self._storage = storage
-        self.most_bytes = most_bytes
+        self._most_bytes = most_bytes
         self.bytes = 0
         self.lookups = 0  # that needed no job
         self._kept: OrderedDict[_Key, Packed | Places] = OrderedDict()
         self._asked: set[tuple[int, str]] = set()
         self._lock = RLock()
+
+    def resize(self, most_bytes: int) -> None:
+        """A smaller budget frees memory at once."""
+        with self._lock:
+            self._most_bytes = most_bytes
+            self._trim()
 
     def rows(self, table: Table, files: Sequence[DataFile], names: Sequence[str]) -> pa.Table | None:
         """All rows, with weights; None if they are for Spark to read."""
@@ -84,22 +90,24 @@ class Shelf:
         choose: Callable[[DataFile, _Columns], Numbers | None],
     ) -> pa.Table | None:
         needed = tuple(c for c in table.columns if c.name in {*names, by})
-        if sum(f.rows for f in files) * len(needed) * _WIDTH > self.most_bytes:
+        if sum(f.rows for f in files) * len(needed) * _WIDTH > self._most_bytes:
             return None
         if not files or not all(can_hold(c.type) for c in needed):
             return None
-        parts = []
+        narrow, parts = replace(table, columns=needed), []
         with self._lock:
             if (table.id, by) not in self._asked:
                 self._asked.add((table.id, by))
                 return None
-            for file in files:
-                columns = self._columns(replace(table, columns=needed), file)
-                chosen = None if columns is None else choose(file, columns)
-                if columns is None or chosen is None:
-                    return None
-                parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
-            self._trim()
+            try:
+                for file in files:
+                    columns = self._columns(narrow, file)
+                    chosen = None if columns is None else choose(file, columns)
+                    if columns is None or chosen is None:
+                        return None
+                    parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
+            finally:
+                self._trim()  # what was read for nothing counts too
             self.lookups += 1
         return pa.concat_tables(parts)
 
@@ -125,7 +133,7 @@ class Shelf:
         return cast(_Kept, self._kept[key])
 
     def _trim(self) -> None:
-        while self.bytes > self.most_bytes:
+        while self.bytes > self._most_bytes:
             self.bytes -= self._kept.popitem(last=False)[1].bytes
 
 

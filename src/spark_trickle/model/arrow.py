@@ -71,20 +71,28 @@ def to_storage(table: Table, rows: pa.Table) -> pa.Table:
 
 def from_storage(table: Table, rows: pa.Table) -> pa.Table | None:
     """Rows of a file in the columns of the table now, found by id; None if a column needs its old default."""
-    found = {
-        int(f.metadata[FIELD_ID]): n for n, f in enumerate(rows.schema) if FIELD_ID in (f.metadata or {})
-    }
+    found = column_ids(rows.schema)
     schema = arrow_schema(table)
     columns = []
     for field in schema:
-        position = found.get(int(field.metadata[FIELD_ID]))
-        if position is not None:
-            columns.append(rows.column(position).cast(field.type))
+        name = found.get(int(field.metadata[FIELD_ID]))
+        if name is not None:
+            columns.append(rows.column(name).cast(field.type))
         elif field.name != WEIGHT and table.column(field.name).initial is None:
             columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
         else:
             return None
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def column_ids(schema: pa.Schema) -> dict[int, str]:
+    """The name of each column of a file by its id."""
+    return {int(f.metadata[FIELD_ID]): f.name for f in schema if FIELD_ID in (f.metadata or {})}
+
+
+def flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column in one piece."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def summed(table: Table, rows: pa.Table) -> pa.Table:

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_trickle.model.arrow import flat
+
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
 _SIZES = (np.int8, np.int16, np.int32, np.int64)
@@ -70,17 +72,17 @@ class Packed:
 
 
 def pack(column: pa.ChunkedArray | pa.Array) -> Packed:
-    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    nulls = np.asarray(flat.is_null()) if flat.null_count else None
-    if pa.types.is_string(flat.type):
-        coded = flat.dictionary_encode()
-        if 4 * len(coded.dictionary) > len(flat):
-            return Packed(flat.type, plain=flat)
+    values = flat(column)
+    nulls = np.asarray(values.is_null()) if values.null_count else None
+    if pa.types.is_string(values.type):
+        coded = values.dictionary_encode()
+        if 4 * len(coded.dictionary) > len(values):
+            return Packed(values.type, plain=values)
         codes = _smallest(np.asarray(pc.fill_null(coded.indices, 0)))
-        return Packed(flat.type, codes, nulls, coded.dictionary)
-    if not _is_whole(flat.type):
-        return Packed(flat.type, plain=flat)
-    return Packed(flat.type, _smallest(_whole(flat, nulls)), nulls)
+        return Packed(values.type, codes, nulls, coded.dictionary)
+    if not _is_whole(values.type):
+        return Packed(values.type, plain=values)
+    return Packed(values.type, _smallest(_whole(values, nulls)), nulls)
 
 
 def _is_whole(kind: pa.DataType) -> bool:

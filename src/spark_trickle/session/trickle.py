@@ -162,7 +162,7 @@ class Trickle(Refreshing):
                 self._set_place(replace(self._place, settings=settings))
                 self._place.held.most = settings.cache_entries
                 self._place.storage.recent.most_bytes = int(settings.cache_megabytes * 2**20)
-                self._place.shelf.most_bytes = int(settings.index_megabytes * 2**20)
+                self._place.shelf.resize(int(settings.index_megabytes * 2**20))
                 return Result(snapshot=self._reading().base.id)
             case s.RefreshStream(name):
                 return self._refreshed(name)

@@ -1,8 +1,8 @@
 """An expression over rows that are at the driver -> Arrow values, where Arrow and Spark mean the same by it.
 
 Columns, constants, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, CASE, coalesce, sums and products of
-whole numbers and decimals, casts that lose nothing, LIKE, parts of texts and of dates. What would fail,
-overflow or round is left to Spark.
+whole numbers, decimals rounded as Spark rounds them, casts that lose nothing, LIKE, parts of texts and of
+dates. What would fail or overflow is left to Spark.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from spark_trickle.algebra.operator import Expr
+from spark_trickle.model.arrow import flat
 from spark_trickle.sql.dialect import Verbatim, name_of
 from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here_values import (
@@ -206,8 +207,8 @@ def _case(tree: exp.Case, rows: pa.Table) -> Value:
     taken: list[tuple[pa.Array, Value]] = []
     for test, branch in branches:
         met = pc.fill_null(_truth(test, rows), False)
-        mask = _flat(pc.and_(met, open_rows))
-        open_rows = _flat(pc.and_not(open_rows, mask))
+        mask = flat(pc.and_(met, open_rows))
+        open_rows = flat(pc.and_not(open_rows, mask))
         taken.append((mask, _branch(branch, rows, mask)))
     if (default := tree.args.get("default")) is not None:
         taken.append((open_rows, _branch(default, rows, open_rows)))
@@ -218,7 +219,7 @@ def _case(tree: exp.Case, rows: pa.Table) -> Value:
         if isinstance(typed, pa.Scalar):
             result = pc.if_else(mask, typed, result)
         else:
-            result = pc.replace_with_mask(result, mask, _flat(typed))
+            result = pc.replace_with_mask(result, mask, flat(typed))
     return result
 
 
@@ -227,7 +228,3 @@ def _branch(tree: exp.Expr, rows: pa.Table, mask: pa.Array) -> Value:
     if not used:
         return _value(tree, rows)
     return _value(tree, rows.select([n for n in rows.column_names if n in used]).filter(mask))
-
-
-def _flat(value: Value) -> pa.Array:
-    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value

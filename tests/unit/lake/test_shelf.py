@@ -131,6 +131,17 @@ def test_the_budget_is_kept(storage: Storage) -> None:
         assert found(shelf, TABLE, [file], "k", pa.array([7919 % 1000])) == [("v1", 1)]
         assert shelf.bytes <= 35_000
     assert shelf.bytes > 0
+    shelf.resize(10_000)
+    assert shelf.bytes <= 10_000
+
+
+def test_the_budget_is_kept_when_a_look_finds_too_much(storage: Storage) -> None:
+    """Texts are longer than was thought, and read for nothing."""
+    where = [stored(storage, "long.parquet", [(1, f"{i:0100}", 1) for i in range(1000)])]
+    shelf = Shelf(storage, 30_000)
+    for _ in range(2):
+        assert found(shelf, TABLE, where, "k", pa.array([1]), most=10) is None
+    assert shelf.bytes <= 30_000
 
 
 def test_a_missing_file_is_told_of(storage: Storage) -> None:

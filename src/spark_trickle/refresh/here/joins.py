@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operator import Join, JoinKind
+from spark_trickle.model.arrow import flat
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate, truths
@@ -29,7 +30,7 @@ def joined(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
     found = _beside(left.take(ones), right.take(others))
     if op.residual is not None:
         mask = truths(op.residual, found)
-        ones, others = ones.filter(_flat(mask)), others.filter(_flat(mask))
+        ones, others = ones.filter(flat(mask)), others.filter(flat(mask))
         found = found.filter(mask)
     if op.kind is JoinKind.INNER:
         return found
@@ -73,7 +74,7 @@ def pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Arra
         mine[f"key{n}"], theirs[f"key{n}"] = one, other
         names.append(f"key{n}")
     found = pa.table(mine).join(pa.table(theirs), names, join_type="inner", use_threads=False)
-    return _flat(found.column(_LEFT)), _flat(found.column(_RIGHT))
+    return flat(found.column(_LEFT)), flat(found.column(_RIGHT))
 
 
 def _all_pairs(left: int, right: int) -> tuple[pa.Array, pa.Array]:
@@ -104,7 +105,3 @@ def _filled(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     if pa.types.is_decimal(kind):
         return pc.fill_null(values, pa.scalar(Decimal(0), kind))
     return pc.fill_null(values, pa.scalar(0, pa.int32() if pa.types.is_date(kind) else pa.int64()).cast(kind))
-
-
-def _flat(value: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +10,12 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change import Unfit, Within
 from spark_trickle.algebra.operator import Buffer, SortKey, TopK
+from spark_trickle.model.arrow import flat
+from spark_trickle.model.packed import Numbers
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate
 from spark_trickle.sql.here_values import comparable
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def within(op: Within, delta: pa.Table, own: pa.Table) -> pa.Table:
@@ -70,16 +69,15 @@ def _places(order: Sequence[SortKey], rows: pa.Table) -> Numbers:
 
 def _ranks(key: SortKey, rows: pa.Table) -> Numbers:
     """The place of each value among the different ones."""
-    values = evaluate(key.expr, rows)
+    values = flat(evaluate(key.expr, rows))
     comparable(values, values)  # floats have an order of their own
-    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    coded = flat.dictionary_encode()
+    coded = values.dictionary_encode()
     different = coded.dictionary
     order = np.asarray(pc.sort_indices(different))
     ranks = np.empty(len(different), np.int64)
     ranks[order] = np.arange(len(different))[:: -1 if key.descending else 1]
     nulls = -1 if key.nulls_first else len(different)
-    found = np.full(len(flat), nulls, np.int64)
-    valid = np.asarray(flat.is_valid())
+    found = np.full(len(values), nulls, np.int64)
+    valid = np.asarray(values.is_valid())
     found[valid] = ranks[np.asarray(coded.indices.drop_null())]
     return found

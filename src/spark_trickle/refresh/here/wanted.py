@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operator import Expr, Output, Scan, column
+from spark_trickle.model.arrow import flat
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ def sought(keys: Iterable[tuple[Expr, pa.ChunkedArray | pa.Array, bool]]) -> lis
     """Expressions, the values they must have, and whether null may be one: then it says nothing."""
     found = []
     for expr, values, null_safe in keys:
-        flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        if not (null_safe and flat.null_count):
-            found.append(Wanted(expr, pc.unique(flat.drop_null())))
+        known = flat(values)
+        if not (null_safe and known.null_count):
+            found.append(Wanted(expr, pc.unique(known.drop_null())))
     return found
 
 
