@@ -71,7 +71,7 @@ def driven(plan: Operator, sizes: Sizes) -> Operator:
         changes = [n for n, r in enumerate(web.relations) if r.weighted]
         if len(changes) != 1:
             return op.with_inputs(tuple(visit(child) for child in op.inputs))
-        return _in_order(op.columns, _put_together(web, changes[0], sizes, different))
+        return _in_order(op.columns, _put_together(web, changes[0], different))
 
     return visit(plan)
 
@@ -133,19 +133,17 @@ def _condition(tree: exp.Expr, expr: Expr) -> _Condition:
 # --- together ----------------------------------------------------------------------------------------
 
 
-def _put_together(
-    web: _Web, first: int, sizes: Sizes | None = None, different: Different | None = None
-) -> Operator:
+def _put_together(web: _Web, first: int, different: Different | None = None) -> Operator:
     """One relation after the other, those with a key in common and few rows before the others."""
     left = list(web.conditions)
     relations = [_with_own(r, left) for r in web.relations]
     start = relations.pop(first)
     made = start
-    guess = None if sizes is None or different is None else Guess(start, sizes, different)
+    guess = None if different is None else Guess(start, different)
     while relations:
         shared = [_keys(made, r, left) for r in relations]
         rank = [
-            (not keys, _cost(guess, sizes, r, tuple(keys.values())), n)
+            (not keys, (0, 0) if guess is None else guess.cost(r, tuple(keys.values())), n)
             for n, (r, keys) in enumerate(zip(relations, shared, strict=True))
         ]
         chosen = min(rank)[2]
@@ -156,13 +154,6 @@ def _put_together(
             guess.join(other, tuple(keys.values()))
     rest = conjunction([c.expr for c in left])
     return made if rest is None else Filter(made, rest)
-
-
-def _cost(
-    guess: Guess | None, sizes: Sizes | None, other: Operator, keys: tuple[KeyPair, ...]
-) -> tuple[float, float]:
-    """The rows that come of a join, then those that are read for it."""
-    return (0, 0) if guess is None or sizes is None else (guess.fan_out(other, keys), sizes.of(other))
 
 
 def _with_own(relation: Operator, left: list[_Condition]) -> Operator:

@@ -34,6 +34,7 @@ class Different:
     """How many values the keys of a plan have, where one of their equals is the unique key of a table."""
 
     def __init__(self, plan: Operator, sizes: Sizes) -> None:
+        self.sizes = sizes
         self._class: dict[str, set[str]] = {}
         for pair in {k for op in plan.walk() if isinstance(op, Join) for k in op.keys}:
             equal = set(pair.left.columns | pair.right.columns)
@@ -58,19 +59,23 @@ class Guess:
     A value of a key finds as many rows as there are for each different one.
     """
 
-    def __init__(self, start: Operator, sizes: Sizes, different: Different) -> None:
-        self._sizes = sizes
+    def __init__(self, start: Operator, different: Different) -> None:
+        self._sizes = different.sizes
         self._different = different
-        self._rows = float(sizes.of(start))
+        self._rows = float(self._sizes.of(start))
 
     @property
     def is_few(self) -> bool:
         return self._rows <= self._sizes.few
 
     def join(self, other: Operator, keys: Sequence[KeyPair]) -> None:
-        self._rows *= max(1.0, self.fan_out(other, keys))
+        self._rows *= max(1.0, self._fan_out(other, keys))
 
-    def fan_out(self, other: Operator, keys: Sequence[KeyPair]) -> float:
+    def cost(self, other: Operator, keys: Sequence[KeyPair]) -> tuple[float, float]:
+        """The rows that come of a join, then those that are read for it."""
+        return self._fan_out(other, keys), self._sizes.of(other)
+
+    def _fan_out(self, other: Operator, keys: Sequence[KeyPair]) -> float:
         """The rows of another table that one row finds; fewer of them pass where it is filtered."""
         passing = _PASSING if any(isinstance(op, Filter) for op in other.walk()) else 1.0
         total = self._sizes.whole(other)

@@ -123,3 +123,23 @@ def test_what_may_have_become_many_rows_is_not_sent_around() -> None:
 def test_content_keeps_its_order() -> None:
     plan = cross(scan(1), scan(2))
     assert driven(plan, sizes()) == plan
+
+
+def test_a_key_with_many_values_goes_before_one_with_few_wherever_that_is_known() -> None:
+    """Ten suppliers find more customers by their nation than lines by their number."""
+    rows = {"t1": 6_000_000, "t2": 150_000, "t3": 25, "t4": 10_000}
+    lines, customers, nations, suppliers = scan(1), scan(2), scan(3), scan(4, At.DELTA)
+    query = where(
+        cross(cross(cross(suppliers, customers), lines), nations),
+        "`ref2` = `ref4` AND `ref1` = `id4` AND `ref4` = `id3`",
+        *("ref1", "ref2", "ref4", "id3", "id4"),
+    )
+    known = Sizes(rows.__getitem__, lambda _: 10, lambda _: ("id",), 1000)
+    order = []
+    made = driven(connected(query), known)
+    while not isinstance(made, Join):
+        made = made.inputs[0]
+    while isinstance(made, Join):
+        order.insert(0, *made.right.sources)
+        made = made.left
+    assert order == ["t3", "t1", "t2"]

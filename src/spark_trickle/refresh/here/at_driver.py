@@ -74,22 +74,19 @@ class AtDriver:
 
     def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         """The rows of a large table with some values in a column: in memory, or fetched by a small job."""
-        table, place = self.inputs.table(scan.source), self.inputs.work.place
-        if table is None or not self._may_read(scan.source, table):
-            return None
-        if not fits_arrow(table):
+        table, place = self._large(scan), self.inputs.work.place
+        if table is None:
             return None
         files = self.inputs.files(scan.source, table, scan.moment)
         if sum(f.rows for f in files) <= place.settings.max_driver_rows:
             return None  # it would have been read whole
         if values.type != arrow_type(table.column(column).type):
             return None  # only equal types are looked up
-        names, weight = [c for _, c in scan.names], [WEIGHT] * scan.weighted
         if self.rehearsal:
-            return arrow_schema(table).empty_table().select([*names, *weight])
-        most = place.settings.max_refresh_rows
+            return _no_rows(scan, table)
+        names, most = [c for _, c in scan.names], place.settings.max_refresh_rows
         if (found := place.shelf.find(table, files, names, column, values, most)) is not None:
-            return found if weight else net_rows(found)
+            return _as_scanned(scan, found)
         if not self.fetches or len(values) > _FETCHED:
             return None
         frames = {"log": self.inputs.log(table, files)}
@@ -100,21 +97,26 @@ class AtDriver:
         with small_jobs(place.spark):
             frame = run_sql(place.spark, text, available=(), **frames)
             rows = collect_at_most(frame, most)
-        return rows if rows is None or weight else net_rows(rows)
+        return None if rows is None else _as_scanned(scan, rows)
 
     def everything_here(self, scan: Scan) -> pa.Table | None:
         """The columns of a larger table that are kept in memory, of as many rows as a change may have."""
-        table, place = self.inputs.table(scan.source), self.inputs.work.place
-        if table is None or not self._may_read(scan.source, table) or not fits_arrow(table):
+        table, place = self._large(scan), self.inputs.work.place
+        if table is None:
             return None
         files = self.inputs.files(scan.source, table, scan.moment)
-        names, weight = [c for _, c in scan.names], [WEIGHT] * scan.weighted
         if sum(f.rows for f in files) > place.settings.max_refresh_rows:
             return None
         if self.rehearsal:
-            return arrow_schema(table).empty_table().select([*names, *weight])
-        found = place.shelf.rows(table, files, names)
-        return found if found is None or weight else net_rows(found)
+            return _no_rows(scan, table)
+        found = place.shelf.rows(table, files, [c for _, c in scan.names])
+        return None if found is None else _as_scanned(scan, found)
+
+    def _large(self, scan: Scan) -> Table | None:
+        """The table of a scan, if Arrow can hold what is found in it."""
+        table = self.inputs.table(scan.source)
+        readable = table is not None and self._may_read(scan.source, table) and fits_arrow(table)
+        return table if readable else None
 
     def keep(self, rows: pa.Table) -> str | None:
         """Rows that were made here, for Spark to read under a name."""
@@ -145,6 +147,16 @@ class AtDriver:
 
 def _empty(table: Table) -> pa.Table | None:
     return arrow_schema(table).empty_table() if fits_arrow(table) else None
+
+
+def _no_rows(scan: Scan, table: Table) -> pa.Table:
+    names = [*(c for _, c in scan.names), *[WEIGHT] * scan.weighted]
+    return arrow_schema(table).empty_table().select(names)
+
+
+def _as_scanned(scan: Scan, rows: pa.Table) -> pa.Table | None:
+    """Rows with weights as a scan has them: as they are in a log, summed otherwise."""
+    return rows if scan.weighted else net_rows(rows)
 
 
 def _listed(names: Sequence[str], column: str, values: pa.Array) -> str | None:
