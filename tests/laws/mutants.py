@@ -70,7 +70,7 @@ MUTANTS = (
     Mutant("counts ignore the weight", RENDER, "coalesce(sum({W}), 0) AS `{op.count}`", "count(*) AS `{op.count}`"),
     Mutant("a change of sums without a change of count is lost", RENDER, "for n in (op.count, *(c.name for c in op.sums if not c.pick))", "for n in (op.count,)"),
     Mutant("the stored sums are forgotten", RENDER, "ELSE coalesce({was}, 0) + {comes} END", "ELSE {comes} END"),
-    Mutant("a log is read without its weights", RENDER, "{_weighed(f'`{n}`') if op.own.weighted else f'`{n}`'} AS `{n}`", "`{n}` AS `{n}`"),
+    Mutant("a log is read without its weights", RENDER, "{_weighed(f'`{n}`', kind) if op.own.weighted else f'`{n}`'} AS `{n}`", "`{n}` AS `{n}`"),
     Mutant("a summed group without rows stays", RENDER, 'if keys else "true" for when in ("was", "is")', 'if keys else "true" for when in ("was", "was")'),
     Mutant("what comes to a sum is forgotten", RENDER, '("is", f"`{n}`"))', '("is", f"CASE WHEN fresh = 0 THEN `{n}` END"))'),
     Mutant("sums of many groups read the touched ones only half", "refresh/fit.py", "own=restricted(op.own, keys, Keys(partial, keys))", "own=restricted(op.own, keys[:0] + tuple(column(k) for k in op.keys[:0]), Keys(partial, keys)) if not op.keys else replace(op.own, moment=At.DELTA)"),

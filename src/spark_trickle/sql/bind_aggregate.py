@@ -41,6 +41,7 @@ from spark_trickle.sql.expressions import (
     rewritten,
     to_expr,
 )
+from spark_trickle.sql.wide_decimals import can_add, has_mean, mean_of, zero
 
 _ORDERED = re.compile(
     r"tinyint|smallint|int|bigint|decimal\(\d+,\s*\d+\)|float|double|string|boolean|date|timestamp(_ntz)?",
@@ -198,7 +199,7 @@ class _Aggregation:
         return self._calls.setdefault(key, call).name
 
     def _sum_of(self, term: Expr, kind: str) -> str:
-        call = Expr(f"CAST(coalesce(sum({term.sql}), 0) AS {kind})", term.columns)
+        call = Expr(f"CAST(coalesce(sum({term.sql}), {zero(kind)}) AS {kind})", term.columns)
         return self._add(Call(self._env.fresh("s"), call, term, kind))
 
     def _counted(self, test: str, columns: frozenset[str]) -> str:
@@ -292,26 +293,23 @@ class _Aggregation:
         exact = _EXACT.fullmatch(kind)
         if exact is None and (kind.lower() not in ("float", "double") or self._env.exact_floats):
             return None
+        is_decimal = exact is not None and exact[2] is not None
+        precision, scale = (int(exact[2]), int(exact[3])) if exact is not None and is_decimal else (38, 0)
+        if is_decimal and not (can_add(scale) if name == "sum" else has_mean(precision, scale)):
+            return None
         present = self._counted(f"{allowed} AND ({arg.sql}) IS NOT NULL", columns)
         value = arg.sql if allowed == "true" else f"CASE WHEN {allowed} THEN {arg.sql} END"
         if exact is None:
             return self._float_sum(name, Expr(f"CAST({value} AS DOUBLE)", columns), present)
-        if exact[2]:
-            precision, scale = int(exact[2]), int(exact[3])
-            stored = f"DECIMAL({min(38, precision + 10)}, {scale})"
-            mean = f"DECIMAL({min(38, precision + 4)}, {min(scale + 4, 38)})"
-        else:
-            stored, mean, scale = "DECIMAL(38, 0)", "DOUBLE", 0
         total = self._sum_of(Expr(f"CAST({value} AS DECIMAL(38, {scale}))", columns), f"DECIMAL(38, {scale})")
         if name == "sum":
-            kind = stored if exact[2] else "BIGINT"
-            return _sql(f"CASE WHEN `{present}` > 0 THEN CAST(`{total}` AS {kind}) END", total, present)
-        divided = (
-            f"CAST(`{total}` AS DOUBLE) / `{present}`"
-            if mean == "DOUBLE"
-            else f"CAST(`{total}` / `{present}` AS {mean})"
-        )
-        return _sql(f"CASE WHEN `{present}` > 0 THEN {divided} END", total, present)
+            kind = f"DECIMAL({min(38, precision + 10)}, {scale})" if is_decimal else "BIGINT"
+            made = f"CAST(`{total}` AS {kind})"
+        elif is_decimal:
+            made = mean_of(f"`{total}`", f"`{present}`", precision, scale)
+        else:
+            made = f"CAST(`{total}` AS DOUBLE) / `{present}`"
+        return _sql(f"CASE WHEN `{present}` > 0 THEN {made} END", total, present)
 
     def _float_sum(self, name: str, value: Expr, present: str) -> exp.Expr:
         """A sum that can be taken apart again: doubles that are short decimals are added as decimals.

@@ -40,6 +40,7 @@ from spark_trickle.algebra.operator import (
     UnionAll,
     Window,
 )
+from spark_trickle.sql.wide_decimals import minus, plus, zero
 
 W = "_w"
 _SQL_KIND = {
@@ -236,7 +237,7 @@ def _(op: Touched) -> str:
 @render.register
 def _(op: Partial) -> str:
     sums = [
-        f"coalesce(sum({_weighed(c.term.sql)}), 0) AS `{c.name}`"
+        f"coalesce(sum({_weighed(c.term.sql, c.type)}), {zero(c.type)}) AS `{c.name}`"
         for c in op.calls
         if c.term is not None and not c.pick
     ]
@@ -255,7 +256,7 @@ def _(op: Partial) -> str:
 @render.register
 def _(op: Terms) -> str:
     listed = [f"{k.expr.sql} AS `{k.name}`" for k in op.keys]
-    listed += [f"{_weighed(c.term.sql)} AS `{c.name}`" for c in op.calls if c.term is not None]
+    listed += [f"{_weighed(c.term.sql, c.type)} AS `{c.name}`" for c in op.calls if c.term is not None]
     return f"SELECT {', '.join([*listed, f'{W} AS `{op.count}`'])} FROM ({render(op.input)})"
 
 
@@ -263,8 +264,10 @@ def _(op: Terms) -> str:
 def _(op: Added) -> str:
     """Each key gives the row that goes and the row that comes."""
     names = (*(c.name for c in op.sums), op.count)
+    kinds = (*(c.type for c in op.sums), "BIGINT")
+    named = tuple(zip(names, kinds, strict=True))
     keys = [f"`{k}`" for k in op.keys]
-    stored = [f"{_weighed(f'`{n}`') if op.own.weighted else f'`{n}`'} AS `{n}`" for n in names]
+    stored = [f"{_weighed(f'`{n}`', kind) if op.own.weighted else f'`{n}`'} AS `{n}`" for n, kind in named]
     both = (
         f"SELECT {_names((*op.keys, *names))}, 1 AS fresh FROM ({render(op.terms)}) UNION ALL "
         f"SELECT {', '.join([*keys, *stored])}, 0 AS fresh FROM ({render(op.own)})"
@@ -272,16 +275,14 @@ def _(op: Added) -> str:
     if op.here:
         both = f"SELECT /*+ COALESCE(1) */ * FROM ({both})"
     sums = [
-        f"coalesce(sum({value}), 0) AS `{when}_{n}`"
-        for n in names
+        f"coalesce(sum({value}), {zero(kind)}) AS `{when}_{n}`"
+        for n, kind in named
         for when, value in (("was", f"CASE WHEN fresh = 0 THEN `{n}` END"), ("is", f"`{n}`"))
     ]
     group = f"GROUP BY {', '.join(keys)} " if keys else ""
     summed = f"SELECT {', '.join([*keys, *sums])} FROM ({both}) {group}HAVING max(fresh) = 1"
-    kinds = [*(c.type for c in op.sums), "BIGINT"]
     shown = [
-        f"CAST(CASE WHEN sign < 0 THEN `was_{n}` ELSE `is_{n}` END AS {kind}) AS `{n}`"
-        for n, kind in zip(names, kinds, strict=True)
+        f"CAST(CASE WHEN sign < 0 THEN `was_{n}` ELSE `is_{n}` END AS {kind}) AS `{n}`" for n, kind in named
     ]
     moved = " OR ".join(f"`was_{n}` <> `is_{n}`" for n in names)
     there, comes = (f"`{when}_{op.count}` > 0" if keys else "true" for when in ("was", "is"))
@@ -292,8 +293,8 @@ def _(op: Added) -> str:
     )
 
 
-def _weighed(value: str) -> str:
-    return f"CASE WHEN {W} > 0 THEN {value} ELSE -({value}) END"
+def _weighed(value: str, kind: str) -> str:
+    return f"CASE WHEN {W} > 0 THEN {value} ELSE {minus(value, kind)} END"
 
 
 def _folded(call: Call) -> str:
@@ -302,7 +303,8 @@ def _folded(call: Call) -> str:
     if call.pick:
         better = "least" if call.pick == "min" else "greatest"
         return f"CASE WHEN sign < 0 THEN {was} ELSE {better}({was}, {comes}) END"
-    return f"CASE WHEN sign < 0 THEN {was} ELSE coalesce({was}, 0) + {comes} END"
+    total = plus(f"coalesce({was}, {zero(call.type)})", comes, call.type)
+    return f"CASE WHEN sign < 0 THEN {was} ELSE {total} END"
 
 
 @render.register
