@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from spark_trickle.dml.compact import compact_in_place
 from spark_trickle.dml.work import Work
+from spark_trickle.model.files import Role
 from spark_trickle.model.stream import RefreshReport
 
 
@@ -14,7 +15,9 @@ def applied(work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
     chosen: dict[str, str] = {}
     for change in list(work.changes.values()):
         if change.table.derived and change.changes_content:
-            chosen[change.table.full_name] = compact_in_place(work, change.table)
+            anew = bool(change.ended) and any(f.role is Role.CHANGE for f in change.added)
+            done = "replace: all of it was computed" if anew else compact_in_place(work, change.table)
+            chosen[change.table.full_name] = done
     told = [replace(r, apply=chosen.get(r.name, "")) for r in reports]
     by_name = {r.name: r.apply for r in told}
     work.refreshed = [

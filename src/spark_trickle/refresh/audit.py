@@ -15,9 +15,10 @@ from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.stream import Frontier
 from spark_trickle.model.table import Table
+from spark_trickle.refresh.in_full import run_in_full
 from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.node import Clock
-from spark_trickle.refresh.run import definition, node_tables, run_program
+from spark_trickle.refresh.run import definition, node_tables
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import computed, run_sql
 from spark_trickle.sql.membership import membership_is_value
@@ -78,7 +79,7 @@ def _by_plan(work: Work, then: Work, table: Table) -> Frame:
     tables = node_tables(work, table)
     scratch = then.scratch(empty=tables.values())
     now = Frontier(then.base.id, then.base.id)
-    run_program(Inputs(scratch, definition(table), tables, now), None, False, Clock())
+    run_in_full(Inputs(scratch, definition(table), tables, now), Clock())
     return scratch.rows(table).toDF(*_numbered(table))
 
 

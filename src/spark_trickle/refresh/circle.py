@@ -22,6 +22,7 @@ from spark_trickle.model.stream import Action, Frontier, Mode, Refreshed, Refres
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.decide import Decision, Facts
+from spark_trickle.refresh.in_full import run_in_full
 from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.monotone import taking
 from spark_trickle.refresh.node import Clock, Filled
@@ -214,8 +215,10 @@ def _take(work: Work, member: Member, changed: set[str] | None, first: bool) -> 
     taken = {i: len(_added(work, i)) for i in member.taken}
     rows = sum(f.rows for i, n in member.taken.items() for f in _added(work, i)[n:])
     rows += member.facts.changed_rows if first else 0
-    few = changed is not None and rows <= work.place.settings.max_driver_rows
-    run_program(turn, changed, few, member.clock)
+    if changed is None:
+        run_in_full(turn, member.clock)
+    else:
+        run_program(turn, changed, rows <= work.place.settings.max_driver_rows, member.clock)
     member.taken = taken
 
 

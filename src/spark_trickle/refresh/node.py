@@ -11,6 +11,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_trickle.algebra.change import Signed
 from spark_trickle.algebra.operator import Aggregate, Operator
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
@@ -64,12 +65,13 @@ def run_here(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled
     if rows is None:
         return None
     with clock.phase("write"):
-        return _stored(inputs, node, _store_few(inputs, node, table, rows))
+        return store_change(inputs, node, _store_few(inputs, node, table, rows))
 
 
 def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
     """Compute the change of a node by Spark and store it."""
     table = inputs.tables[node.name]
+    only_comes = isinstance(plan, Signed) and plan.sign > 0
     with clock.phase("spark"):
         plan = after_steps(inputs, table, plan)
     with clock.phase("plan"):
@@ -80,8 +82,9 @@ def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clo
             rows = collect_at_most(frame, inputs.work.place.settings.max_refresh_rows)
     with clock.phase("write"):
         if rows is not None:
-            return _stored(inputs, node, _store_few(inputs, node, table, rows))
-        return _stored(inputs, node, _store_many(inputs, node, table, frame))
+            return store_change(inputs, node, _store_few(inputs, node, table, rows))
+        net = frame if only_comes else cancelled_frame(inputs.work, table, frame)
+        return store_change(inputs, node, _store_many(inputs, node, table, net))
 
 
 def run_with_result(
@@ -103,15 +106,15 @@ def run_with_result(
     with clock.phase("write"):
         stored = _renamed(rows, stored_columns(node.own))
         shown = _renamed(rows.filter(rows.column(KEEP)), shown_columns(result.plan))
-        first = _stored(inputs, node, _store_few(inputs, node, tables[0], stored))
-        return first, _stored(inputs, result, _store_few(inputs, result, tables[1], shown))
+        first = store_change(inputs, node, _store_few(inputs, node, tables[0], stored))
+        return first, store_change(inputs, result, _store_few(inputs, result, tables[1], shown))
 
 
 def _renamed(rows: pa.Table, names: dict[str, str]) -> pa.Table:
     return rows.select([*names, WEIGHT]).rename_columns([*names.values(), WEIGHT])
 
 
-def _stored(inputs: Inputs, node: Node, files: tuple[DataFile, ...]) -> Filled:
+def store_change(inputs: Inputs, node: Node, files: tuple[DataFile, ...]) -> Filled:
     if files:
         unique = isinstance(node.plan, Aggregate)
         added = tuple(replace(f, whole=unique) for f in files)
@@ -140,7 +143,7 @@ def _store_few(inputs: Inputs, node: Node, table: Table, rows: pa.Table) -> tupl
 
 def _store_many(inputs: Inputs, node: Node, table: Table, frame: Frame) -> tuple[DataFile, ...]:
     work = inputs.work
-    files = store_frame(work, table, cancelled_frame(work, table, frame))
+    files = store_frame(work, table, frame)
     inputs.deltas[node.name] = cache(
         lambda: rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
     )

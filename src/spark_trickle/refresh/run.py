@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_trickle.algebra.change import Signed
-from spark_trickle.algebra.operator import Operator, Recursive, UnionAll
+from spark_trickle.algebra.operator import Operator, Recursive
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import FuseBlownError
@@ -18,13 +17,14 @@ from spark_trickle.lake.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable
 from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Run, Stream
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.compile import content_of, delta_of, nodes_of
+from spark_trickle.refresh.compile import delta_of, nodes_of
 from spark_trickle.refresh.decide import Decision, Facts, decide
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.here.reduce import Reducer
 from spark_trickle.refresh.here.unseen import seen
 from spark_trickle.refresh.identity import lost_identity
+from spark_trickle.refresh.in_full import run_in_full
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, retyped, source_table
 from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, run_with_result
 from spark_trickle.refresh.options import is_on
@@ -187,7 +187,7 @@ def run_nodes(
     sources = (source_table(work, s) for s in stream.sources)
     names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
     if action is not Action.DIFFERENTIAL:
-        return run_program(inputs, None, False, clock)
+        return run_in_full(inputs, clock)
     small = facts.changed_rows <= work.place.settings.max_refresh_rows
     if small:
         with clock.phase("here"):
@@ -195,28 +195,24 @@ def run_nodes(
     return run_program(inputs, names, small, clock)
 
 
-def run_program(inputs: Inputs, changed: set[str] | None, small: bool, clock: Clock) -> Filled:
+def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) -> Filled:
     """The program of every node in order; a node without change leaves those above it alone.
 
-    `changed` names the sources that changed; without it everything is computed. `small` says that the
-    change is few rows.
+    `changed` names the sources that changed. `small` says that the change is few rows.
     """
     work, stream, tables, here = inputs.work, inputs.stream, inputs.tables, AtDriver(inputs)
-    moved = set(changed or ())
+    moved = set(changed)
     filled = Filled()
     nodes = nodes_of(stream.plan)
     for number, node in enumerate(nodes):
         with clock.phase("plan"):
-            if changed is not None:
-                plan = delta_of(stream.plan, number, frozenset(moved))
-            else:
-                plan = _whole(stream, number, node, work, tables[node.name])
+            plan = delta_of(stream.plan, number, frozenset(moved))
             if plan is not None:
                 plan = fit(plan, small, lambda name: work.row_count(tables[name]))
                 plan = driven(plan, sizes_of(inputs)) if small else plan
         if plan is None:
             continue
-        if changed is not None and isinstance(node.plan, Recursive) and (why := obstacle(node.plan)):
+        if isinstance(node.plan, Recursive) and (why := obstacle(node.plan)):
             inputs.remarks.append(f"the recursion was computed again, because {why}")
         if small:
             done = run_here(here, node, plan, clock)
@@ -253,9 +249,3 @@ def node_tables(work: Work, table: Table) -> dict[str, Table]:
     """The tables of all nodes; the last is the stream table itself."""
     found = [work.catalog.table_by_id(i) for i in definition(table).nodes]
     return {f"n{n}": t for n, t in enumerate((*found, table), start=1) if t is not None}
-
-
-def _whole(stream: Stream, number: int, node: Node, work: Work, table: Table) -> Operator:
-    """All rows come; those that are there go, so that only the difference is left."""
-    come = Signed(content_of(stream.plan, number), 1)
-    return UnionAll((come, Signed(node.own, -1))) if work.files(table) else come

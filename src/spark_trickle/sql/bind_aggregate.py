@@ -198,8 +198,9 @@ class _Aggregation:
         key = f"{call.expr.sql}|{call.term.sql if call.term else ''}"
         return self._calls.setdefault(key, call).name
 
-    def _sum_of(self, term: Expr, kind: str) -> str:
-        call = Expr(f"CAST(coalesce(sum({term.sql}), {zero(kind)}) AS {kind})", term.columns)
+    def _sum_of(self, term: Expr, kind: str, value: str = "") -> str:
+        """`value` is the term in a type that Spark adds faster; its sum fits into `kind` as well."""
+        call = Expr(f"CAST(coalesce(sum({value or term.sql}), {zero(kind)}) AS {kind})", term.columns)
         return self._add(Call(self._env.fresh("s"), call, term, kind))
 
     def _counted(self, test: str, columns: frozenset[str]) -> str:
@@ -301,7 +302,10 @@ class _Aggregation:
         value = arg.sql if allowed == "true" else f"CASE WHEN {allowed} THEN {arg.sql} END"
         if exact is None:
             return self._float_sum(name, Expr(f"CAST({value} AS DOUBLE)", columns), present)
-        total = self._sum_of(Expr(f"CAST({value} AS DECIMAL(38, {scale}))", columns), f"DECIMAL(38, {scale})")
+        wide = f"DECIMAL(38, {scale})"
+        # Numbers of 64 bits may have a mean where they have no sum.
+        quick = "" if name != "sum" and kind.lower() == "bigint" else value
+        total = self._sum_of(Expr(f"CAST({value} AS {wide})", columns), wide, quick)
         if name == "sum":
             kind = f"DECIMAL({min(38, precision + 10)}, {scale})" if is_decimal else "BIGINT"
             made = f"CAST(`{total}` AS {kind})"

@@ -1,0 +1,75 @@
+"""All nodes of a stream table, computed anew: few rows are compared with what is there, many take its place.
+
+To compare is to sort all old and new rows together, which takes several times as long as to compute them. So
+many rows are compared only for somebody who follows the changes: another stream table, or a published copy.
+"""
+
+from __future__ import annotations
+
+from spark_trickle.algebra.change import Signed
+from spark_trickle.algebra.operator import Operator, Scan, UnionAll
+from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.store import store_frame
+from spark_trickle.dml.work import Work
+from spark_trickle.lake import sources
+from spark_trickle.lake.engine import reading
+from spark_trickle.model.table import Table
+from spark_trickle.refresh.compile import content_of, nodes_of
+from spark_trickle.refresh.found import after_steps, framed
+from spark_trickle.refresh.here.at_driver import AtDriver
+from spark_trickle.refresh.inputs import Inputs
+from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, store_change
+from spark_trickle.refresh.split import Node
+
+
+def run_in_full(inputs: Inputs, clock: Clock) -> Filled:
+    """What came to the result and what went from it."""
+    nodes = nodes_of(inputs.stream.plan)
+    filled = Filled()
+    for number, node in enumerate(nodes):
+        work, table = inputs.work, inputs.tables[node.name]
+        with clock.phase("plan"):
+            come = Signed(content_of(inputs.stream.plan, number), 1)
+        few = _is_small(work, table)
+        if not work.files(table):
+            filled = run_node(inputs, node, come, False, clock)
+        elif few or _is_followed(work, table):
+            filled = _compared(inputs, node, UnionAll((come, Signed(node.own, -1))), few, clock)
+        else:
+            filled = _replaced(inputs, node, come, clock)
+    return filled
+
+
+def _compared(inputs: Inputs, node: Node, plan: Operator, few: bool, clock: Clock) -> Filled:
+    """What reads just few rows of other nodes needs no job."""
+    read = [inputs.tables.get(s.source) for s in plan.walk() if isinstance(s, Scan)]
+    if all(table is not None and _is_small(inputs.work, table) for table in read):
+        filled = run_here(AtDriver(inputs), node, plan, clock)
+        if filled is not None:
+            return filled
+    return run_node(inputs, node, plan, few, clock)
+
+
+def _is_small(work: Work, table: Table) -> bool:
+    return work.row_count(table) <= work.place.settings.max_driver_rows
+
+
+def _is_followed(work: Work, table: Table) -> bool:
+    if work.catalog.readers(table):
+        return True
+    with reading(work.place.warehouse.engine) as connection:
+        return table.id in sources.published(connection)
+
+
+def _replaced(inputs: Inputs, node: Node, come: Signed, clock: Clock) -> Filled:
+    """The new rows are written before the old ones go, because queries may read them."""
+    work, table = inputs.work, inputs.tables[node.name]
+    with clock.phase("spark"):
+        plan = after_steps(inputs, table, come)
+    with clock.phase("plan"):
+        frame = framed(inputs, plan)
+    with clock.phase("write"):
+        files = store_frame(work, table, frame)
+        gone = truncate(work, table).rows_deleted
+        store_change(inputs, node, files)
+    return Filled(sum(f.rows for f in files), gone)

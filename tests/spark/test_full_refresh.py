@@ -1,0 +1,113 @@
+"""A refresh in full: few rows are compared with what was there, many take its place; both are exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_trickle import connect
+from spark_trickle.model.stream import Action
+from spark_trickle.session import Trickle
+from tests.conftest import rows
+
+QUERY = "SELECT id, g, row_number() OVER (PARTITION BY g ORDER BY v, id) AS place FROM t"
+GROUPS = "SELECT g, count(*) AS n, sum(v) AS total, max(v) AS most FROM t GROUP BY g"
+
+
+@pytest.fixture
+def tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
+    """Twenty rows are many here."""
+    with connect(tmp_path_factory.mktemp("full"), settings={"max_driver_rows": 20}) as made:
+        made.sql("CREATE TABLE t (id INT, g INT, v INT, PRIMARY KEY (id))")
+        made.sql("INSERT INTO t SELECT id, id % 3, (id * 7) % 11 FROM range(60)")
+        yield made
+
+
+def _bag(frame: Any) -> Counter[tuple[Any, ...]]:
+    return Counter(rows(frame))
+
+
+def _changes(tr: Trickle, name: str, since: int) -> Counter[tuple[Any, ...]]:
+    """The net change, as weights of rows."""
+    total: Counter[tuple[Any, ...]] = Counter()
+    for *row, kind, _, _ in rows(tr.sql(f"SELECT * FROM trickle.changes('{name}', {since}, {tr.snapshot})")):
+        total[tuple(row)] += -1 if kind in ("delete", "update_preimage") else 1
+    return Counter({row: n for row, n in total.items() if n})
+
+
+def _change(tr: Trickle) -> None:
+    tr.sql("UPDATE t SET v = v + 5 WHERE id % 10 = 1")
+    tr.sql("DELETE FROM t WHERE id % 10 = 2")
+    tr.sql("INSERT INTO t VALUES (100, 0, 3), (101, NULL, 3)")
+
+
+def test_many_rows_take_the_place_of_what_was_there(tr: Trickle) -> None:
+    tr.sql(f"CREATE STREAM TABLE s REFRESH MODE FULL AS {QUERY}")
+    before, then = _bag(tr.sql("SELECT * FROM s")), tr.snapshot
+    _change(tr)
+    report = tr.refresh("s")
+    now = _bag(tr.sql("SELECT * FROM s"))
+    assert report.action is Action.FULL
+    assert report.apply.startswith("replace")
+    assert (report.rows_inserted, report.rows_deleted) == (56, 60)
+    assert now == _bag(tr.sql(QUERY))
+    assert _bag(tr.sql(f"SELECT * FROM s VERSION AS OF {then}")) == before
+    difference = Counter(now)
+    difference.subtract(before)
+    assert _changes(tr, "s", then) == Counter({row: n for row, n in difference.items() if n})
+
+
+def test_what_follows_is_computed_from_the_change_again(tr: Trickle) -> None:
+    tr.sql(f"CREATE STREAM TABLE s REFRESH MODE FULL AS {QUERY}")
+    _change(tr)
+    tr.refresh("s")
+    tr.sql("ALTER STREAM TABLE s SET REFRESH MODE DIFFERENTIAL")
+    tr.sql("DELETE FROM t WHERE id % 10 = 3")
+    assert tr.refresh("s").action is Action.DIFFERENTIAL
+    assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(QUERY))
+
+
+def test_many_rows_are_compared_for_those_who_follow(tr: Trickle) -> None:
+    tr.sql(f"CREATE STREAM TABLE s REFRESH MODE FULL AS {QUERY}")
+    tr.sql(
+        "CREATE STREAM TABLE above REFRESH MODE DIFFERENTIAL AS SELECT g, max(place) AS last FROM s GROUP BY g"
+    )
+    tr.sql("UPDATE t SET v = -1 WHERE id = 3")
+    report = tr.refresh("s")
+    assert report.action is Action.FULL
+    assert report.rows_inserted == report.rows_deleted < 20
+    assert tr.refresh("above").action in (Action.DIFFERENTIAL, Action.NO_DATA)
+    assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(QUERY))
+    assert _bag(tr.sql("SELECT * FROM above")) == _bag(tr.sql("SELECT g, max(place) FROM s GROUP BY g"))
+
+
+def test_few_rows_are_compared(tr: Trickle) -> None:
+    tr.sql(f"CREATE STREAM TABLE s REFRESH MODE FULL AS {GROUPS}")
+    tr.sql("UPDATE t SET v = v + 100 WHERE id = 3")
+    report = tr.refresh("s")
+    assert report.action is Action.FULL
+    assert (report.rows_inserted, report.rows_deleted) == (1, 1)
+    assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(GROUPS))
+
+
+def test_a_result_that_grows_beyond_few_rows(tr: Trickle) -> None:
+    tr.sql(f"CREATE STREAM TABLE s REFRESH MODE FULL AS {QUERY} WHERE id < 10")
+    tr.sql("UPDATE t SET id = id - 200 WHERE id > 9")
+    tr.sql("INSERT INTO t SELECT id - 1000, id % 3, 1 FROM range(100)")
+    assert tr.refresh("s").action is Action.FULL
+    assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(f"{QUERY} WHERE id < 10"))
+    assert sum(_bag(tr.sql("SELECT * FROM s")).values()) == 160
+
+
+def test_nothing_is_left_of_a_source_that_is_empty(tr: Trickle) -> None:
+    tr.sql(f"CREATE STREAM TABLE s REFRESH MODE FULL AS {QUERY}")
+    tr.sql("TRUNCATE TABLE t")
+    report = tr.refresh("s")
+    assert (report.rows_inserted, report.rows_deleted) == (0, 60)
+    assert _bag(tr.sql("SELECT * FROM s")) == Counter()
+    tr.sql("INSERT INTO t VALUES (1, 1, 1)")
+    tr.refresh("s")
+    assert _bag(tr.sql("SELECT * FROM s")) == Counter({(1, 1, 1): 1})
