@@ -55,6 +55,7 @@ class Stream:
     sources: tuple[Source, ...]
     nodes: tuple[int, ...]  # tables of the inner nodes, in order
     plan: str
+    time_zone: str = ""  # of the session that made it, where its rows depend on it
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,6 +67,7 @@ class Stream:
             "sources": [[s.table_id, [list(c) for c in s.columns]] for s in self.sources],
             "nodes": list(self.nodes),
             "plan": self.plan,
+            "time_zone": self.time_zone,
         }
 
     @classmethod
@@ -81,6 +83,7 @@ class Stream:
             ),
             nodes=tuple(value["nodes"]),
             plan=value["plan"],
+            time_zone=value.get("time_zone", ""),
         )
 
 

@@ -131,8 +131,8 @@ def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
     changed = sorted({n for f in facts for n in f.changed})
     if any(f.frontier is None for f in facts):
         return Decision(Action.FULL, "not all of the circle was filled yet")
-    if retyped := sorted({c for f in facts for c in f.retyped}):
-        return Decision(Action.REINITIALIZE, f"{', '.join(retyped)} has another type now")
+    if outdated := sorted({c for f in facts for c in f.outdated}):
+        return Decision(Action.REINITIALIZE, "; ".join(outdated))
     if moments := sorted({m for f in facts for m in f.moments}):
         listed = ", ".join(f"{m}()" for m in moments)
         return Decision(Action.FULL, f"{listed} may have another value at every refresh")

@@ -19,7 +19,7 @@ class Facts:
     changed: tuple[str, ...]  # names of sources whose rows changed
     changed_rows: int
     source_rows: int
-    retyped: tuple[str, ...] = ()  # columns of sources that have another type now
+    outdated: tuple[str, ...] = ()  # what it was made for and is so no longer
     moments: tuple[str, ...] = ()  # functions whose value depends on when they are asked
     deleted_rows: int = 0  # those of the changed rows that go
     runs: tuple[Run, ...] = ()  # what earlier refreshes cost, newest first
@@ -34,8 +34,8 @@ class Decision:
 def decide(facts: Facts, settings: Settings) -> Decision:
     if facts.frontier is None:
         return Decision(Action.FULL, "it was not filled yet")
-    if facts.retyped:
-        return Decision(Action.REINITIALIZE, f"{', '.join(facts.retyped)} has another type now")
+    if facts.outdated:
+        return Decision(Action.REINITIALIZE, "; ".join(facts.outdated))
     if facts.moments:
         names = ", ".join(f"{m}()" for m in facts.moments)
         return Decision(Action.FULL, f"{names} may have another value at every refresh")

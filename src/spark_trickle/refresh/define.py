@@ -30,9 +30,10 @@ from spark_trickle.refresh.decide import Decision, Facts
 from spark_trickle.refresh.drop import refuse_published, refuse_users, stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.identity import keys_of, with_identity
-from spark_trickle.refresh.inputs import retyped, source_table
+from spark_trickle.refresh.inputs import source_table
 from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.options import check_options, is_on
+from spark_trickle.refresh.outdated import outdated, zone_of
 from spark_trickle.refresh.run import Occasion, refresh, run_nodes
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql import statements as s
@@ -112,6 +113,7 @@ def _define(
         sources=compiled.sources,
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
+        time_zone=zone_of(work, statement.query, compiled.sources),
     )
     table = with_identity(replace(_new_table(work, schema, name, frame), stream=stream), keys[-1])
     check_column_names(list(table.column_names))
@@ -227,6 +229,7 @@ def _redefine(work: Work, table: Table, stream: Stream) -> Table:
         sources=compiled.sources,
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
+        time_zone=zone_of(work, stream.query, compiled.sources),
     )
     if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
         again = with_identity(replace(table, stream=new), keys[-1])
@@ -255,7 +258,7 @@ def refresh_unit(work: Work, unit: Sequence[Table], occasion: Occasion) -> list[
         return reports
     for table in unit:
         assert table.stream is not None
-        if retyped(work, table.stream):
+        if outdated(work, table):
             _redefine(work, table, table.stream)
     return _fill_circle(work, graph_of(work.catalog.tables()), unit[0], reports[0].reason, occasion)
 

@@ -42,4 +42,4 @@ def lost_identity(work: Work, table: Table) -> list[str]:
     """What its rows were told apart by, if its sources no longer promise that."""
     if not table.identity or with_identity(table, key_of(work, table)).identity == table.identity:
         return []
-    return [f"the key of a source of {table.full_name}"]
+    return [f"no key of a source tells the rows of {table.full_name} apart any more"]

@@ -23,11 +23,11 @@ from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.here.reduce import Reducer
 from spark_trickle.refresh.here.unseen import seen
-from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.in_full import run_in_full
-from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, retyped, source_table
+from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, source_table
 from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, run_with_result
 from spark_trickle.refresh.options import is_on
+from spark_trickle.refresh.outdated import outdated
 from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.session import small_jobs
@@ -138,7 +138,7 @@ def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     """One query tells whether anything changed; sizes are looked up only if it did."""
     stream = definition(table)
     moments = tuple(stream.options.get("moments", "").split())
-    other = (*retyped(work, stream), *lost_identity(work, table))
+    other = outdated(work, table)
     if frontier is None:
         return Facts(stream.mode, None, work.base.id, (), 0, 0, (), moments)
     tables = [source_table(work, s) for s in stream.sources]
@@ -154,7 +154,7 @@ def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
         changed_rows=sum(f.rows for f in files),
         deleted_rows=sum(f.deletes for f in files),
         source_rows=sum(work.row_count(t) for t in tables),
-        retyped=other,
+        outdated=other,
         moments=moments,
         runs=_runs(work, table),
     )

@@ -88,6 +88,10 @@ def small_jobs(session: SparkSession) -> SmallJobs:
         return _SMALL_JOBS.setdefault(session, SmallJobs(session))
 
 
+def time_zone(session: SparkSession) -> str:
+    return str(session.conf.get("spark.sql.session.timeZone"))
+
+
 def require_ansi(session: SparkSession) -> None:
     """Without ANSI mode a CAST does not fail where a value does not fit, and we store values by CAST."""
     if session.conf.get("spark.sql.ansi.enabled") != "true":

@@ -15,7 +15,7 @@ def call_name(node: exp.Expr) -> str:
     """The aggregate function that an expression calls, through FILTER, IGNORE NULLS and WITHIN GROUP."""
     while isinstance(node, WRAPPERS):
         node = node.this
-    if isinstance(node, exp.Any) and not isinstance(node.this, exp.Query | exp.Subquery):
+    if isinstance(node, exp.Any) and not isinstance(node.this, exp.Query | exp.Subquery | exp.Tuple):
         return "any"
     name = name_of(node)
     return name if name in AGGREGATES else ""

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import DialectType
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -24,21 +25,43 @@ DEEPEST = 60  # nested brackets; sqlglot would run out of stack later
 
 class Verbatim(Spark):
     class Tokenizer(Spark.Tokenizer):
-        # 1.5BD is a decimal of just its own digits, which CAST(1.5 AS DECIMAL) is not: see `_exact_decimals`.
-        NUMERIC_LITERALS = {**Spark.Tokenizer.NUMERIC_LITERALS, "BD": "BIGDECIMAL"}  # noqa: RUF012
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 since Spark 4 a quote is also doubled
-        KEYWORDS = {**Spark.Tokenizer.KEYWORDS, "BIGDECIMAL": TokenType.BIGDECIMAL}  # noqa: RUF012
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
         FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
         FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
+        FUNCTION_PARSERS["SUBSTR"] = FUNCTION_PARSERS["SUBSTRING"]
         NO_PAREN_FUNCTIONS: dict[Any, Any] = {}  # noqa: RUF012
         ARRAY_CONSTRUCTORS: dict[str, Any] = {}  # noqa: RUF012
+        UNARY_PARSERS = {  # noqa: RUF012
+            **Spark.Parser.UNARY_PARSERS,
+            # +3 is no number to Spark but a call, whose type has room for more digits.
+            TokenType.PLUS: lambda self: exp.Anonymous(this="positive", expressions=[self._parse_unary()]),
+        }
 
         def _parse_pivot_aggregation(self) -> exp.Expr | None:
             """Spark takes any expression over aggregate functions here, not only a call."""
             found: exp.Expr | None = self._parse_alias(self._parse_bitwise())
             return found
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        """3L stays a number as it is written: a cast would have other digits, and -128Y would not fit."""
+        found: list[Token] = []
+        for token in super().tokenize(sql, dialect):
+            if _is_suffix(token, found):
+                number = found[-2]
+                place = token.line, token.col, number.start, token.end
+                found[-2:] = [Token(TokenType.NUMBER, number.text + token.text, *place)]
+            else:
+                found.append(token)
+        return found
+
+
+def _is_suffix(token: Token, before: list[Token]) -> bool:
+    """sqlglot reads 3L as 3::L."""
+    if token.text.upper() not in Verbatim.Tokenizer.NUMERIC_LITERALS:
+        return False
+    return [t.token_type for t in before[-2:]] == [TokenType.NUMBER, TokenType.DCOLON]
 
 
 def parse_query(text: str) -> exp.Query:
@@ -59,7 +82,7 @@ def parse_query(text: str) -> exp.Query:
         query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
-    return _lambda_variables(_plain_subqueries(_exact_decimals(query)))
+    return _lambda_variables(_plain_subqueries(query))
 
 
 _BEFORE_QUERY = (
@@ -121,15 +144,6 @@ def _lambda_variables(query: exp.Query) -> exp.Query:
             for part in rest:
                 value = exp.Dot(this=value, expression=part.copy())
             column.replace(value)
-    return query
-
-
-def _exact_decimals(query: exp.Query) -> exp.Query:
-    for cast in query.find_all(exp.Cast):
-        if cast.to.this is exp.DataType.Type.BIGDECIMAL:
-            whole, _, fraction = str(cast.this.this).partition(".")
-            digits = max(len(whole.lstrip("0")) + len(fraction), len(fraction), 1)
-            cast.set("to", exp.DataType.build(f"DECIMAL({digits}, {len(fraction)})", dialect=Verbatim))
     return query
 
 

@@ -26,6 +26,7 @@ from spark_trickle.sql.here_values import (
     cast_to,
     common_type,
     comparable,
+    compared_by,
     is_number,
     like,
     literal,
@@ -176,7 +177,7 @@ def _truth(tree: exp.Expr, rows: pa.Table) -> Value:
 
 
 def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, rows: pa.Table) -> Value:
-    return _COMPARE[kind](*comparable(_value(left, rows), _value(right, rows)))
+    return _COMPARE[kind](*compared_by(left, right, _value(left, rows), _value(right, rows)))
 
 
 def _is_one_of(value: Value, others: list[Value]) -> Value:

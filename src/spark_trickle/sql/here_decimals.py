@@ -1,6 +1,6 @@
 """Arithmetic with decimals that have more digits than fit: as Spark rounds it, number by number.
 
-Spark computes a product exactly and a quotient to 38 digits after the point, and then gives up digits of the
+Spark computes a product exactly and a quotient to 39 digits after the point, and then gives up digits of the
 fraction until the result has 38 digits in all, of which six or more stay behind the point.
 """
 
@@ -105,7 +105,8 @@ def _product(a: int, b: int, s1: int, s2: int) -> tuple[int, int]:
 def _quotient(a: int, b: int, s1: int, s2: int) -> tuple[int, int]:
     if b == 0:
         raise ForSpark  # an error
-    return _divided(a * 10 ** (MOST + s2 - s1), b), MOST
+    whole = abs(a) * 10 ** (MOST + 1 + s2 - s1) // abs(b)  # Spark cuts off here, and rounds afterwards
+    return whole if (a < 0) == (b < 0) else -whole, MOST + 1
 
 
 def _sum(a: int, b: int, s1: int, s2: int) -> tuple[int, int]:
@@ -126,6 +127,8 @@ _STEPS: dict[type[exp.Expr], Callable[[int, int, int, int], tuple[int, int]]] = 
 
 def rounded_to(value: Value, kind: pa.DataType) -> Value:
     """A decimal with fewer digits behind the point, rounded half up."""
+    if most_units(value) >= 10 ** (MOST - 1):  # Arrow does not notice a carry beyond the last digit
+        raise ForSpark
     rounded = pc.round(value, ndigits=kind.scale, round_mode="half_towards_infinity")
     try:
         return rounded.cast(kind)

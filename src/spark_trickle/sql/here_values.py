@@ -31,6 +31,8 @@ _WHOLE = {
 }
 _TURNED = 34  # digits beyond which Spark rounds a decimal that it negates
 _EXACT_IN_DOUBLE = 2**53
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([a-zA-Z]*)")
+_SUFFIXES = {"L": pa.int64(), "S": pa.int16(), "Y": pa.int8()}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -40,20 +42,34 @@ def literal(tree: exp.Literal) -> pa.Scalar:
         if "\\" in text:  # how it was escaped is not for us to guess
             raise ForSpark
         return pa.scalar(text, pa.string())
-    if text.isdigit():
-        number = int(text)
-        if number >= 2**63:
-            raise ForSpark
-        return pa.scalar(number, pa.int32() if number < 2**31 else pa.int64())
-    whole, _, fraction = text.partition(".")
-    if not (whole + fraction).isdigit():  # 1e3 is a double
+    written = _NUMBER.fullmatch(text)
+    if written is None:  # 1e3 and 1D are doubles
         raise ForSpark
+    text, suffix = written[1], written[2].upper()
+    if text.isdigit() and suffix != "BD":
+        number = int(text)
+        kind = _SUFFIXES.get(suffix) or (pa.int32() if number < 2**31 else pa.int64())
+        if number >= 2 ** (kind.bit_width - 1):
+            raise ForSpark
+        return pa.scalar(number, kind)
+    if suffix not in ("", "BD"):
+        raise ForSpark
+    whole, _, fraction = text.partition(".")
     digits = max(len((whole + fraction).lstrip("0")), len(fraction), 1)
     return _checked(pa.scalar(text, pa.string()), pa.decimal128(digits, len(fraction)))
 
 
 def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(kind) or pa.types.is_decimal128(kind))
+
+
+def compared_by(left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> tuple[Value, Value]:
+    """Two values and how they are written: a number beside a decimal has just its own digits."""
+    if pa.types.is_decimal128(one.type) and pa.types.is_signed_integer(other.type):
+        other = _as_decimal(right, other)
+    elif pa.types.is_decimal128(other.type) and pa.types.is_signed_integer(one.type):
+        one = _as_decimal(left, one)
+    return comparable(one, other)
 
 
 def comparable(one: Value, other: Value) -> tuple[Value, Value]:
@@ -139,6 +155,11 @@ def cast_to(value: Value, kind: pa.DataType) -> Value:
 
 
 def _checked(value: Value, kind: pa.DataType) -> Value:
+    if pa.types.is_decimal128(value.type) and pa.types.is_decimal128(kind):
+        more = kind.scale - value.type.scale
+        narrower = value.type.precision + more > kind.precision
+        if narrower and most_units(value) * 10**more >= 10**kind.precision:  # Arrow does not always say so
+            raise ForSpark
     try:
         return value.cast(kind)
     except pa.ArrowInvalid:  # does not fit
@@ -234,6 +255,8 @@ def substring(value: Value, start: Value | None, length: Value | None = None) ->
 def negated(value: Value) -> Value:
     if not is_number(value.type):
         raise ForSpark
+    if isinstance(value, pa.Int64Scalar) and value.as_py() == 2**31:  # its negative is an INT
+        raise ForSpark
     if pa.types.is_decimal128(value.type) and most_units(value) >= 10**_TURNED:
         raise ForSpark
     return _reckoned(pc.negate_checked, value)
@@ -266,8 +289,9 @@ def _as_decimal(tree: exp.Expr, value: Value) -> Value:
     """A written number has as many digits as it is written with, a column as many as its type can have."""
     if pa.types.is_decimal128(value.type):
         return value
-    written = tree.this if isinstance(tree, exp.Neg) else tree
-    digits = len(str(written.this)) if isinstance(written, exp.Literal) else _DIGITS[value.type]
+    tree = tree.unnest()
+    written = tree.this if isinstance(tree, exp.Neg) else tree  # -(3) is no number but a call, to Spark
+    digits = len(str(abs(value.as_py()))) if isinstance(written, exp.Literal) else _DIGITS[value.type]
     return cast_to(value, pa.decimal128(digits, 0))
 
 

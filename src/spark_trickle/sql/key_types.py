@@ -6,6 +6,7 @@ number 1; so they are compared as numbers everywhere, or not as keys at all.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from spark_trickle.algebra.operator import Expr, KeyPair, Operator, Output, Project
@@ -13,6 +14,9 @@ from spark_trickle.sql.bind import Env
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _FLOATS = ("float", "double")
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}  # as Spark turns them into decimals
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_MOST = 38
 
 
 def aligned(keys: tuple[KeyPair, ...], left: Operator, right: Operator, env: Env) -> tuple[KeyPair, ...]:
@@ -49,4 +53,21 @@ def _common(one: str, two: str) -> str | None:
             return "double" if other in _FLOATS or other.startswith("decimal") else other
         if text in _FLOATS and other not in _FLOATS:
             return "double"
-    return None
+        if text == "timestamp" and other in ("timestamp_ntz", "date"):
+            return "timestamp"  # a clock put forward gives two local times one instant
+    return _rounded(one, two)
+
+
+def _rounded(one: str, two: str) -> str | None:
+    """The decimal that two numbers are compared as, if it has no room for all digits of their fractions."""
+    mine, theirs = _digits(one), _digits(two)
+    if mine is None or theirs is None:
+        return None
+    whole, scale = max(mine[0] - mine[1], theirs[0] - theirs[1]), max(mine[1], theirs[1])
+    return f"decimal({_MOST}, {max(_MOST - whole, 0)})" if whole + scale > _MOST else None
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    if found := _DECIMAL.fullmatch(kind):
+        return int(found[1]), int(found[2])
+    return (_DIGITS[kind], 0) if kind in _DIGITS else None
