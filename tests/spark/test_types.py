@@ -178,7 +178,6 @@ def test_local_time_that_a_zone_skips(lake: Lake) -> None:
 
 def test_time_of_day(lake: Lake) -> None:
     tr = lake.tr
-    tr.spark.conf.set("spark.sql.timeType.enabled", "true")
     lake.setup.sql("CREATE TABLE times (id INT PRIMARY KEY, t TIME(6), s TIME(0))")
     tr.sql(
         "INSERT INTO times VALUES (1, time'00:00:00', time'12:34:56'), (2, time'23:59:59.999999', NULL), (3, NULL, NULL)"

@@ -62,10 +62,14 @@ def run_here(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled
         return None
     with clock.phase("here"):
         rows = rows_here(here, plan)
-    if rows is None:
+        try:
+            net = None if rows is None else _net(table, rows)
+        except pa.ArrowInvalid:  # a value that does not fit its column: Spark knows what that means
+            net = None
+    if net is None:
         return None
     with clock.phase("write"):
-        return store_change(inputs, node, _store_few(inputs, node, table, rows))
+        return store_change(inputs, node, _store_net(inputs, node, table, net))
 
 
 def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
@@ -130,14 +134,24 @@ def _is_small(inputs: Inputs) -> bool:
 
 
 def _store_few(inputs: Inputs, node: Node, table: Table, rows: pa.Table) -> tuple[DataFile, ...]:
+    return _store_net(inputs, node, table, _net(table, rows))
+
+
+def _net(table: Table, rows: pa.Table) -> pa.Table:
+    """As the table stores them, each with weight +1 or −1."""
     if rows.num_rows == 0:
-        return ()
+        return rows
     weights = rows.column(WEIGHT).cast(pa.int32())
     typed = to_storage(table, rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, weights))
-    net = single_weights(summed(table, typed)) if pc.min(weights).as_py() != 1 else typed
-    net = to_storage(table, net)
-    inputs.deltas[node.name] = cache(lambda: local_frame(inputs.work.place.spark, table, net))
-    inputs.rows[node.name] = net
+    if pc.min(weights).as_py() == 1:
+        return typed
+    return to_storage(table, single_weights(summed(table, typed)))
+
+
+def _store_net(inputs: Inputs, node: Node, table: Table, net: pa.Table) -> tuple[DataFile, ...]:
+    if net.num_rows:
+        inputs.deltas[node.name] = cache(lambda: local_frame(inputs.work.place.spark, table, net))
+        inputs.rows[node.name] = net
     return store_rows(inputs.work, table, net)
 
 

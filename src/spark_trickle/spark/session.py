@@ -116,6 +116,7 @@ def _start_local() -> SparkSession:
         "spark.sql.codegen.cache.maxEntries": "2000",
         # since Spark 4.3: a scan of one small file needs no shuffle
         "spark.sql.optimizer.singleTaskExecution.enabled": "true",
+        "spark.sql.timeType.enabled": "true",
         "spark.log.level": "ERROR",
         # else a failed look-up leaves a folder behind where the user happens to be
         "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-trickle-{os.getuid()}/spark-warehouse",
