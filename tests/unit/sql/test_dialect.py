@@ -41,12 +41,16 @@ unix_timestamp(d, 'x')
 max_by(a, b)
 string_agg(a, '-')
 decode(a, 1, 2)
+1.50BD
+a / 3L
+-128Y
+-9223372036854775808L
+a LIKE ANY ('a%', '%b')
 """.strip().splitlines()
 
 OTHER = {
-    "1.50BD": "CAST('1.50' AS DECIMAL(3, 2))",
-    ".5BD": "CAST('0.5' AS DECIMAL(1, 1))",
-    "1L": "CAST(1 AS BIGINT)",
+    ".5BD": "0.5BD",
+    "+a": "POSITIVE(a)",
     "date '2020-01-01'": "CAST('2020-01-01' AS DATE)",
     "'it''s'": "'it\\'s'",
     "r'a\\d'": "'a\\\\d'",
