@@ -93,7 +93,7 @@ class Settings:
     )
     buffer_alert_rows: int = _setting(
         1_000_000,
-        "Changed rows that wait beyond which an alert is raised; check_cdc_health tells it of sources.",
+        "Changed rows that wait, here or in a source, beyond which an alert is raised.",
         low=1,
     )
     vacuum_interval_hours: float = _setting(

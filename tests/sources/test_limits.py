@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 from prometheus_client import generate_latest
 
+import spark_trickle
 from spark_trickle.cdc.landing import land, land_new
 from spark_trickle.dml.work import begin
+from spark_trickle.lake.scheduling import Alert
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.observe.metrics import Metrics
 from tests.sources.conftest import Shop
@@ -111,6 +113,25 @@ def test_a_long_buffer_is_told(shop: Shop) -> None:
     assert told() == [("more than 10", False)]
     shop.tr.sync("shop")
     assert told() == [("0", True)]
+
+
+def test_changes_that_nobody_reads_are_told_once(shop: Shop) -> None:
+    """A mirror that waits for help leaves its changes where they are, and they grow in number."""
+    mirrored(shop, resync="manual")
+    shop.run(f"{buffer(shop)} {FULL}", WRITES[0], f"{buffer(shop)} DROP CONSTRAINT no_space")
+    alerts: list[Alert] = []
+    with spark_trickle.connect(shop.place, settings={"buffer_alert_rows": 50}) as tr:
+        scheduler = tr.scheduler(on_alert=alerts.append)
+        scheduler.tick()
+        assert [a.event for a in alerts] == ["source_needs_help"]
+        shop.run("UPDATE orders SET amount = 0")
+        scheduler.tick()
+        scheduler.tick()
+        assert [(a.event, a.table_name) for a in alerts[1:]] == [("change_buffer_backpressure", "main.orders")]
+        assert "more than 50" in alerts[-1].message
+        tr.resync("orders")
+        assert tr.sync("shop").waiting == {}
+    shop.check(EVERY)
 
 
 # --- memory --------------------------------------------------------------------------------------

@@ -81,13 +81,25 @@ def _shorten(
         if remote is None or remote.oid not in known:
             continue
         broken = any(d.breaks for d in known[remote.oid].drift(remote))
-        if not broken and _is_long(job, remote.oid):
+        if not broken and _waiting(job, remote.oid, job.place.settings.compact_buffer_rows):
             compact(job.connection, known[remote.oid].capture(remote), read_position(state.position))
 
 
-def _is_long(job: Job, oid: int) -> bool:
-    """Rows are counted only where the size allows so many: most buffers are small, and syncs are frequent."""
-    most, schema = job.place.settings.compact_buffer_rows, job.options.schema
-    if buffer_bytes(job.connection, oid, schema) < most * _LEAST_ROW_BYTES:
-        return False
-    return pending(job.connection, oid, schema).rows > most
+def left_waiting(job: Job) -> dict[str, int]:
+    """Mirrors for which too many changes wait in the source, whoever is to blame that they are not read."""
+    captured = installed(job.connection, job.options.schema)
+    most = job.place.settings.buffer_alert_rows
+    mirrors = [(t.full_name, mirror_of(t).oid) for t, _ in job.mirrors(begin(job.place))]
+    found = {name: _waiting(job, oid, most) for name, oid in mirrors if oid in captured}
+    return {name: count for name, count in found.items() if count}
+
+
+def _waiting(job: Job, oid: int, most: int) -> int:
+    """So many, if more than so many changes wait; else 0.
+
+    They are counted only where the size allows so many: most buffers are small, and syncs are frequent.
+    """
+    if buffer_bytes(job.connection, oid, job.options.schema) < most * _LEAST_ROW_BYTES:
+        return 0
+    count = pending(job.connection, oid, job.options.schema, most + 1).rows
+    return most if count > most else 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from spark_trickle.cdc.by_log import read_log
-from spark_trickle.cdc.by_trigger import read_buffers
+from spark_trickle.cdc.by_trigger import left_waiting, read_buffers
 from spark_trickle.cdc.captures import tidy
 from spark_trickle.cdc.copying import go_on
 from spark_trickle.cdc.job import Job
@@ -52,6 +52,7 @@ class SyncReport:
     transactions: int = 0
     snapshot: int = 0
     duration_ms: float = 0.0
+    waiting: Mapping[str, int] = field(default_factory=dict)  # more changes than that are left in the source
 
 
 @contextmanager
@@ -120,6 +121,7 @@ def _synced(job: Job) -> SyncReport:
         found.transactions,
         found.snapshot or begin(job.place).base.id,
         (time.perf_counter() - start) * 1000,
+        left_waiting(job) if not job.by_log else {},
     )
 
 

@@ -25,6 +25,7 @@ class Followers:
     listeners: list[Callable[[SyncReport], object]] = field(default_factory=list)
     _running: dict[str, tuple[Thread, Event]] = field(default_factory=dict)
     _wrong: dict[str, str] = field(default_factory=dict)
+    _growing: dict[str, set[str]] = field(default_factory=dict)
 
     def follow(self, names: Iterable[str]) -> None:
         """Follow these sources and no others."""
@@ -67,6 +68,10 @@ class Followers:
             return None
         for table, reason in report.resynced.items():
             self.tell("source_resynced", table, reason)
+        for mirror in report.waiting.keys() - self._growing.get(name, set()):
+            message = f"more than {report.waiting[mirror]} changed rows wait in source {name}"
+            self.tell("change_buffer_backpressure", mirror, message)
+        self._growing[name] = set(report.waiting)
         trouble = "; ".join(f"{table}: {reason}" for table, reason in sorted(report.problems.items()))
         self._tell_once(name, "source_needs_help", trouble)
         for listener in self.listeners:
