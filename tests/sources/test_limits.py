@@ -127,7 +127,9 @@ def test_changes_that_nobody_reads_are_told_once(shop: Shop) -> None:
         shop.run("UPDATE orders SET amount = 0")
         scheduler.tick()
         scheduler.tick()
-        assert [(a.event, a.table_name) for a in alerts[1:]] == [("change_buffer_backpressure", "main.orders")]
+        assert [(a.event, a.table_name) for a in alerts[1:]] == [
+            ("change_buffer_backpressure", "main.orders")
+        ]
         assert "more than 50" in alerts[-1].message
         tr.resync("orders")
         assert tr.sync("shop").waiting == {}

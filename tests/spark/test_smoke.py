@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from spark_trickle.session import Trickle
 from tests.conftest import DuckQuery, rows
 
@@ -17,3 +20,11 @@ def test_create_change_and_read(tr: Trickle, duck: DuckQuery) -> None:
     assert sorted(duck("SELECT * FROM lake.t")) == now
     assert rows(tr.table("t", snapshot=first)) == [(1, "a"), (2, "b"), (3, None)]
     assert sorted(duck("SELECT * FROM lake.t", snapshot=first)) == [(1, "a"), (2, "b"), (3, None)]
+
+
+def test_a_session_has_what_exact_results_need(tr: Trickle) -> None:
+    """A guide lists them; without one of them some query is wrong."""
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "spark-and-postgresql.md").read_text()
+    listed = re.findall(r"^\| `(spark\.[\w.]+)` \| `(\w+)` \|", guide, re.MULTILINE)
+    assert len(listed) == 5
+    assert {name: tr.spark.conf.get(name) for name, _ in listed} == dict(listed)

@@ -36,6 +36,8 @@ ONE_TABLE = [
     ("d DECIMAL(38, 20), e DECIMAL(38, 0)", "SELECT id, d < e AS p FROM a", "(1, 999999999999999999.99999999999999999999BD, 1000000000000000000BD)"),
     ("i BIGINT", "SELECT id, i = -128Y AS p, i > -9223372036854775808L AS q, i = -32768S AS r FROM a", "(1, -128)"),
     ("s STRING", "SELECT id, s LIKE ANY ('a%', '%b') AS p FROM a WHERE s NOT LIKE SOME ('x%', 'y%')", "(1, 'ab'), (2, 'xy')"),
+    ("d DATE", "SELECT id, d > '2024-02-28' AS p, d IN ('2024-02-29', '2024-3-1') AS q FROM a WHERE d BETWEEN '2024-02-01' AND '2024-12-31'", "(1, DATE'2024-02-29'), (2, DATE'2024-02-28'), (3, DATE'2023-01-01'), (4, NULL)"),
+    ("i INT", "SELECT DISTINCT (i), (id) AS n FROM a ORDER BY i, n LIMIT 2", "(1, 5), (2, 5), (3, 4)"),
     ("s STRING", "SELECT id, substr(s FROM 2) AS p, substring(s FROM 2 FOR 1) AS q FROM a", "(1, 'abc')"),
 ]  # fmt: skip
 

@@ -22,6 +22,9 @@ _NEEDED = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # How decimals with too many digits are rounded; what is computed at the driver rounds alike.
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # A UNION that says how its rows are partitioned may do it otherwise when it runs with a reused exchange:
+    # a sum over it then counts in two places, and our tables and changes are sums over unions (decision 22).
+    "spark.sql.unionOutputPartitioning": "false",
 }
 # It loses the columns of a correlated subquery in a SELECT list over a UNION, and our tables are unions.
 _EXCLUDED = "spark.sql.optimizer.excludedRules"

@@ -123,7 +123,8 @@ def _filter(node: exp.Expr, block: Block) -> None:
 
 def _items(select: exp.Select, block: Block) -> list[Item]:
     items: list[Item] = []
-    for node in select.expressions:
+    for written in select.expressions:
+        node = written.unnest()  # (k) is called k
         if is_star(node):
             items += _expanded(node, block)
             continue
@@ -134,7 +135,7 @@ def _items(select: exp.Select, block: Block) -> list[Item]:
                 Item("\0".join(i.name for i in node.expressions), _resolved(node.this, items, block))
             )
             continue
-        items.append(Item(_name(node), _resolved(node.unalias(), items, block)))
+        items.append(Item(_name(node), _resolved(node.unalias().unnest(), items, block)))
     return items
 
 

@@ -77,6 +77,10 @@ def comparable(one: Value, other: Value) -> tuple[Value, Value]:
     if is_number(one.type) and is_number(other.type):
         kind = _compared_as(one.type, other.type)
         return _as_compared(one, kind), _as_compared(other, kind)
+    if pa.types.is_date32(one.type) and isinstance(other, pa.StringScalar):
+        return one, _date(other.as_py())
+    if pa.types.is_date32(other.type) and isinstance(one, pa.StringScalar):
+        return _date(one.as_py()), other
     same = one.type == other.type
     if same and (
         pa.types.is_string(one.type)
