@@ -7,8 +7,9 @@ from statistics import median
 
 from spark_trickle.model.stream import Action, Run
 
-_LEAST_RUNS = 3
+_LEAST_RUNS = 2
 _NEWEST = 20
+_LATEST = 5  # of these the median counts: machines and tables change
 _STALE = 10  # full refreshes in a row after which a differential one is tried again
 _APART = 2.0  # how far numbers of changed rows must lie apart to tell what one of them costs
 _CLEAR_GAIN = 1.25
@@ -57,11 +58,23 @@ def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Esti
 
 
 def _differential(runs: list[Run], changed_rows: int) -> float:
+    """What changes of such a size cost lately; else what those of other sizes let expect."""
+    least, most = changed_rows / _APART, changed_rows * _APART
+    alike = [r.duration_ms for r in runs if least <= r.delta_rows <= most][:_LATEST]
+    return _typical(alike) if len(alike) >= _LEAST_RUNS else _by_line(runs, changed_rows)
+
+
+def _typical(durations: list[float]) -> float:
+    """Of two the better one: the first of a process compiles everything."""
+    return median(durations) if len(durations) > 2 else min(durations)
+
+
+def _by_line(runs: list[Run], changed_rows: int) -> float:
     """A fixed part and a part for each changed row: the line of least squares, never falling.
 
     The slowest one is left out: it may be the first of a process, which compiles everything.
     """
-    if len(runs) >= _LEAST_RUNS:
+    if len(runs) > 2:
         runs = sorted(runs, key=lambda r: r.duration_ms)[:-1]
     x = [float(r.delta_rows) for r in runs]
     y = [r.duration_ms for r in runs]
@@ -72,13 +85,14 @@ def _differential(runs: list[Run], changed_rows: int) -> float:
         # All alike so far, so a line would be drawn by chance: more rows than ever seen are assumed to cost
         # in proportion.
         largest = max(max(x), 1.0)
-        return median(y) * max(1.0, changed_rows / largest)
+        return _typical(y) * max(1.0, changed_rows / largest)
     return max(min(y), mean_y + slope * (changed_rows - mean_x))
 
 
 def _full(runs: list[Run], source_rows: int) -> float:
     """In proportion to the rows that are read."""
     scaled = [
-        r.duration_ms * (source_rows / r.source_rows if r.source_rows and source_rows else 1.0) for r in runs
+        r.duration_ms * (source_rows / r.source_rows if r.source_rows and source_rows else 1.0)
+        for r in runs[:_LATEST]
     ]
     return median(scaled)

@@ -63,3 +63,23 @@ def test_a_first_refresh_that_was_slow_does_not_speak_against_the_next_ones() ->
     """It read what the others find in memory; a line through three alike would say anything."""
     known = runs((D, 2_780, 500.0), (D, 2_888, 900.0), (D, 2_900, 6_000.0), (F, 0, 2_900.0))
     assert decide(facts(2_950, known), Settings()).action is D
+
+
+def test_changes_of_the_same_size_tell_more_than_a_line() -> None:
+    """Many rows take another way than few, and cost more for each."""
+    known = runs(*[(D, 500_000, 3_000.0)] * 3, *[(D, 10_000, 50.0)] * 9, *[(F, 0, 1_500.0)] * 3)
+    found = estimate(known, 600_000, 1_000_000)
+    assert found is not None
+    assert found.differential == 3_000
+    assert decide(facts(600_000, known), Settings()).action is F
+
+
+def test_the_latest_full_refreshes_count() -> None:
+    known = runs(*[(D, 500_000, 3_000.0)] * 3, *[(F, 0, 1_500.0)] * 5, *[(F, 0, 6_000.0)] * 9)
+    assert decide(facts(500_000, known), Settings()).action is F
+
+
+def test_two_awful_refreshes_are_enough() -> None:
+    awful = runs((D, 100, 45_000.0), (D, 100, 60_000.0), (F, 0, 5_000.0))
+    assert decide(facts(100, awful), Settings()).action is F
+    assert decide(facts(100, awful[1:]), Settings()).action is D  # one may be the first of a process
