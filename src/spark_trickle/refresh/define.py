@@ -160,7 +160,7 @@ def fill(
     action: Action = Action.FULL,
     occasion: Occasion = Occasion(),  # noqa: B008 a value
 ) -> RefreshReport:
-    """Compute everything at the snapshot that is read; of what is there only the difference is stored."""
+    """Compute everything at the snapshot that is read; see `run_in_full`."""
     started, clock = now(), Clock()
     stream = table.stream
     assert stream is not None
