@@ -23,6 +23,7 @@ NINES = "0.99999999999999999999999999999999999999"
 ONE_TABLE = [
     ("d DECIMAL(10, 4)", "SELECT id, d FROM a WHERE d / 3L = 0.333333", "(1, 1)"),
     ("d DECIMAL(10, 4)", "SELECT id, d FROM a WHERE d / +3 = 0.333333", "(1, 1)"),
+    ("d DECIMAL(10, 4)", "SELECT id, d FROM a WHERE d / 3D > 0.3333331", "(1, 1)"),
     ("d DECIMAL(10, 4)", "SELECT id, d / (3) AS q, d / 007 AS r, d * 100L AS s, d / 3S AS t FROM a", "(1, 1)"),
     ("d DECIMAL(10, 4)", "SELECT d / -(3) AS q, sum(d) / (3) AS s FROM a GROUP BY d / -(3)", "(1, 1), (2, 1)"),
     ("d DECIMAL(10, 4)", "SELECT id, d * 1.50BD AS q, d * 2D AS r, +d AS s, d + 5.BD AS t FROM a", "(1, 1.1)"),

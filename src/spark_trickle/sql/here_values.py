@@ -46,14 +46,14 @@ def literal(tree: exp.Literal) -> pa.Scalar:
     if written is None:  # 1e3 and 1D are doubles
         raise ForSpark
     text, suffix = written[1], written[2].upper()
+    if suffix and suffix != "BD" and suffix not in _SUFFIXES:
+        raise ForSpark
     if text.isdigit() and suffix != "BD":
         number = int(text)
         kind = _SUFFIXES.get(suffix) or (pa.int32() if number < 2**31 else pa.int64())
         if number >= 2 ** (kind.bit_width - 1):
             raise ForSpark
         return pa.scalar(number, kind)
-    if suffix not in ("", "BD"):
-        raise ForSpark
     whole, _, fraction = text.partition(".")
     digits = max(len((whole + fraction).lstrip("0")), len(fraction), 1)
     return _checked(pa.scalar(text, pa.string()), pa.decimal128(digits, len(fraction)))
