@@ -319,7 +319,8 @@ besides, a DECIMAL may get more digits before and after the point, and a VARCHAR
 {table(["Spark", "DuckLake", "in a key", "small changes go through Arrow", "can become"], held)}
 
 Arrays and structs may be nested. `TIME` needs `spark.sql.timeType.enabled`, which is on in a session that
-`connect()` starts. A `CHAR` is stored and compared with the blanks that fill it up: write `c = 'x  '`, or use
+`connect()` starts. The query of a stream table
+compares a `CHAR` with the blanks that fill it up, where Spark would ignore them: write `c = 'x  '`, or use
 `VARCHAR`. `TIME` and intervals are always written by Spark; in Parquet, and so for DuckDB, an
 interval is a plain integer: months, or microseconds.
 

@@ -260,3 +260,22 @@ def test_a_field_that_is_not_null_holds_no_null(lake: Lake) -> None:
     except TrickleError:
         return
     assert rows(lake.tr.sql("SELECT s IS NULL, s.b FROM strict")) == [(False, 1), (True, None)]
+
+
+def test_char_is_compared_as_spark_compares_it(lake: Lake) -> None:
+    """Blanks at the end do not count, whatever its length; a stream table warns that there they do."""
+    tr = lake.tr
+    lake.setup.sql("CREATE TABLE filled (k INT, c CHAR(5), d CHAR(8), v VARCHAR(9))")
+    tr.sql("INSERT INTO filled VALUES (1, 'x', 'x', 'x'), (2, 'yy', 'yy', 'yy'), (3, NULL, 'x', 'x')")
+    found = rows(tr.sql("SELECT k, c = 'x', c IN ('x', 'yy'), c = d, c = v, length(c) FROM filled"))
+    assert found == [
+        (1, True, True, True, False, 5),
+        (2, False, True, True, False, 5),
+        (3, None, None, None, None, None),
+    ]
+    tr.sql("UPDATE filled SET k = k + 10 WHERE c = 'x'")
+    tr.sql("DELETE FROM filled WHERE d IN ('yy')")
+    assert rows(tr.sql("SELECT k, c, d FROM filled")) == [(11, "x    ", "x       "), (3, None, "x       ")]
+    with pytest.warns(UserWarning, match="CHAR with its blanks"):
+        tr.sql("CREATE STREAM TABLE short AS SELECT k FROM filled WHERE c = 'x    '")
+    assert rows(tr.sql("SELECT * FROM short")) == [(11,)]

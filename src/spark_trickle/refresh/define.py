@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
@@ -55,6 +56,7 @@ def create_stream(work: Work, statement: s.CreateStream) -> Result:
     compiled = compile_query(work, statement.query, work.place.schema, statement.columns, exact)
     moments = _moments(statement.query, Mode(statement.mode))
     _refuse_mirrors(work, Mode(statement.mode), compiled.sources)
+    _warn_of_blanks(compiled.sources)
     table = _define(work, schema, name, statement, compiled, moments)
     if is_on(options, "initialize", True):
         return Result(rows_inserted=fill(work, table, "created").rows_inserted)
@@ -79,6 +81,16 @@ def _moments(query: str, mode: Mode) -> tuple[str, ...]:
             f"{found[0]}() in REFRESH MODE {mode}", "Use AUTO or FULL, or pass the moment in a table."
         )
     return found
+
+
+def _warn_of_blanks(used: Sequence[Source]) -> None:
+    """Spark fills up what a CHAR is compared with; here it is compared as it is stored."""
+    filled = sorted(name for source in used for name, _, kind in source.columns if kind.startswith("CHAR("))
+    if filled:
+        text = (
+            f"{', '.join(filled)}: a stream table compares CHAR with its blanks; write them, or use VARCHAR"
+        )
+        warnings.warn(text, stacklevel=2)
 
 
 def _refuse_mirrors(work: Work, mode: Mode, used: Sequence[Source]) -> None:

@@ -16,7 +16,7 @@ from spark_trickle.model.files import DataFile
 from spark_trickle.model.stream import Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
-from spark_trickle.spark.frames import Frame, local_frame
+from spark_trickle.spark.frames import Frame, as_stored, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.sql.render import frame_name
 from spark_trickle.sql.words import quote
@@ -107,7 +107,7 @@ class Inputs:
         """What is new now is old at the next refresh, and a table that did not change is both."""
 
         def make() -> Frame:
-            rows = self.work.rows_of(table, files)
+            rows = _read(table, self.work.rows_of(table, files))
             return rows if source is None else self._known_names(source, table, rows)
 
         names = source.columns if source is not None else ()
@@ -150,8 +150,8 @@ class Inputs:
             if sum(f.rows for f in files) <= place.settings.local_tail_rows:
                 rows = _loaded(self.work, table, files)
                 if rows is not None:
-                    return local_frame(place.spark, table, rows)
-            return rows_with_weights(place.spark, place.storage.locate, table, files)
+                    return _read(table, local_frame(place.spark, table, rows))
+            return _read(table, rows_with_weights(place.spark, place.storage.locate, table, files))
 
         key = ("change", table.id, table.columns, tuple(f.path for f in files))
         if not renamed(source, table):
@@ -160,8 +160,12 @@ class Inputs:
         return place.held.view(named, lambda: self._known_names(source, table, make()))
 
 
+def _read(table: Table, frame: Frame) -> Frame:
+    return as_stored(frame) if any(padded(c.type) for c in table.columns) else frame
+
+
 def padded(kind: ColumnType) -> bool:
-    """Spark compares CHAR(n) with blanks at its end."""
+    """CHAR(n) has blanks at its end, and Spark adds them to what it is compared with."""
     return isinstance(kind, Scalar) and kind.name.startswith("char")
 
 

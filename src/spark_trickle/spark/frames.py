@@ -7,12 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar
-from spark_trickle.spark.types import storage_schema
+from spark_trickle.spark.types import plain_field, storage_schema
+from spark_trickle.sql.words import quote
 
 Frame = DataFrame
 Session = SparkSession
@@ -30,8 +32,13 @@ def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequen
 def as_frame(like: DataFrame, rows: pa.Table) -> DataFrame:
     """Rows that were collected from a frame, as a frame of the same types again; any value may be null."""
     copied = rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks()
-    schema = StructType([StructField(f.name, f.dataType) for f in like.schema.fields])
+    schema = StructType([plain_field(f) for f in like.schema.fields])
     return like.sparkSession.createDataFrame(copied, schema)
+
+
+def as_stored(frame: DataFrame) -> DataFrame:
+    """Columns that Spark compares by their bytes: CHAR(n) would be filled up in some comparisons only."""
+    return frame.select(*[F.col(quote(n)).alias(n, metadata={}) for n in frame.columns])
 
 
 def local_frame(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:
@@ -40,7 +47,7 @@ def local_frame(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:
     PySpark would guess that every timestamp is in the session's zone, so it is told the types. It does
     not take slices of lists, and loses rows of lists in several chunks: so they are copied into one.
     """
-    known = {f.name: StructField(f.name, f.dataType) for f in storage_schema(table).fields}
+    known = {f.name: plain_field(f) for f in storage_schema(table).fields}
     schema = StructType([known[name] for name in rows.column_names])
     copied = rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks()
     return spark.createDataFrame(copied, schema)

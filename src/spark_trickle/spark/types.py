@@ -21,6 +21,15 @@ from spark_trickle.model.types import (
 from spark_trickle.spark.errors import explained
 from spark_trickle.sql.words import literal, quote
 
+_CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark itself keeps it
+
+
+def plain_field(field: StructField) -> StructField:
+    """A column that is no longer one of a file: nothing is left of it but its type; any value may be null."""
+    return StructField(
+        field.name, field.dataType, True, {k: v for k, v in field.metadata.items() if k == _CHAR}
+    )
+
 
 def storage_schema(table: Table) -> StructType:
     """The columns of a data file with their ids, and what old files hold in columns added later."""
@@ -31,6 +40,8 @@ def storage_schema(table: Table) -> StructType:
 
 def _storage_field(column: Column) -> dict[str, Any]:
     metadata: dict[str, Any] = {FIELD_ID: column.id}
+    if isinstance(column.type, Scalar) and column.type.name.startswith("char"):
+        metadata[_CHAR] = column.type.name  # so that Spark fills up what it is compared with
     if column.initial is not None:
         metadata["EXISTS_DEFAULT"] = metadata["CURRENT_DEFAULT"] = initial_sql(column)
     return {"name": column.name, "type": to_spark(column.type), "nullable": True, "metadata": metadata}
@@ -69,7 +80,7 @@ def parse_type(spark: SparkSession, column: str, text: str) -> Any:
             f'NOT NULL inside the type of column "{column}"', "Leave it out, or use columns of their own."
         )
     refuse_collations(column, metadata)
-    return metadata.get("__CHAR_VARCHAR_TYPE_STRING", fields[0]["type"])
+    return metadata.get(_CHAR, fields[0]["type"])
 
 
 def _demands_a_value(spec: Any) -> bool:
