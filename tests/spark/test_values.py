@@ -38,6 +38,9 @@ ONE_TABLE = [
     ("i BIGINT", "SELECT id, i = -128Y AS p, i > -9223372036854775808L AS q, i = -32768S AS r FROM a", "(1, -128)"),
     ("s STRING", "SELECT id, s LIKE ANY ('a%', '%b') AS p FROM a WHERE s NOT LIKE SOME ('x%', 'y%')", "(1, 'ab'), (2, 'xy')"),
     ("d DATE", "SELECT id, d > '2024-02-28' AS p, d IN ('2024-02-29', '2024-3-1') AS q FROM a WHERE d BETWEEN '2024-02-01' AND '2024-12-31'", "(1, DATE'2024-02-29'), (2, DATE'2024-02-28'), (3, DATE'2023-01-01'), (4, NULL)"),
+    ("i INT", "SELECT id, i FROM a ORDER BY 1L, id LIMIT +2", "(1, 5), (2, 5), (3, 4)"),
+    ("d DATE", "SELECT id, d + INTERVAL +1 DAY AS e FROM a", "(1, DATE'2024-02-29')"),
+    ("i INT", "SELECT * FROM (SELECT i, id FROM a) PIVOT (sum(id) FOR i IN (4L, +5))", "(1, 5), (2, 5), (3, 4)"),
     ("i INT", "SELECT DISTINCT (i), (id) AS n FROM a ORDER BY i, n LIMIT 2", "(1, 5), (2, 5), (3, 4)"),
     ("s STRING", "SELECT id, substr(s FROM 2) AS p, substring(s FROM 2 FOR 1) AS q FROM a", "(1, 'abc')"),
 ]  # fmt: skip
@@ -147,6 +150,10 @@ def test_another_time_zone_makes_days_anew(tr: Trickle) -> None:
     days = "SELECT CAST(ts AS DATE) AS d, count(*) AS n FROM events GROUP BY CAST(ts AS DATE)"
     tr.sql(f"CREATE STREAM TABLE days REFRESH MODE DIFFERENTIAL AS {days}")
     tr.sql("CREATE STREAM TABLE ids REFRESH MODE DIFFERENTIAL AS SELECT id FROM events")
+    tr.sql("CREATE VIEW hours AS SELECT id, hour(CAST(ts AS STRING)) AS h FROM events")
+    tr.sql(
+        "CREATE STREAM TABLE of_view REFRESH MODE DIFFERENTIAL AS SELECT h, count(*) AS n FROM hours GROUP BY h"
+    )
     tr.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         tr.sql("INSERT INTO events VALUES (2, TIMESTAMP'2024-01-01 03:00:00Z')")
@@ -155,6 +162,11 @@ def test_another_time_zone_makes_days_anew(tr: Trickle) -> None:
         assert "America/New_York" in report.reason
         assert _bag(tr.sql("SELECT * FROM days")) == _bag(tr.sql(days))
         assert tr.refresh("ids").action is Action.DIFFERENTIAL  # no day depends on where we are
+        assert rows(tr.sql("SELECT * FROM trickle.audit('of_view')")) == []  # as it was made
+        tr.refresh("of_view")
+        assert _bag(tr.sql("SELECT * FROM of_view")) == _bag(
+            tr.sql("SELECT h, count(*) FROM hours GROUP BY h")
+        )
         tr.sql("DELETE FROM events WHERE id = 1")
         _check(tr, "days", days)
     finally:

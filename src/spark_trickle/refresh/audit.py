@@ -7,6 +7,7 @@ answers otherwise than it should, is computed by the plan from nothing, by none 
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 
 from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
 from spark_trickle.dml.work import Work
@@ -22,14 +23,22 @@ from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.run import definition, node_tables
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import computed, run_sql
+from spark_trickle.spark.session import in_time_zone
 from spark_trickle.sql.membership import membership_is_value
 from spark_trickle.sql.ties import choice_of
 
 _ROUNDING = "1e-9D"
+_INFINITY = "double('Infinity')"
 
 
 def audit(work: Work, table: Table) -> Frame:
     """The rows that differ, and how often each is missing from the stream table or too much in it."""
+    zone = definition(table).time_zone
+    with in_time_zone(work.place.spark, zone) if zone else nullcontext():
+        return _judged(work, table)
+
+
+def _judged(work: Work, table: Table) -> Frame:
     then = _as_it_was(work, table)
     why = "Spark says false where x IN (SELECT …) is unknown"
     if not membership_is_value(definition(table).query):
@@ -120,7 +129,9 @@ def _beyond_rounding(table: Table) -> str:
     pairs = ["one.place = other.place", "one.rows = other.rows", "one.difference <> other.difference"]
     pairs += [f"one.{n} <=> other.{n}" for n in exact]
     pairs += [
-        f"(one.{n} <=> other.{n} OR abs(one.{n} - other.{n}) <= {_ROUNDING} * abs(one.{n}))" for n in floats
+        f"(one.{n} <=> other.{n} OR (abs(one.{n}) < {_INFINITY} AND abs(other.{n}) < {_INFINITY} "
+        f"AND abs(one.{n} - other.{n}) <= {_ROUNDING} * abs(one.{n})))"
+        for n in floats
     ]
     columns = ", ".join(f"one.{n}" for n, _ in named)
     return (

@@ -125,7 +125,7 @@ def _define(
         sources=compiled.sources,
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
-        time_zone=zone_of(work, statement.query, compiled.sources),
+        time_zone=zone_of(work, compiled.text, compiled.sources),
     )
     table = with_identity(replace(_new_table(work, schema, name, frame), stream=stream), keys[-1])
     check_column_names(list(table.column_names))
@@ -241,7 +241,7 @@ def _redefine(work: Work, table: Table, stream: Stream) -> Table:
         sources=compiled.sources,
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
-        time_zone=zone_of(work, stream.query, compiled.sources),
+        time_zone=zone_of(work, compiled.text, compiled.sources),
     )
     if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
         again = with_identity(replace(table, stream=new), keys[-1])

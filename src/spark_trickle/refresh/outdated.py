@@ -12,8 +12,11 @@ from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import retyped
 from spark_trickle.spark.session import time_zone
 
-_INSTANT = re.compile(r"timestamp(?!_ntz)", re.IGNORECASE)
-_OF_INSTANTS = re.compile(r"timestamp|unix", re.IGNORECASE)
+_TIME = re.compile(r"date|timestamp", re.IGNORECASE)
+_OF_TIMES = re.compile(
+    r"date|time|unix|utc|zone|year|quarter|month|week|day|hour|minute|second|interval|trunc|extract",
+    re.IGNORECASE,
+)
 
 
 def outdated(work: Work, table: Table) -> tuple[str, ...]:
@@ -27,7 +30,10 @@ def outdated(work: Work, table: Table) -> tuple[str, ...]:
     return tuple(found)
 
 
-def zone_of(work: Work, query: str, sources: Iterable[Source]) -> str:
-    """The time zone of the session, if what a query finds may depend on it: which day is an instant in?"""
-    has_instants = any(_INSTANT.search(kind) for source in sources for _, _, kind in source.columns)
-    return time_zone(work.place.spark) if has_instants or _OF_INSTANTS.search(query) else ""
+def zone_of(work: Work, plan: str, sources: Iterable[Source]) -> str:
+    """The time zone of the session, if what a plan finds may depend on it: which day is an instant in?
+
+    Whoever has neither times nor functions with such names cannot; the others may.
+    """
+    has_times = any(_TIME.search(kind) for source in sources for _, _, kind in source.columns)
+    return time_zone(work.place.spark) if has_times or _OF_TIMES.search(plan) else ""

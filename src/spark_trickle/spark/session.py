@@ -95,6 +95,16 @@ def time_zone(session: SparkSession) -> str:
     return str(session.conf.get("spark.sql.session.timeZone"))
 
 
+@contextmanager
+def in_time_zone(session: SparkSession, zone: str) -> Iterator[None]:
+    before = time_zone(session)
+    session.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        yield
+    finally:
+        session.conf.set("spark.sql.session.timeZone", before)
+
+
 def require_ansi(session: SparkSession) -> None:
     """Without ANSI mode a CAST does not fail where a value does not fit, and we store values by CAST."""
     if session.conf.get("spark.sql.ansi.enabled") != "true":

@@ -32,7 +32,7 @@ from spark_trickle.algebra.operator import (
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.dialect import parse_query
-from spark_trickle.sql.expressions import bound, rewritten, to_expr
+from spark_trickle.sql.expressions import bound, is_position, rewritten, to_expr
 from spark_trickle.sql.places import placed
 from spark_trickle.sql.scope import Bound, Find, Scope, Types
 
@@ -324,7 +324,7 @@ def _in_output(node: exp.Expr, body: Bound) -> exp.Expr:
             )
         return None
 
-    if isinstance(node, exp.Literal) and not node.is_string:
+    if is_position(node):
         return bound(body.outputs[int(node.this) - 1][1])
     return rewritten(node, change)
 

@@ -15,7 +15,7 @@ from spark_trickle.sql.aggregates import has_aggregate
 from spark_trickle.sql.bind import outputs
 from spark_trickle.sql.block import Block, Tail
 from spark_trickle.sql.dialect import sql_of
-from spark_trickle.sql.expressions import is_bound
+from spark_trickle.sql.expressions import is_bound, is_position
 from spark_trickle.sql.resolve import resolve
 
 _MOST_SETS = 64
@@ -125,7 +125,7 @@ def _key_node(node: exp.Expr, tail: Tail, block: Block) -> exp.Expr:
     from spark_trickle.sql.bind_subquery import subqueries_computed
 
     at: int | None = None
-    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
+    if is_position(node):
         at = int(node.this) - 1
     elif _is_free(node) and block.scope.find((node.name,)) is None:
         names = [item.name.lower() for item in tail.items]

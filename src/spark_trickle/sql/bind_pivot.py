@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 
 from sqlglot import exp
 
@@ -114,7 +115,9 @@ def _cell_name(value: exp.Expr, call: exp.Expr, calls: int) -> str:
 def _text(value: exp.Expr) -> str:
     if isinstance(value, exp.Tuple):
         return f"{{{', '.join(_text(v) for v in value.expressions)}}}"
-    return str(value.this) if isinstance(value, exp.Literal) else sql_of(value).lower()
+    if isinstance(value, exp.Literal):
+        return str(value.this) if value.is_string else str(value.this).rstrip(string.ascii_letters)
+    return sql_of(value).lower()
 
 
 # --- UNPIVOT -----------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from spark_trickle.sql.expressions import (
     conjuncts,
     contains,
     is_bound,
+    is_position,
     is_subquery,
     rewritten,
     to_expr,
@@ -212,7 +213,7 @@ def _order_nodes(select: exp.Select, items: list[Item], block: Block) -> list[tu
     found = []
     for ordered in order.expressions:
         node = ordered.this
-        if isinstance(node, exp.Literal) and not node.is_string:
+        if is_position(node):
             found.append((ordered, items[int(node.this) - 1].node.copy()))
             continue
         alias = {i.name.lower(): i.node for i in items if i.name}

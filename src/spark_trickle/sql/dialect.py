@@ -82,7 +82,7 @@ def parse_query(text: str) -> exp.Query:
         query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
-    return _lambda_variables(_plain_subqueries(query))
+    return _lambda_variables(_plain_subqueries(_plain_counts(query)))
 
 
 _BEFORE_QUERY = (
@@ -117,6 +117,15 @@ def _refuse_depth(text: str) -> None:
             raise UnsupportedError(
                 f"nesting brackets deeper than {DEEPEST}", "Give inner queries names with WITH."
             )
+
+
+def _plain_counts(query: exp.Query) -> exp.Query:
+    """INTERVAL +1 DAY and LIMIT +3: there only a number can stand, so it is no call."""
+    for place in query.find_all(exp.Interval, exp.Limit, exp.Offset, exp.Pivot):
+        for call in list(place.find_all(exp.Anonymous)):
+            if name_of(call) == "positive" and isinstance(call.expressions[0], exp.Literal):
+                call.replace(call.expressions[0])
+    return query
 
 
 _QUANTIFIERS = {"exists": exp.Exists, "any": exp.Any, "some": exp.Any, "all": exp.All}

@@ -99,6 +99,11 @@ def conjunction(parts: list[Expr]) -> Expr | None:
     return Expr(" AND ".join(f"({p.sql})" for p in parts), columns)
 
 
+def is_position(node: exp.Expr) -> bool:
+    """ORDER BY 1: a number stands for a column of the list; 1L is just a number."""
+    return isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit()
+
+
 def contains(node: exp.Expr, test: Callable[[exp.Expr], bool]) -> bool:
     """Whether a part of the expression passes the test, subqueries left out."""
     if test(node):

@@ -14,7 +14,7 @@ from sqlglot import exp
 from spark_trickle.sql.aggregates import has_aggregate
 from spark_trickle.sql.bind import number_in
 from spark_trickle.sql.dialect import parse_query, sql_of
-from spark_trickle.sql.expressions import rewritten
+from spark_trickle.sql.expressions import is_position, rewritten
 
 _NO_END = 2**62
 
@@ -97,7 +97,7 @@ def _key(ordered: exp.Ordered, rows: exp.Expr, names: list[str], beside: list[ex
 
 def _of_result(node: exp.Expr, rows: exp.Expr, names: list[str]) -> str:
     """The value over columns of the result; an empty text if it needs others."""
-    if isinstance(node, exp.Literal) and not node.is_string:
+    if is_position(node):
         return f"c{node.this}"
     if isinstance(rows, exp.Select) and not any(item.is_star for item in rows.expressions):
         listed = [sql_of(item.unalias()) for item in rows.expressions]

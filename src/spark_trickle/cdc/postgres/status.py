@@ -156,7 +156,7 @@ def pending(connection: Connection, oid: int, schema: str = SCHEMA, most: int = 
 def buffer_bytes(connection: Connection, oid: int, schema: str = SCHEMA) -> int:
     """The size of a buffer, which is known without reading it."""
     name = sql.Identifier(schema, f"changes_{oid}").as_string(None)
-    query = sql.SQL("SELECT pg_total_relation_size({}::regclass)").format(sql.Literal(name))
+    query = sql.SQL("SELECT coalesce(pg_total_relation_size(to_regclass({})), 0)").format(sql.Literal(name))
     return int(value(connection, query))
 
 
