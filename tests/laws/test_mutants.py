@@ -15,6 +15,7 @@ def test_every_mutant_still_fits_the_source(mutant: Mutant, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
 def test_every_mutant_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     assert is_caught(mutant, tmp_path)
