@@ -12,12 +12,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.fetched import KEPT, fetched
 from tests.postgres.server import new_server
 from tests.sources.conftest import DSN
 from tests.sources.test_side_by_side import TABLE
-
-ROOT = Path(__file__).parents[2]
-_SECONDS_TO_FETCH = 120
 
 # In a process of its own: the driver must be there when Spark starts. Tasks of few pages, to have several.
 _BOTH_WAYS = """
@@ -50,14 +48,7 @@ with spark_trickle.connect(folder, spark=spark) as tr, psycopg.connect(os.enviro
 @pytest.fixture(scope="module")
 def jar() -> str:
     wanted = ("libpostgresql-jdbc-java", "usr/share/java/postgresql.jar")
-    command = [ROOT / "scripts" / "from-debian.sh", ROOT / ".venv" / "jdbc", *wanted]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_TO_FETCH, check=False)
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"the driver could not be fetched in {_SECONDS_TO_FETCH} s")
-    if done.returncode:
-        pytest.skip(f"no driver: {done.stderr.strip()}")
-    return done.stdout.strip()
+    return fetched("from-debian.sh", KEPT / "jdbc", *wanted)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Values that are compared, written or cast at the edge of their types: a stream table holds what Spark holds.
 
-Each was computed wrongly once. What a batch inserts is computed at the driver.
+Each was computed wrongly once. What a batch inserts is computed at the driver wherever that can be exact.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from spark_trickle.observe.answer import Answer
 from spark_trickle.observe.metrics import Metrics
 from spark_trickle.settings import Settings
 from spark_trickle.spark.held import Held
+from tests.fetched import KEPT, fetched
 
 ROOT = Path(__file__).parents[2]
 OPS = ROOT / "ops"
 RULES, DASHBOARD = OPS / "alerts.yml", OPS / "dashboard.json"
-_SECONDS_TO_FETCH = 150
 _METRIC = re.compile(r"\btrickle_\w+")
 _SELECTED = re.compile(r"\b(trickle_\w+)\{([^{}]*)\}")
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"')
@@ -208,17 +208,7 @@ def _cells(at: dict[str, int]) -> list[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def promtool() -> str:
-    folder = ROOT / ".venv" / "promtool"
-    script = ROOT / "scripts" / "ensure-promtool.sh"
-    try:
-        done = subprocess.run(
-            [script, folder], capture_output=True, text=True, timeout=_SECONDS_TO_FETCH, check=False
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"promtool could not be fetched in {_SECONDS_TO_FETCH} s")
-    if done.returncode:
-        pytest.skip(f"no promtool: {done.stderr.strip()}")
-    return done.stdout.strip()
+    return fetched("ensure-promtool.sh", KEPT / "promtool")
 
 
 def run(*command: str | Path) -> None:

@@ -15,10 +15,9 @@ from spark_trickle.lake import sources
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import content_of, nodes_of
-from spark_trickle.refresh.found import after_steps, framed
 from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.inputs import Inputs
-from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, store_change
+from spark_trickle.refresh.node import Clock, Filled, planned, run_here, run_node, store_change
 from spark_trickle.refresh.split import Node
 
 
@@ -30,7 +29,7 @@ def run_in_full(inputs: Inputs, clock: Clock) -> Filled:
         work, table = inputs.work, inputs.tables[node.name]
         with clock.phase("plan"):
             come = Signed(content_of(inputs.stream.plan, number), 1)
-        few = _is_small(work, table)
+        few = _has_few_rows(work, table)
         if not work.files(table):
             filled = run_node(inputs, node, come, False, clock)
         elif few or _is_followed(work, table):
@@ -43,14 +42,14 @@ def run_in_full(inputs: Inputs, clock: Clock) -> Filled:
 def _compared(inputs: Inputs, node: Node, plan: Operator, few: bool, clock: Clock) -> Filled:
     """What reads just few rows of other nodes needs no job."""
     read = [inputs.tables.get(s.source) for s in plan.walk() if isinstance(s, Scan)]
-    if all(table is not None and _is_small(inputs.work, table) for table in read):
+    if all(table is not None and _has_few_rows(inputs.work, table) for table in read):
         filled = run_here(AtDriver(inputs), node, plan, clock)
         if filled is not None:
             return filled
     return run_node(inputs, node, plan, few, clock)
 
 
-def _is_small(work: Work, table: Table) -> bool:
+def _has_few_rows(work: Work, table: Table) -> bool:
     return work.row_count(table) <= work.place.settings.max_driver_rows
 
 
@@ -64,10 +63,7 @@ def _is_followed(work: Work, table: Table) -> bool:
 def _replaced(inputs: Inputs, node: Node, come: Signed, clock: Clock) -> Filled:
     """The new rows are written before the old ones go, because queries may read them."""
     work, table = inputs.work, inputs.tables[node.name]
-    with clock.phase("spark"):
-        plan = after_steps(inputs, table, come)
-    with clock.phase("plan"):
-        frame = framed(inputs, plan)
+    frame = planned(inputs, table, come, clock)
     with clock.phase("write"):
         files = store_frame(work, table, frame)
         gone = truncate(work, table).rows_deleted

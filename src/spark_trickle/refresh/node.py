@@ -76,10 +76,7 @@ def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clo
     """Compute the change of a node by Spark and store it."""
     table = inputs.tables[node.name]
     only_comes = isinstance(plan, Signed) and plan.sign > 0
-    with clock.phase("spark"):
-        plan = after_steps(inputs, table, plan)
-    with clock.phase("plan"):
-        frame = framed(inputs, plan)
+    frame = planned(inputs, table, plan, clock)
     rows = None
     if (small or _is_small(inputs)) and fits_arrow(table):
         with clock.phase("spark"):
@@ -89,6 +86,14 @@ def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clo
             return store_change(inputs, node, _store_few(inputs, node, table, rows))
         net = frame if only_comes else cancelled_frame(inputs.work, table, frame)
         return store_change(inputs, node, _store_many(inputs, node, table, net))
+
+
+def planned(inputs: Inputs, table: Table, plan: Operator, clock: Clock) -> Frame:
+    """The rows of a plan, whose steps are done and whose last job is not begun."""
+    with clock.phase("spark"):
+        rest = after_steps(inputs, table, plan)
+    with clock.phase("plan"):
+        return framed(inputs, rest)
 
 
 def run_with_result(
