@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Place, Work, begin
 from spark_trickle.errors import ConflictError, TrickleError
+from spark_trickle.lake.stream import note_compaction
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role, split_log
 from spark_trickle.model.table import WEIGHT, Table
@@ -97,14 +99,23 @@ def tidy(place: Place, table_ids: Iterable[int]) -> None:
         if table is None or (plan := decide(work.files(table), place.settings)) is None:
             continue
         try:
+            start = time.perf_counter()
             compact(work, table, plan)
             work.commit(f"compaction: {plan.reason}")
+            _charge(work, table, (time.perf_counter() - start) * 1000)
         except ConflictError:
             continue
         except TrickleError as error:
             # What came before is committed, so this must not look like its failure.
             work.discard()
             warnings.warn(f'"{table.full_name}" was not compacted: {error.message}', stacklevel=5)
+
+
+def _charge(work: Work, table: Table, ms: float) -> None:
+    """Tell the stream table whose refreshes made this necessary."""
+    owner = next((t for t in work.catalog.tables() if t.stream and table.id in (t.id, *t.stream.nodes)), None)
+    if owner is not None:
+        note_compaction(work.place.warehouse.engine, owner.id, ms)
 
 
 def _summed(work: Work, table: Table, files: tuple[DataFile, ...], whole: bool) -> Frame:

@@ -58,18 +58,24 @@ def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone
 
 
 def truncate(work: Work, table: Table) -> Result:
-    """All rows go: no file stays, and what they held is written down for the change feed."""
+    """All rows go: no file stays, and the change feed tells what they held."""
     files = work.files(table)
     count = work.row_count(table)
     if not files:
         return Result()
-    removed: tuple[DataFile, ...] = ()
-    if count:
-        frame = _removed(work.rows(table))
-        small = count <= work.place.settings.max_driver_rows and fits_arrow(table)
-        removed = store_rows(work, table, collect(frame)) if small else store_frame(work, table, frame)
+    removed = _told(work, table, files, count) if count else ()
     work.change(TableChange(table, feed_only=removed, ended=files))
     return Result(rows_deleted=count)
+
+
+def _told(work: Work, table: Table, files: tuple[DataFile, ...], count: int) -> tuple[DataFile, ...]:
+    """Files without deletions tell it themselves; else what is left of them is written down."""
+    if not any(f.deletes or f.by_name for f in files):
+        as_of = work.next_as_of()
+        return tuple(f.removed(as_of) for f in files)
+    frame = _removed(work.rows(table))
+    small = count <= work.place.settings.max_driver_rows and fits_arrow(table)
+    return store_rows(work, table, collect(frame)) if small else store_frame(work, table, frame)
 
 
 def _removed(frame: Frame) -> Frame:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Work
-from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, single_weights, summed
+from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, negated, single_weights, summed
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Frame
@@ -50,7 +49,7 @@ def difference(
         plus, minus = loaded(work, table, come), loaded(work, table, gone)
         if plus is not None and minus is not None:
             return store_rows(
-                work, table, single_weights(summed(table, pa.concat_tables([plus, _less(minus)])))
+                work, table, single_weights(summed(table, pa.concat_tables([plus, negated(minus)])))
             )
     rows = _weighted(work, table, come)
     if gone:
@@ -63,11 +62,6 @@ def difference(
 
 def _weighted(work: Work, table: Table, files: Sequence[DataFile]) -> Frame:
     return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
-
-
-def _less(rows: pa.Table) -> pa.Table:
-    weights = pc.negate(rows.column(WEIGHT))
-    return rows.set_column(rows.column_names.index(WEIGHT), rows.schema.field(WEIGHT), weights)
 
 
 def loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:

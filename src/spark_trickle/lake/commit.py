@@ -29,7 +29,7 @@ from spark_trickle.model.commit import (
     DropView,
     TableChange,
 )
-from spark_trickle.model.files import DataFile
+from spark_trickle.model.files import FEED, DataFile
 from spark_trickle.model.table import HIDDEN_SCHEMA, Column, Table, View, table_to_json
 
 
@@ -372,7 +372,7 @@ class _Writer:
                     "location": f"{table.path}{f.path}",
                     "deletes": f.deletes,
                     # What was merged in this very commit stands where its changes do.
-                    "as_of": self._snapshot.id if f.role == "change" else min(f.as_of, self._snapshot.id),
+                    "as_of": self._snapshot.id if f.role in FEED else min(f.as_of, self._snapshot.id),
                     "whole": f.whole,
                     "updates": f.updates,
                     "by_name": f.by_name,

@@ -18,7 +18,7 @@ from spark_trickle.errors import DamagedFileError, WarehouseError
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.recent import RecentRows
 from spark_trickle.lake.stats import column_stats
-from spark_trickle.model.arrow import column_ids
+from spark_trickle.model.arrow import column_ids, negated
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import Scalar, is_float
@@ -94,6 +94,10 @@ class Storage:
 
     def read(self, table: Table, file: DataFile) -> pa.Table:
         """All rows of one small file."""
+        rows = self._read(table, file)
+        return negated(rows) if file.role is Role.REMOVED else rows
+
+    def _read(self, table: Table, file: DataFile) -> pa.Table:
         self._check(table, (file,))
         path = self._inner(table, file.path)
         if (known := self.recent.get(path)) is not None:

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, 
 from spark_trickle.errors import SnapshotNotFoundError
 from spark_trickle.lake import schema as s
 from spark_trickle.model.catalog import Catalog, Snapshot
-from spark_trickle.model.files import ColumnStats, DataFile, Role
+from spark_trickle.model.files import FEED, ColumnStats, DataFile, Role
 from spark_trickle.model.table import Relation, Schema, View, table_from_json
 
 
@@ -142,7 +142,7 @@ def change_files(connection: Connection, table_id: int, after: int, upto: int) -
     """The files that hold what changed in (after, upto], whether or not compaction replaced them since."""
     query = _files_query().where(
         s.trickle_file.c.table_id == table_id,
-        s.trickle_file.c.role == Role.CHANGE,
+        s.trickle_file.c.role.in_(FEED),
         s.trickle_file.c.begin_snapshot > after,
         s.trickle_file.c.begin_snapshot <= upto,
     )

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from spark_trickle.lake import schema as s
+from spark_trickle.model.files import FEED
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def unseen(connection: Connection, frontiers: dict[int, int]) -> dict[int, Unsee
     query = (
         select(f.table_id, f.begin_snapshot, d.record_count, d.file_size_bytes)
         .join(s.data_file, f.data_file_id == d.data_file_id)
-        .where(f.role == "change", f.begin_snapshot > min(frontiers.values()))
+        .where(f.role.in_(FEED), f.begin_snapshot > min(frontiers.values()))
     )
     found: dict[int, list[Any]] = {}
     for row in connection.execute(query):

@@ -14,6 +14,7 @@ from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import reading, writing
 from spark_trickle.model.stream import Action, Refreshed, RefreshReport, Run, Status, StreamState
 
+_COMPACT = "compact"  # the phase after a refresh that merges its files
 _CONTENT = ("inserted", "deleted", "replaced")  # what changes rows; compaction does not
 
 
@@ -129,15 +130,34 @@ def recent_runs(connection: Connection, table_id: int, most: int = 40) -> tuple[
     """What the last refreshes cost, newest first."""
     c = s.trickle_refresh.c
     query = (
-        select(c.action, c.delta_rows, c.source_rows, c.duration_ms)
+        select(c.action, c.delta_rows, c.source_rows, c.duration_ms, c.phases)
         .where(c.table_id == table_id, c.error.is_(None), c.duration_ms.is_not(None))
         .order_by(c.started.desc())
         .limit(most)
     )
     return tuple(
-        Run(Action(row.action), row.delta_rows or 0, row.source_rows or 0, row.duration_ms)
+        Run(
+            Action(row.action),
+            row.delta_rows or 0,
+            row.source_rows or 0,
+            row.duration_ms,
+            json.loads(row.phases or "{}").get(_COMPACT, 0.0),
+        )
         for row in connection.execute(query)
     )
+
+
+def note_compaction(engine: Engine, table_id: int, ms: float) -> None:
+    """What merging the files of a stream table took belongs to what its newest refresh cost."""
+    c = s.trickle_refresh.c
+    with writing(engine) as connection:
+        query = select(c.started, c.phases).where(c.table_id == table_id, c.phases.is_not(None))
+        row = connection.execute(query.order_by(c.started.desc()).limit(1)).first()
+        if row is not None:
+            phases = json.loads(row.phases)
+            phases[_COMPACT] = round(phases.get(_COMPACT, 0.0) + ms, 3)
+            newest = (c.table_id == table_id, c.started == row.started)
+            connection.execute(update(s.trickle_refresh).where(*newest).values(phases=json.dumps(phases)))
 
 
 def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | None:

@@ -83,12 +83,13 @@ def _schedule_files(connection: Connection, keep: int, now: datetime) -> None:
         insert(s.scheduled),
         [
             {
-                "data_file_id": row.data_file_id,
-                "path": f"{TABLES_FOLDER}{row.location}",
+                "data_file_id": file_id,
+                "path": f"{TABLES_FOLDER}{location}",
                 "path_is_relative": True,
                 "schedule_start": now,
             }
-            for row in rows
+            # A file whose rows went as a whole is also the record of that: both end together.
+            for location, file_id in {row.location: row.data_file_id for row in rows}.items()
         ],
     )
     ids = [row.data_file_id for row in rows]

@@ -125,6 +125,12 @@ def net_rows(rows: pa.Table) -> pa.Table | None:
     return rows.select(names)
 
 
+def negated(rows: pa.Table) -> pa.Table:
+    """What came goes, and what went comes."""
+    weights = pc.negate(rows.column(WEIGHT))
+    return rows.set_column(rows.column_names.index(WEIGHT), rows.schema.field(WEIGHT), weights)
+
+
 def single_weights(rows: pa.Table) -> pa.Table:
     """Each row as often as its weight says, with weight +1 or −1."""
     weights = rows.column(WEIGHT).combine_chunks()

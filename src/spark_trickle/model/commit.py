@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_trickle.model.files import DataFile
+from spark_trickle.model.files import FEED, DataFile
 from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Schema, Table, View
@@ -69,20 +69,20 @@ class TableChange:
 
     @property
     def changes_content(self) -> bool:
-        return bool(self.feed_only) or any(f.role == "change" for f in self.added)
+        return bool(self.feed)
 
     @property
     def feed(self) -> tuple[DataFile, ...]:
         """The files that tell others what changed."""
-        return self.feed_only + tuple(f for f in self.added if f.role == "change")
+        return self.feed_only + tuple(f for f in self.added if f.role in FEED)
 
     @property
     def inserts(self) -> bool:
-        return any(f.rows > f.deletes for f in self.added + self.feed_only if f.role == "change")
+        return any(f.rows > f.deletes for f in self.feed)
 
     @property
     def deletes(self) -> bool:
-        return any(f.deletes for f in self.added + self.feed_only if f.role == "change")
+        return any(f.deletes for f in self.feed)
 
     @property
     def empty(self) -> bool:
@@ -94,7 +94,7 @@ class TableChange:
         added = tuple(f for f in self.added if f.path not in gone)
         mine = {f.path for f in self.added}
         ended = self.ended + tuple(f for f in later.ended if f.path not in mine)
-        replaced = tuple(f for f in self.added if f.path in gone and f.role == "change")
+        replaced = tuple(f for f in self.added if f.path in gone and f.role in FEED)
         return replace(
             later,
             added=added + later.added,

@@ -10,11 +10,15 @@ from spark_trickle.model.table import Table
 
 
 class Role(StrEnum):
-    """Why a file exists: `change` feeds consumers, `base` and `net` only speed up reading."""
+    """Why a file exists: `change` and `removed` feed consumers, `base` and `net` only speed up reading."""
 
     BASE = "base"  # consolidated content, all weights +1
     NET = "net"  # several changes merged into their sum
     CHANGE = "change"  # the change of one commit
+    REMOVED = "removed"  # a file of before, all rows of which went: read with its weights turned round
+
+
+FEED = (Role.CHANGE, Role.REMOVED)
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,18 @@ class DataFile:
     def weight(self) -> int:
         """Rows this file adds to its table; every weight is +1 or −1."""
         return self.rows - 2 * self.deletes
+
+    def removed(self, as_of: int) -> DataFile:
+        """The change that all rows of this file go, without a copy of them."""
+        return DataFile(
+            path=self.path,
+            role=Role.REMOVED,
+            rows=self.rows,
+            deletes=self.rows - self.deletes,
+            bytes=self.bytes,
+            footer_bytes=self.footer_bytes,
+            as_of=as_of,
+        )
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,11 @@ class Run:
     delta_rows: int
     source_rows: int
     duration_ms: float
+    compact_ms: float = 0.0  # to merge files afterwards, which not every refresh has to
+
+    @property
+    def total_ms(self) -> float:
+        return self.duration_ms + self.compact_ms
 
 
 @dataclass(frozen=True)

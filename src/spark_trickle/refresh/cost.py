@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 
 from spark_trickle.model.stream import Action, Run
 
@@ -12,8 +12,8 @@ _NEWEST = 20
 _LATEST = 5  # of these the median counts: machines and tables change
 _STALE = 10  # full refreshes in a row after which a differential one is tried again
 _APART = 2.0  # how far numbers of changed rows must lie apart to tell what one of them costs
-_CLEAR_GAIN = 1.25
-_WORTH_MS = 1_000.0
+_CLEAR_GAIN = 1.1
+_WORTH_MS = 100.0
 _ENOUGH_ROWS = 100_000  # below that either way costs what starting a job costs
 
 
@@ -60,8 +60,11 @@ def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Esti
 def _differential(runs: list[Run], changed_rows: int) -> float:
     """What changes of such a size cost lately; else what those of other sizes let expect."""
     least, most = changed_rows / _APART, changed_rows * _APART
-    alike = [r.duration_ms for r in runs if least <= r.delta_rows <= most][:_LATEST]
-    return _typical(alike) if len(alike) >= _LEAST_RUNS else _by_line(runs, changed_rows)
+    alike = [r for r in runs if least <= r.delta_rows <= most][:_LATEST]
+    if len(alike) < _LEAST_RUNS:
+        return _by_line(runs, changed_rows)
+    # One refresh merges the files that several left, so all of them bear it.
+    return _typical([r.duration_ms for r in alike]) + mean(r.compact_ms for r in alike)
 
 
 def _typical(durations: list[float]) -> float:
@@ -75,9 +78,9 @@ def _by_line(runs: list[Run], changed_rows: int) -> float:
     The slowest one is left out: it may be the first of a process, which compiles everything.
     """
     if len(runs) > 2:
-        runs = sorted(runs, key=lambda r: r.duration_ms)[:-1]
+        runs = sorted(runs, key=lambda r: r.total_ms)[:-1]
     x = [float(r.delta_rows) for r in runs]
-    y = [r.duration_ms for r in runs]
+    y = [r.total_ms for r in runs]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     spread = sum((v - mean_x) ** 2 for v in x)
     slope = sum((v - mean_x) * (w - mean_y) for v, w in zip(x, y, strict=True)) / spread if spread else 0.0
@@ -92,7 +95,7 @@ def _by_line(runs: list[Run], changed_rows: int) -> float:
 def _full(runs: list[Run], source_rows: int) -> float:
     """In proportion to the rows that are read."""
     scaled = [
-        r.duration_ms * (source_rows / r.source_rows if r.source_rows and source_rows else 1.0)
+        r.total_ms * (source_rows / r.source_rows if r.source_rows and source_rows else 1.0)
         for r in runs[:_LATEST]
     ]
     return median(scaled)

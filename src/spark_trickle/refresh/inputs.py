@@ -91,7 +91,7 @@ class Inputs:
         many = tuple(f for f in files if f not in few)
         if not many:
             return here
-        key = ("log", table.id, table.columns, tuple(f.path for f in many))
+        key = ("log", table.id, table.columns, tuple((f.path, f.role) for f in many))
         rest = place.held.view(key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many))
         return place.spark.table(rest).unionByName(here)
 
@@ -153,7 +153,7 @@ class Inputs:
                     return _read(table, local_frame(place.spark, table, rows))
             return _read(table, rows_with_weights(place.spark, place.storage.locate, table, files))
 
-        key = ("change", table.id, table.columns, tuple(f.path for f in files))
+        key = ("change", table.id, table.columns, tuple((f.path, f.role) for f in files))
         if not renamed(source, table):
             return place.held.view(key, make)
         named = (*key, source.columns)

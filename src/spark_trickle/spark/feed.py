@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.model.catalog import Snapshot
-from spark_trickle.model.files import DataFile
+from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.spark.read import Locate, rows_with_weights
+from spark_trickle.spark.read import Locate, empty, files_by_sign
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import columns_sql
 from spark_trickle.sql.words import quote
@@ -25,14 +26,13 @@ def changes(
 ) -> DataFrame:
     """The change feed: every changed row, how it changed, and the commit that changed it."""
     times = {s.id: s.time for s in snapshots}
-    log = rows_with_weights(spark, locate, table, files)
     columns = columns_sql(table)
     if not files:
         return run_sql(
             spark,
             f"SELECT {columns}, '' AS _change_type, 0L AS _commit_version, "
             "CAST(NULL AS TIMESTAMP) AS _commit_timestamp FROM {log}",
-            log=log,
+            log=empty(spark, table),
         )
     commits = spark.createDataFrame(
         pa.table(
@@ -41,15 +41,24 @@ def changes(
                 "_trickle_version": pa.array([f.begin for f in files], pa.int64()),
                 "_trickle_time": pa.array([times[f.begin] for f in files], pa.timestamp("us", tz="UTC")),
                 "_trickle_updates": [f.updates for f in files],
+                "_trickle_sign": [f.role is Role.REMOVED for f in files],
             }
         )
     )
-    named = log.selectExpr("*", "_metadata.file_name AS _trickle_name")
+    # A file can tell of two commits: that its rows came, and that they went.
+    named = reduce(
+        DataFrame.unionByName,
+        (
+            rows.selectExpr("*", "_metadata.file_name AS _trickle_name", f"{removed} AS _trickle_removed")
+            for removed, rows in files_by_sign(spark, locate, table, files).items()
+        ),
+    )
     return run_sql(
         spark,
         f"SELECT {columns}, {_change_type(table)} AS _change_type, "
         "_trickle_version AS _commit_version, _trickle_time AS _commit_timestamp "
-        "FROM {log} AS log JOIN {commits} AS commits ON log._trickle_name = commits._trickle_file",
+        "FROM {log} AS log JOIN {commits} AS commits ON log._trickle_name = commits._trickle_file "
+        "AND log._trickle_removed = commits._trickle_sign",
         log=named,
         commits=commits,
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_trickle.model.files import DataFile, Log
+from spark_trickle.model.files import DataFile, Log, Role
 from spark_trickle.model.table import WEIGHT, Column, Table
 from spark_trickle.model.types import holds_float, is_float
 from spark_trickle.spark.run import run_sql
@@ -20,10 +21,23 @@ Locate = Callable[[Table, Sequence[DataFile]], list[str]]  # where the files of 
 def rows_with_weights(
     spark: SparkSession, locate: Locate, table: Table, files: Sequence[DataFile]
 ) -> DataFrame:
-    """The rows of some files as they are, weight included."""
+    """The rows of some files as they are, weight included; of those that were removed, turned round."""
     if not files:
         return empty(spark, table)
-    return spark.read.schema(storage_schema(table)).parquet(*locate(table, files))
+    return reduce(DataFrame.unionByName, files_by_sign(spark, locate, table, files).values())
+
+
+def files_by_sign(
+    spark: SparkSession, locate: Locate, table: Table, files: Sequence[DataFile]
+) -> dict[bool, DataFrame]:
+    """Files that hold rows with their weights, and files that were removed (True)."""
+    found = {}
+    for removed in (False, True):
+        chosen = [f for f in files if (f.role is Role.REMOVED) is removed]
+        if chosen:
+            frame = spark.read.schema(storage_schema(table)).parquet(*locate(table, chosen))
+            found[removed] = frame.withColumn(WEIGHT, -frame[WEIGHT]) if removed else frame
+    return found
 
 
 def empty(spark: SparkSession, table: Table) -> DataFrame:

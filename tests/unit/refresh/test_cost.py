@@ -47,8 +47,18 @@ def test_the_better_one_is_chosen_and_says_why() -> None:
     assert decide(facts(200_000, fast), Settings()).action is D  # the share alone would say FULL
 
 
+def test_merging_files_is_shared_by_the_refreshes_that_made_them() -> None:
+    merged = Run(D, 50_000, 1_000_000, 500.0, compact_ms=6_000.0)
+    known = (merged, *runs((D, 50_000, 500.0), (D, 50_000, 500.0), (F, 0, 1_200.0)))
+    found = estimate(known, 50_000, 1_000_000)
+    assert found is not None
+    assert found.differential == 2_500
+    assert decide(facts(50_000, known), Settings()).action is F
+    assert decide(facts(50_000, known[1:]), Settings()).action is D
+
+
 def test_small_changes_stay_differential_unless_that_is_clearly_slower() -> None:
-    noisy = runs(*[(D, 10, 300.0)] * 3, (F, 0, 100.0))
+    noisy = runs(*[(D, 10, 190.0)] * 3, (F, 0, 100.0))
     assert decide(facts(10, noisy), Settings()).action is D
     awful = runs(*[(D, 10, 5_000.0)] * 3, (F, 0, 100.0))
     assert decide(facts(10, awful), Settings()).action is F
