@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from graphlib import CycleError, TopologicalSorter
+from operator import or_
 
 from spark_trickle.model.table import Table
 
@@ -87,10 +88,15 @@ class Graph:
         return tuple(n for n in self.order if n in found and n != i)
 
     @cached_property
-    def _reach(self) -> Mapping[int, frozenset[int]]:
-        """Whatever is read, with everything that leads to it."""
-        read = {s for sources in self.reads.values() for s in sources}
-        return {s: frozenset((s, *_reached(s, lambda n: self.reads.get(n, ())))) for s in read}
+    def _reach(self) -> Mapping[int, int]:
+        """Every table with everything that leads to it, itself among them: a bit for each."""
+        tables = {*self.reads, *(s for sources in self.reads.values() for s in sources)}
+        bits = {i: 1 << n for n, i in enumerate(sorted(tables))}
+        for unit in self.units(self.order):
+            # Of its own circle a member knows only itself until all of them are joined.
+            joined = reduce(or_, (bits[n] for i in unit for n in (i, *self.reads[i])))
+            bits.update(dict.fromkeys(unit, joined))
+        return bits
 
     def is_diamond(self, i: int) -> bool:
         """Whether some table reaches it on more than one way, of which one leads through a stream table.
@@ -101,7 +107,7 @@ class Graph:
             return True
         ways = [self._reach[s] for s in self.reads[i]]
         through = bool(self.streams_read_by(i))
-        return through and any(not a.isdisjoint(b) for n, a in enumerate(ways) for b in ways[n + 1 :])
+        return through and any(a & b for n, a in enumerate(ways) for b in ways[n + 1 :])
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -114,10 +120,15 @@ class Graph:
                 i = leader[i]
             return i
 
+        joined: set[int] = set()  # with all that they depend on
         for i in self.order:
-            if self.is_diamond(i):
-                for other in {n for s in self.reads[i] for n in self._reach[s] if n in self.reads}:
-                    leader[find(other)] = find(i)
+            todo = [i] if self.is_diamond(i) else []
+            while todo:
+                n = todo.pop()
+                leader[find(n)] = find(i)
+                if n not in joined:
+                    joined.add(n)
+                    todo += self.streams_read_by(n)
         members: dict[int, list[int]] = {}
         for i in self.order:
             members.setdefault(find(i), []).append(i)
