@@ -34,7 +34,7 @@ class Settings:
         4_000_000, "Broadcast the changed identities of a read up to this many rows.", low=0
     )
     local_tail_rows: int = _setting(
-        10_000, "Changes since the last settled state up to this many rows are summed at the driver.", low=0
+        50_000, "Changes since the last settled state up to this many rows are summed at the driver.", low=0
     )
     differential_max_change_ratio: float = _setting(
         0.15, "AUTO refreshes in full when more than this share of the source rows changed.", high=1_000
@@ -169,7 +169,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "high_throughput": {
         "default_schedule_seconds": 10.0,
         "max_concurrent_refreshes": 4,
-        "local_tail_rows": 50_000,
+        "local_tail_rows": 100_000,
         "compact_change_files": 64,
     },
     "resource_constrained": {
