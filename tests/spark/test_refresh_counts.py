@@ -41,6 +41,8 @@ QUERIES = {
     "joined": "SELECT o.id, o.a, k.name FROM o JOIN k ON o.c = k.c",
     "unseen": "SELECT o.id, k.name FROM o JOIN k ON o.c = k.c",
     "joined_and_summed": "SELECT k.name, sum(o.a) AS s FROM o JOIN k ON o.c = k.c GROUP BY k.name",
+    "in_both": "SELECT c, a FROM o WHERE id < 4000 INTERSECT SELECT c, a FROM o WHERE id > 1000",
+    "in_one": "SELECT c, a FROM o WHERE id < 4000 EXCEPT SELECT c, a FROM o WHERE id > 1000",
     "ranked": "SELECT id, c, row_number() OVER (PARTITION BY c ORDER BY a, id) AS n FROM o WHERE c < 10",
 }
 # After ten changed rows of a table of five thousand.
@@ -51,6 +53,8 @@ MOST = {
     "joined": Spent(0, 0, 0, 38),
     "unseen": Spent(0, 0, 0, 24),
     "joined_and_summed": Spent(0, 0, 0, 48),
+    "in_both": Spent(0, 0, 0, 60),
+    "in_one": Spent(0, 0, 0, 60),
     "ranked": Spent(2, 7_500, 290, 36),
 }
 NOTHING_NEW = Spent(0, 0, 0, 8)

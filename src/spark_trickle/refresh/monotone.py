@@ -37,7 +37,7 @@ _ROW_BY_ROW = (Scan, Constant, Project, Filter, Generate, UnionAll, Materialized
 _JOINS = {
     JoinKind.LEFT: "an outer join",
     JoinKind.FULL: "an outer join",
-    JoinKind.ANTI: "NOT IN, NOT EXISTS or an anti join",
+    JoinKind.ANTI: "NOT IN, NOT EXISTS, EXCEPT or an anti join",
     JoinKind.MARK: "a subquery as a value",
 }
 

@@ -10,6 +10,7 @@ from itertools import count
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
+from spark_trickle.algebra.keys import unique_key
 from spark_trickle.algebra.operator import (
     Aggregate,
     Buffer,
@@ -18,6 +19,7 @@ from spark_trickle.algebra.operator import (
     Filter,
     Join,
     JoinKind,
+    KeyPair,
     Operator,
     Output,
     Project,
@@ -224,19 +226,34 @@ def _set_operation(node: exp.SetOperation, env: Env) -> Bound:
     if isinstance(node, exp.Union):
         plan = UnionAll((first, second))
         plan = distinct_rows(plan, env) if distinct else plan
+    elif distinct:
+        plan = _matched(first, second, isinstance(node, exp.Intersect), env)
     else:
-        kind = {
-            (exp.Intersect, True): SetKind.INTERSECT,
-            (exp.Intersect, False): SetKind.INTERSECT_ALL,
-            (exp.Except, True): SetKind.EXCEPT,
-            (exp.Except, False): SetKind.EXCEPT_ALL,
-        }[type(node), distinct]
+        kind = SetKind.INTERSECT_ALL if isinstance(node, exp.Intersect) else SetKind.EXCEPT_ALL
         plan = SetOperation(first, second, kind)
     found = plan.columns
     given = len(left.given)
     return ordered_and_limited(
         node, Bound(plan, tuple(zip(names, found[given:], strict=True)), found[:given]), env
     )
+
+
+def _matched(first: Operator, second: Operator, both: bool, env: Env) -> Operator:
+    """INTERSECT and EXCEPT: the different rows of one side that the other has, or has not.
+
+    As a semi join or an anti join, a change reads only what it touches, where a set operation would be
+    computed by Spark for all touched rows.
+    """
+    left = first if _is_distinct(first, env) else distinct_rows(first, env)
+    pairs = zip(left.columns, second.columns, strict=True)
+    keys = tuple(KeyPair(column(one), column(other), True) for one, other in pairs)
+    return Join(left, second, JoinKind.SEMI if both else JoinKind.ANTI, keys)
+
+
+def _is_distinct(op: Operator, env: Env) -> bool:
+    """Whether no row repeats for sure, as after DISTINCT, which would also turn −0.0 into 0.0."""
+    plain = not any(re.search("float|double", kind, re.IGNORECASE) for kind in env.types(op).values())
+    return plain and bool(unique_key(op, lambda _: ()))
 
 
 def _by_name(left: Bound, right: Bound, env: Env) -> tuple[Bound, Bound]:
