@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Self
 
 
@@ -49,13 +50,16 @@ class Output:
 
 @dataclass(frozen=True)
 class Operator:
-    """A node of the tree; its inputs are those of its fields that are operators."""
+    """A node of the tree; its inputs are those of its fields that are operators.
+
+    It never changes, so what a walk finds is kept: planning a change asks for it again and again.
+    """
 
     @property
     def columns(self) -> tuple[str, ...]:
         raise NotImplementedError
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Operator, ...]:
         found: list[Operator] = []
         for f in fields(self):
@@ -87,7 +91,7 @@ class Operator:
     def weighted(self) -> bool:
         return any(child.weighted for child in self.inputs)
 
-    @property
+    @cached_property
     def sources(self) -> frozenset[str]:
         """The tables and nodes that are read; within a recursion also the rows found last."""
         return frozenset(op.source for op in self.walk() if isinstance(op, Scan))

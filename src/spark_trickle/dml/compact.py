@@ -108,7 +108,7 @@ def tidy(place: Place, table_ids: Iterable[int]) -> None:
         except TrickleError as error:
             # What came before is committed, so this must not look like its failure.
             work.discard()
-            warnings.warn(f'"{table.full_name}" was not compacted: {error.message}', stacklevel=5)
+            warnings.warn(f'compacting "{table.full_name}": {error.message}', stacklevel=5)
 
 
 def _charge(work: Work, table: Table, ms: float) -> None:
