@@ -24,6 +24,7 @@ SCENARIOS = {
     "LATERAL (SELECT MAX(score) AS top_score FROM src s2 WHERE s2.region = s.region) l",
 }
 TABLES = ("src", "dim")
+_FEW = 100  # changed rows, which are then chosen one by one
 SINGLE_NODE = ("scan", "filter", "aggregate", "join")
 _REGION = "element_at(array('north', 'south', 'east', 'west', 'central'), int(id % 5) + 1)"
 
@@ -62,20 +63,34 @@ class Changes:
         self.some(max(1, round(self.rows * percent / 100)))
 
     def some(self, n: int) -> None:
-        """About as many changes: which rows they hit is left to a hash."""
-        salt = self._chance.randrange(10**9)
-        spread = f"abs(xxhash64(id, {salt}L)) % {self.rows}"
-        self._tr.sql(f"UPDATE src SET amount = amount + 1 WHERE {spread} < {max(1, round(0.70 * n))}")
-        gone, come = round(0.15 * n), round(0.15 * n)
-        if gone:
-            self._tr.sql(f"DELETE FROM src WHERE {self.rows} - 1 - {spread} < {gone}")
-        if come:
-            first, self._next = self._next, self._next + come
-            self._tr.sql(
-                f"INSERT INTO src SELECT id, {_REGION}, 'A', int(abs(hash(id)) % 10000), int(id % 100) "
-                f"FROM range({first}, {first + come})"
-            )
+        """About as many changes: which rows they hit is left to a hash, unless it might hit none."""
+        if n < _FEW:
+            return self._few(n)
+        others = round(0.15 * n)
+        spread = f"abs(xxhash64(id, {self._chance.randrange(10**9)}L)) % {self.rows}"
+        self._tr.sql(f"UPDATE src SET amount = amount + 1 WHERE {spread} < {n - 2 * others}")
+        self._tr.sql(f"DELETE FROM src WHERE {self.rows} - 1 - {spread} < {others}")
+        self._insert(others)
+
+    def _few(self, n: int) -> None:
+        others = round(0.15 * n)
+        ids = self._chance.sample(range(1, self.rows + 1), n - others)
+        self._tr.sql(f"UPDATE src SET amount = amount + 1 WHERE id IN ({_listed(ids[others:])})")
+        if others:
+            self._tr.sql(f"DELETE FROM src WHERE id IN ({_listed(ids[:others])})")
+            self._insert(others)
+
+    def _insert(self, n: int) -> None:
+        first, self._next = self._next, self._next + n
+        self._tr.sql(
+            f"INSERT INTO src SELECT id, {_REGION}, 'A', int(abs(hash(id)) % 10000), int(id % 100) "
+            f"FROM range({first}, {first + n})"
+        )
 
     def one(self) -> None:
         """One row that is there for sure, if nothing else was changed."""
         self._tr.sql(f"UPDATE src SET amount = amount + 1 WHERE id = {self._chance.randint(1, self.rows)}")
+
+
+def _listed(ids: list[int]) -> str:
+    return ", ".join(map(str, ids))

