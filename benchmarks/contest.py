@@ -67,7 +67,7 @@ class Took:
         )
 
     def _regret(self) -> float | None:
-        if not self.own_full or self.chosen == Action.NO_DATA:
+        if not self.own_full:
             return None
         ways = {"DIFFERENTIAL": median(self.differential), "FULL": median(self.own_full)}
         return round(ways[self.chosen] / min(ways.values()), 2)
@@ -96,10 +96,11 @@ class Contest:
             change()
             for name, query in self.queries.items():
                 found = took[name]
-                found.chosen = auto_choice(self.tr, f"{name}_st")
-                differential = timed(lambda n=name: self._refresh(n, Action.DIFFERENTIAL))  # type: ignore[misc]
+                chosen = auto_choice(self.tr, f"{name}_st")
+                differential, done = clocked(lambda n=name: self._refresh(n, Action.DIFFERENTIAL))  # type: ignore[misc]
                 full = timed(lambda q=query: plain_full(self.tr, self.folder, q))  # type: ignore[misc]
-                if number > 0:
+                if number > 0 and done is Action.DIFFERENTIAL:
+                    found.chosen = chosen
                     found.full.append(full)
                     found.differential.append(differential)
                     yield found
@@ -107,7 +108,8 @@ class Contest:
                 for name, ms in self._in_full(change):
                     if number > 0:
                         took[name].own_full.append(ms)
-                        yield took[name]
+                        if took[name].full:
+                            yield took[name]
 
     def _in_full(self, change: Callable[[], object]) -> Iterator[tuple[str, float]]:
         self._set_mode(Mode.FULL)

@@ -122,15 +122,13 @@ def _tpch_at(size: int, cells: Sequence[Cell]) -> Section:
 
 def _speed(cell: Cell | None) -> str:
     if cell is None:
-        return ""
-    if cell.chosen == "NO_DATA":
         return "–"
     regret = f" (regret {cell.regret:.1f})" if cell.regret and cell.regret > 1.1 else ""
     return f"{cell.speed_up:.2f}×{' F' if cell.chosen == 'FULL' else ''}{regret}"
 
 
 def mean_speed_up(cells: Sequence[Cell]) -> float:
-    logs = [log(c.speed_up) for c in cells if c.chosen != "NO_DATA"]
+    logs = [log(c.speed_up) for c in cells]
     return exp(sum(logs) / len(logs)) if logs else 1.0
 
 
