@@ -177,7 +177,7 @@ def check_recovered(location: Location) -> None:
 CHANGE_DATA = (
     "INSERT INTO t VALUES (3, 'c')",
     "UPDATE t SET name = 'x'",
-    "TRUNCATE TABLE t",
+    "DELETE FROM t WHERE id = 1",
     "CREATE TABLE x AS SELECT * FROM t",
 )
 

@@ -73,7 +73,7 @@ STATEMENTS = {
         ),
         {"account": [(1, 11), (5, 50)]},
     ),
-    "truncate": Statements(("TRUNCATE TABLE log",), {"log": []}),
+    "overwrite": Statements(("INSERT OVERWRITE log VALUES ('z', 9)",), {"log": [("z", 9)]}),
     "create as": Statements(
         ("CREATE TABLE copied AS SELECT * FROM account",),
         {"copied": ACCOUNT},
@@ -99,7 +99,7 @@ KILLED = {
     "begin": "merge",
     "after_snapshot_row": "transaction",
     "after_definitions": "create as",
-    "after_files": "truncate",
+    "after_files": "overwrite",
     "before_commit": "optimize",
     "after_commit": "delete",
     "vacuum_after_forget": "vacuum",

@@ -42,15 +42,14 @@ NEED_THE_FILE = (
     "UPDATE t SET name = 'x'",
     "UPDATE t SET name = 'x' WHERE id = 1",
     "DELETE FROM t WHERE name = 'b'",
-    "TRUNCATE TABLE t",
     "INSERT INTO t VALUES (2, 'x')",
     "INSERT INTO whole SELECT * FROM t",
-    "INSERT OVERWRITE t VALUES (1, 'x')",
     "MERGE INTO t USING whole ON t.id = whole.id WHEN MATCHED THEN UPDATE SET name = whole.name",
     "MERGE INTO whole USING t ON t.id = whole.id WHEN NOT MATCHED THEN INSERT *",
     "CREATE TABLE x AS SELECT * FROM t",
     "OPTIMIZE t",
 )
+NOTE_THE_FILE = ("TRUNCATE TABLE t", "INSERT OVERWRITE t VALUES (1, 'x')")  # as removed, without reading it
 
 
 @pytest.fixture
@@ -81,7 +80,7 @@ def test_statements_that_need_a_damaged_file(
 ) -> None:
     path = damaged(how)
     with location.connect() as tr:
-        for statement in NEED_THE_FILE:
+        for statement in NEED_THE_FILE + (() if "garbage" in how else NOTE_THE_FILE):
             check_refused(tr, location, lambda sql=statement: tr.sql(sql), e.DamagedFileError, path.name)
     with location.connect(settings={"max_driver_rows": 1, "local_tail_rows": 0}) as tr:
         check_refused(tr, location, lambda: tr.sql("UPDATE t SET name = 'x'"), e.DamagedFileError, path.name)

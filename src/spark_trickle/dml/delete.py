@@ -71,6 +71,7 @@ def truncate(work: Work, table: Table) -> Result:
 def _told(work: Work, table: Table, files: tuple[DataFile, ...], count: int) -> tuple[DataFile, ...]:
     """Files without deletions tell it themselves; else what is left of them is written down."""
     if not any(f.deletes or f.by_name for f in files):
+        work.place.storage.check(table, files)
         as_of = work.next_as_of()
         return tuple(f.removed(as_of) for f in files)
     frame = _removed(work.rows(table))

@@ -98,7 +98,7 @@ class Storage:
         return negated(rows) if file.role is Role.REMOVED else rows
 
     def _read(self, table: Table, file: DataFile) -> pa.Table:
-        self._check(table, (file,))
+        self.check(table, (file,))
         path = self._inner(table, file.path)
         if (known := self.recent.get(path)) is not None:
             return known
@@ -112,7 +112,7 @@ class Storage:
 
     def read_columns(self, table: Table, file: DataFile, ids: Sequence[int]) -> pa.Table:
         """At least some columns of a file, under the names that it has for them."""
-        self._check(table, (file,))
+        self.check(table, (file,))
         path = self._inner(table, file.path)
         if (kept := self.recent.get(path)) is not None:
             return kept
@@ -191,11 +191,11 @@ class Storage:
 
     def locate(self, table: Table, files: Sequence[DataFile]) -> list[str]:
         """The addresses of files that are there and whole."""
-        self._check(table, files)
+        self.check(table, files)
         # Spark reads paths as patterns; a folder may well be called "sales [2026]".
         return [_PATTERN.sub(r"\\\1", self.path(table, f.path)) for f in files]
 
-    def _check(self, table: Table, files: Iterable[DataFile]) -> None:
+    def check(self, table: Table, files: Iterable[DataFile]) -> None:
         """Notice a missing or truncated file before Spark trips over it."""
         if not self.local:
             return

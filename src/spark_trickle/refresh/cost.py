@@ -14,7 +14,7 @@ _STALE = 10  # full refreshes in a row after which a differential one is tried a
 _APART = 2.0  # how far numbers of changed rows must lie apart to tell what one of them costs
 _CLEAR_GAIN = 1.1
 _WORTH_MS = 100.0
-_ENOUGH_ROWS = 100_000  # below that either way costs what starting a job costs
+_ENOUGH_ROWS = 50_000  # below that either way costs what starting a job costs
 
 
 @dataclass(frozen=True)
