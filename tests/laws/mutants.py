@@ -25,7 +25,7 @@ class Mutant:
 JOIN, STATE, TOUCHED = "delta/differentiate.py", "delta/stateful.py", "delta/touched.py"
 RECURSIVE = "delta/recursive.py"
 RENDER, AGGREGATE, SUBQUERY = "sql/render.py", "sql/bind_aggregate.py", "sql/bind_subquery.py"
-HERE, ORDER, BIND = "refresh/here/", "sql/inner_joins.py", "sql/bind.py"
+HERE, ORDER, SET = "refresh/here/", "sql/inner_joins.py", "sql/bind_set.py"
 BIND_JOIN, ON, PIVOT = "sql/bind_join.py", "sql/bind_on.py", "sql/bind_pivot.py"
 
 MUTANTS = (
@@ -37,9 +37,9 @@ MUTANTS = (
     Mutant("full join is linear while only the left changes", JOIN, "if right is None and op.kind is not JoinKind.FULL:", "if right is None:"),
     Mutant("one-sided join reads the left side instead of its change", JOIN, "return replace(op, left=left, right=op.right.at(At.NEW))", "return replace(op, left=left, right=op.right.at(At.OLD)) if op.kind is JoinKind.LEFT and False else __import__('spark_trickle.algebra.operator', fromlist=['Signed']).Signed(replace(op, left=op.left.at(At.NEW), right=op.right.at(At.NEW)), 1)"),
     Mutant("set operations ignore the right side", JOIN, "keys = touched_keys((left, lefts), (right, rights))\n\n    def combined", "keys = touched_keys((left, lefts) if left is not None else (right, rights))\n\n    def combined"),
-    Mutant("INTERSECT and EXCEPT lose NULLs", BIND, "KeyPair(column(one), column(other), True) for one, other in pairs", "KeyPair(column(one), column(other), False) for one, other in pairs"),
-    Mutant("INTERSECT and EXCEPT keep what repeats", BIND, "left = first if _is_distinct(first, env) else distinct_rows(first, env)", "left = first"),
-    Mutant("EXCEPT is INTERSECT", BIND, "JoinKind.SEMI if both else JoinKind.ANTI, keys)", "JoinKind.SEMI, keys)"),
+    Mutant("INTERSECT and EXCEPT lose NULLs", SET, "KeyPair(column(one), column(other), True) for one, other in pairs", "KeyPair(column(one), column(other), False) for one, other in pairs"),
+    Mutant("INTERSECT and EXCEPT keep what repeats", SET, "left = first if _is_distinct(first, env) else distinct_rows(first, env)", "left = first"),
+    Mutant("EXCEPT is INTERSECT", SET, "JoinKind.SEMI if both else JoinKind.ANTI, keys)", "JoinKind.SEMI, keys)"),
     Mutant("union forgets a part", JOIN, "found = tuple(d for d in deltas if d is not None)", "found = tuple(d for d in deltas if d is not None)[:1]"),
     Mutant("the old rows are not taken away", TOUCHED, "Signed(old, -1)", "Signed(old, 1)"),
     Mutant("the new rows are taken away", TOUCHED, "Signed(new, 1)", "Signed(new, -1)"),
