@@ -91,6 +91,22 @@ def test_statements_that_need_a_damaged_file(
         assert rows(tr.table("t")) == NOW
 
 
+@pytest.mark.parametrize("how", [how for how in DAMAGES if "garbage" in how])
+def test_garbage_can_be_truncated_and_is_found_by_who_reads_what_went(
+    how: str, location: Location, damaged: Callable[[str], Path]
+) -> None:
+    path = damaged(how)
+    with location.connect() as tr:
+        since = tr.snapshot
+        tr.sql("TRUNCATE TABLE t")
+        assert rows(tr.table("t")) == []
+        went = f"SELECT id, name FROM trickle.changes('t', {since}, {tr.snapshot})"
+        found = check_refused(
+            tr, location, lambda: tr.sql(f"INSERT INTO whole {went}"), e.DamagedFileError, path.name
+        )
+        assert found.hint
+
+
 @pytest.mark.parametrize("how", ["missing", "truncated"])
 def test_queries_tell_of_a_damaged_file_at_once(
     how: str, location: Location, damaged: Callable[[str], Path]

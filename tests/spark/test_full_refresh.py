@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from spark_trickle import connect
+from spark_trickle.lake.engine import reading
+from spark_trickle.lake.stream import recent_runs
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
 from tests.conftest import rows
@@ -42,6 +44,26 @@ def _change(tr: Trickle) -> None:
     tr.sql("UPDATE t SET v = v + 5 WHERE id % 10 = 1")
     tr.sql("DELETE FROM t WHERE id % 10 = 2")
     tr.sql("INSERT INTO t VALUES (100, 0, 3), (101, NULL, 3)")
+
+
+def test_merging_files_counts_as_part_of_the_refresh_that_made_it_necessary(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Files that are merged by Spark, after the commit."""
+    settings = {"max_driver_rows": 1, "compact_change_ratio": 0.1}
+    with connect(tmp_path_factory.mktemp("merged"), settings=settings) as tr:
+        tr.sql("CREATE TABLE t (id INT, v INT, PRIMARY KEY (id))")
+        tr.sql("INSERT INTO t SELECT id, id FROM range(60)")
+        tr.sql("CREATE STREAM TABLE s REFRESH MODE DIFFERENTIAL AS SELECT id, v FROM t")
+        tr.sql("UPDATE t SET v = v + 1 WHERE id % 2 = 0")
+        tr.refresh("s")
+        work = tr._reading()
+        (id,) = (t.id for t in work.catalog.tables() if t.name == "s")
+        with reading(work.place.warehouse.engine) as connection:
+            newest, first = recent_runs(connection, id)
+        assert newest.compact_ms > 0
+        assert newest.total_ms == newest.duration_ms + newest.compact_ms
+        assert first.compact_ms == 0
 
 
 def test_many_rows_take_the_place_of_what_was_there(tr: Trickle) -> None:

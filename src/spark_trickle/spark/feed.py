@@ -41,7 +41,7 @@ def changes(
                 "_trickle_version": pa.array([f.begin for f in files], pa.int64()),
                 "_trickle_time": pa.array([times[f.begin] for f in files], pa.timestamp("us", tz="UTC")),
                 "_trickle_updates": [f.updates for f in files],
-                "_trickle_sign": [f.role is Role.REMOVED for f in files],
+                "_trickle_of_removed": [f.role is Role.REMOVED for f in files],
             }
         )
     )
@@ -58,7 +58,7 @@ def changes(
         f"SELECT {columns}, {_change_type(table)} AS _change_type, "
         "_trickle_version AS _commit_version, _trickle_time AS _commit_timestamp "
         "FROM {log} AS log JOIN {commits} AS commits ON log._trickle_name = commits._trickle_file "
-        "AND log._trickle_removed = commits._trickle_sign",
+        "AND log._trickle_removed = commits._trickle_of_removed",
         log=named,
         commits=commits,
     )
