@@ -71,7 +71,7 @@ MUTANTS = (
     Mutant("touched null keys are lost", RENDER, 'f"{e.sql} <=> k{n}"', 'f"{e.sql} = k{n}"'),
     Mutant("deleted rows are added to sums", RENDER, "THEN {value} ELSE {minus(value, kind)} END", "THEN {value} ELSE {value} END"),
     Mutant("counts ignore the weight", RENDER, "coalesce(sum({W}), 0) AS `{op.count}`", "count(*) AS `{op.count}`"),
-    Mutant("a change of sums without a change of count is lost", RENDER, "for n in (op.count, *(c.name for c in op.sums if not c.pick))", "for n in (op.count,)"),
+    Mutant("a change of sums without a change of count is lost", RENDER, "for n in (op.count, *(c.name for c in op.sums if not c.pick and not c.ties_of))", "for n in (op.count,)"),
     Mutant("the stored sums are forgotten", RENDER, "ELSE {total} END", "ELSE {comes} END"),
     Mutant("a log is read without its weights", RENDER, "{_weighed(f'`{n}`', kind) if op.own.weighted else f'`{n}`'} AS `{n}`", "`{n}` AS `{n}`"),
     Mutant("a summed group without rows stays", RENDER, 'if keys else "true" for when in ("was", "is")', 'if keys else "true" for when in ("was", "was")'),
@@ -83,6 +83,11 @@ MUTANTS = (
     Mutant("rows beyond the buffer come into it", RENDER, "WHERE mine = 0 AND later = 1", "WHERE mine = 0"),
     Mutant("rows that equal the last of the buffer are beyond it", RENDER, "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS later", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS later"),
     Mutant("an extremum that goes stays", RENDER, "{'<=' if c.pick == 'min' else '>='}", "{'<' if c.pick == 'min' else '>'}"),
+    Mutant("rows that lose the extremum are not counted", HERE + "extrema.py", "pc.add(known, step), known)", "known, known)"),
+    Mutant("a better value has as many rows as the one before", HERE + "extrema.py", "told = pc.if_else(better, step,", "told = pc.if_else(better, pc.add(pc.coalesce(known, 0), step),"),
+    Mutant("Spark adds the rows of a better value to those of the one before", RENDER, "WHEN {better} THEN 1 ELSE", "WHEN {better} THEN 1 + {kept} ELSE"),
+    Mutant("all rows of a group are counted as having its extremum", RENDER, "f\"best.`{pick.name}` = every.trickle_value\"", "\"every.trickle_value IS NOT NULL\""),
+    Mutant("what goes is trimmed away", HERE + "groups.py", "left = made.filter(pc.not_equal(", "left = made.filter(pc.greater("),
     Mutant("the worse of two values is kept", RENDER, '"least" if call.pick', '"greatest" if call.pick'),
     Mutant("weights are dropped in unions", RENDER, "{f', {W}' if weighted else ''} FROM ({render(part)})", "{f', 1 AS {W}' if weighted else ''} FROM ({render(part)})"),
     Mutant("semi join counts its matches", RENDER, 'JoinKind.SEMI: "LEFT SEMI JOIN"', 'JoinKind.SEMI: "JOIN"'),
@@ -129,7 +134,8 @@ def broken(mutant: Mutant, folder: Path) -> Path:
 def is_caught(mutant: Mutant, folder: Path) -> bool:
     """Whether the laws fail on the broken copy."""
     env = {**os.environ, "PYTHONPATH": f"{broken(mutant, folder)}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
-    suites = ["tests/laws/test_buffer.py", "tests/laws/test_deltas.py", "tests/cases/test_cases.py"]
+    suites = [f"tests/laws/test_{name}.py" for name in ("buffer", "ties", "deltas")]
+    suites.append("tests/cases/test_cases.py")
     recursion = mutant.file in (RECURSIVE, "refresh/fixpoint.py") or "turned round" in mutant.name
     suites.insert(0 if recursion else len(suites), "tests/laws/test_recursion.py")
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *suites]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from spark_trickle.algebra.operator import Call, Expr, Operator, Output, SortKey
+from spark_trickle.algebra.operator import Aggregate, Call, Expr, Operator, Output, SortKey
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,17 @@ class Fold(Operator):
 
 
 @dataclass(frozen=True)
+class Counted(Operator):
+    """An aggregate in which the rows that have an extremum are counted, which takes a second look at them."""
+
+    input: Aggregate
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
 class Untouched(Touched):
     """The rows of the input whose expressions have no touched value."""
 
@@ -135,6 +146,7 @@ class Shaken(Operator):
     own: Operator
     keys: tuple[str, ...]
     picks: tuple[Call, ...]
+    ties: tuple[Call, ...]
     count: str
 
     @property
@@ -171,6 +183,22 @@ class Net(Operator):
 
     input: Operator
     single: bool = True  # false: equal rows are one row with the sum of their weights
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.input.columns
+
+
+@dataclass(frozen=True)
+class Trimmed(Operator):
+    """A change; where it is few rows at the driver, without what cancels out.
+
+    Values that a query does not show change as well: a group has more rows and the same maximum, a column
+    is updated that nobody asks for. What is left of that must not be looked up in a large table. Spark
+    takes the change as it is, because it would have to sort it first.
+    """
+
+    input: Operator
 
     @property
     def columns(self) -> tuple[str, ...]:

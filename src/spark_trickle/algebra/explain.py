@@ -67,7 +67,10 @@ def _(op: Aggregate) -> tuple[Cost, str]:
     if op.algebraic:
         return Cost.GROUPS, "algebraic: sums of the change are added to the stored sums"
     if op.foldable:
-        return Cost.GROUPS, "extremum: moved by better values; a group is read again when its best one goes"
+        return (
+            Cost.GROUPS,
+            "extremum: better values move it; a group is read again when the last of its best goes",
+        )
     kind = Cost.ROWS if op.keys else Cost.ALL
     names = ", ".join(sorted({c.expr.sql.split("(")[0].lower() for c in op.calls if c.term is None}))
     return kind, f"touched groups are computed again because of {names}"
@@ -149,7 +152,8 @@ def _(op: Join) -> str:
 @title.register
 def _(op: Aggregate) -> str:
     keys = ", ".join(k.expr.sql for k in op.keys) or "nothing"
-    return f"Aggregate by {keys}: {', '.join([c.expr.sql for c in op.calls] + ['count(*)'])}"
+    calls = [c.expr.sql for c in op.calls if not c.ties_of]
+    return f"Aggregate by {keys}: {', '.join([*calls, 'count(*)'])}"
 
 
 @title.register

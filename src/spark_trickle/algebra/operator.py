@@ -192,12 +192,14 @@ class Call(Output):
     """An aggregate function: the expression is the call as Spark understands it.
 
     An algebraic one is a sum over rows: `term` is what each row adds (see `Fold`). For an extremum `term`
-    is the value of a row, and `pick` says which of them is wanted: min or max.
+    is the value of a row, and `pick` says which of them is wanted: min or max. Beside it stands a call that
+    tells how many rows are known to have that value, `ties_of` it: at least one, more once they were counted.
     """
 
     term: Expr | None = None
     type: str = ""  # of the sum or the extremum
     pick: str = ""
+    ties_of: str = ""
 
     @property
     def inexact(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from spark_trickle.algebra.change import Net
+from spark_trickle.algebra.change import Net, Trimmed
 from spark_trickle.algebra.operator import (
     At,
     Constant,
@@ -81,7 +81,7 @@ def renamed(op: Operator, names: tuple[str, ...]) -> Operator:
 
 @differentiate.register
 def differentiate_join(op: Join, changed: Changed) -> Operator | None:
-    left, right = differentiate(op.left, changed), differentiate(op.right, changed)
+    left, right = _of_side(op.left, changed), _of_side(op.right, changed)
     if left is None and right is None:
         return None
     if op.kind is JoinKind.INNER:
@@ -91,6 +91,15 @@ def differentiate_join(op: Join, changed: Changed) -> Operator | None:
         assert left is not None
         return replace(op, left=left, right=op.right.at(At.NEW))
     return _by_touched_keys(op, left, right)
+
+
+def _of_side(side: Operator, changed: Changed) -> Operator | None:
+    """Joins of joins are one web, in which what each table changed by is trimmed already."""
+    delta, inside = differentiate(side, changed), side
+    while isinstance(inside, Filter):
+        inside = inside.input
+    is_web = isinstance(inside, Join) and inside.kind is JoinKind.INNER
+    return delta if delta is None or is_web else Trimmed(delta)
 
 
 def _inner(op: Join, left: Operator | None, right: Operator | None) -> Operator:

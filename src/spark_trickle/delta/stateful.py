@@ -11,6 +11,7 @@ from functools import singledispatch
 
 from spark_trickle.algebra.change import (
     Added,
+    Counted,
     Fold,
     Partial,
     Shaken,
@@ -66,15 +67,16 @@ def fold(op: Aggregate, own: Scan, delta: Operator) -> Operator:
 
 
 def fold_extrema(op: Aggregate, own: Scan, delta: Operator) -> Operator:
-    """Extrema move when better values come; a group is read again only where its best one goes."""
+    """Better values move an extremum; a group is read again only where the last of its best ones goes."""
     partial = Partial(delta, op.keys, op.calls, op.count)
     names = tuple(k.name for k in op.keys)
     before = own.at(At.OLD)
     picks = tuple(c for c in op.calls if c.pick)
-    shaken = Shaken(partial, before, names, picks, op.count)
+    ties = tuple(c for c in op.calls if c.ties_of)
+    shaken = Shaken(partial, before, names, picks, ties, op.count)
     columns = tuple(column(n) for n in names)
     calm = Fold(Untouched(partial, columns, shaken), before, names, op.calls, op.count)
-    again = replace(op, input=Touched(op.input.at(At.NEW), tuple(k.expr for k in op.keys), shaken))
+    again = Counted(replace(op, input=Touched(op.input.at(At.NEW), tuple(k.expr for k in op.keys), shaken)))
     if not op.keys:
         # The one row of everything: there is nothing to compute unless it is shaken.
         again_rows: Operator = Touched(again, (), shaken)

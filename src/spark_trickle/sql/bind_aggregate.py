@@ -351,8 +351,11 @@ class _Aggregation:
         if _ORDERED.fullmatch(kind) is None:
             return None
         value = arg.sql if allowed == "true" else f"CASE WHEN {allowed} THEN {arg.sql} END"
-        call = Expr(f"{name}({value})", columns)
-        return bound(self._add(Call(self._env.fresh(name), call, Expr(value, columns), kind, name)))
+        call, term = Expr(f"{name}({value})", columns), Expr(value, columns)
+        best = self._add(Call(self._env.fresh(name), call, term, kind, name))
+        one = Expr(f"CAST({call.sql} IS NOT NULL AS BIGINT)", columns)
+        self._add(Call(self._env.fresh("ties"), one, term, "BIGINT", ties_of=best))
+        return bound(best)
 
     def _grouping(self, node: exp.Expr, name: str) -> exp.Expr:
         if self._gid is None:

@@ -6,6 +6,7 @@ from functools import singledispatch
 
 from spark_trickle.algebra.change import (
     Added,
+    Counted,
     Different,
     Fold,
     Half,
@@ -16,6 +17,7 @@ from spark_trickle.algebra.change import (
     Signed,
     Terms,
     Touched,
+    Trimmed,
     Unfit,
     Untouched,
     Within,
@@ -192,7 +194,8 @@ def _(op: Generate) -> str:
 
 @render.register(Materialized)
 @render.register(Settled)
-def _(op: Materialized | Settled) -> str:
+@render.register(Trimmed)
+def _(op: Materialized | Settled | Trimmed) -> str:
     return render(op.input)
 
 
@@ -239,8 +242,10 @@ def _(op: Partial) -> str:
     sums = [
         f"coalesce(sum({_weighed(c.term.sql, c.type)}), {zero(c.type)}) AS `{c.name}`"
         for c in op.calls
-        if c.term is not None and not c.pick
+        if c.term is not None and not c.pick and not c.ties_of
     ]
+    # How many of the changed rows have the best value takes a second look at them, which few rows deserve.
+    sums += [f"CAST(NULL AS BIGINT) AS `{c.name}`" for c in op.calls if c.ties_of]
     sums += [
         f"{c.pick}(CASE WHEN {W} {sign} 0 THEN {c.term.sql} END) AS `{name}`"
         for c in op.calls
@@ -307,6 +312,38 @@ def _folded(call: Call) -> str:
     return f"CASE WHEN sign < 0 THEN {was} ELSE {total} END"
 
 
+def _still_tied(call: Call, op: Fold) -> str:
+    """A better value has one row at least. Otherwise none of those that had the best one went."""
+    pick = next(c for c in op.sums if c.name == call.ties_of)
+    was, comes = f"own.`{pick.name}`", f"part.`{pick.name}`"
+    better = f"{comes} IS NOT NULL AND ({was} IS NULL OR {comes} {'<' if pick.pick == 'min' else '>'} {was})"
+    kept = f"coalesce(own.`{call.name}`, 0)"
+    return f"CASE WHEN sign < 0 THEN own.`{call.name}` WHEN {better} THEN 1 ELSE {kept} END"
+
+
+@render.register
+def _(op: Counted) -> str:
+    """The groups first, then each of their best values among the rows."""
+    made, ties = op.input, {c.ties_of: c.name for c in op.input.calls if c.ties_of}
+    keys = [k.name for k in made.keys]
+    named = "".join(f", {k.expr.sql} AS `{k.name}`" for k in made.keys)
+    rows, text = f"SELECT *{named} FROM ({render(made.input)})", render(made)
+    for pick in made.calls:
+        if pick.name not in ties or pick.term is None:
+            continue
+        same = [*(f"best.`{k}` <=> every.`{k}`" for k in keys), f"best.`{pick.name}` = every.trickle_value"]
+        each = ", ".join([*(f"`{k}`" for k in keys), f"{pick.term.sql} AS trickle_value"])
+        others = [c for c in made.columns if c not in keys and c != ties[pick.name]]
+        shown = [*(f"best.`{k}`" for k in keys), *(f"any_value(best.`{c}`) AS `{c}`" for c in others)]
+        group = f" GROUP BY {', '.join(f'best.`{k}`' for k in keys)}" if keys else ""
+        text = (
+            f"SELECT {', '.join(shown)}, count(every.trickle_value) AS `{ties[pick.name]}` "
+            f"FROM ({text}) AS best LEFT JOIN (SELECT {each} FROM ({rows})) AS every "
+            f"ON {' AND '.join(same)}{group}"
+        )
+    return f"SELECT {_names(op.columns)} FROM ({text})"
+
+
 @render.register
 def _(op: Shaken) -> str:
     same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys) or "true"
@@ -328,7 +365,8 @@ def _(op: Fold) -> str:
     there = f"own.`{op.count}` IS NOT NULL"
     total = f"coalesce(own.`{op.count}`, 0) + part.`{op.count}`"
     keys = [f"CASE WHEN {there} THEN own.`{k}` ELSE part.`{k}` END AS `{k}`" for k in op.keys]
-    sums = [f"CAST({_folded(c)} AS {c.type}) AS `{c.name}`" for c in op.sums]
+    moves = [_still_tied(c, op) if c.ties_of else _folded(c) for c in op.sums]
+    sums = [f"CAST({m} AS {c.type}) AS `{c.name}`" for m, c in zip(moves, op.sums, strict=True)]
     count = f"CASE WHEN sign < 0 THEN own.`{op.count}` ELSE CAST({total} AS BIGINT) END AS `{op.count}`"
     same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys)
     join = (
@@ -337,7 +375,7 @@ def _(op: Fold) -> str:
         else f"CROSS JOIN ({render(op.own)}) AS own"
     )
     moved = " OR ".join(
-        [f"part.`{n}` <> 0" for n in (op.count, *(c.name for c in op.sums if not c.pick))]
+        [f"part.`{n}` <> 0" for n in (op.count, *(c.name for c in op.sums if not c.pick and not c.ties_of))]
         + [f"part.`{c.name}` IS NOT NULL" for c in op.sums if c.pick]
     )
     comes = f"{total} > 0" if op.keys else "true"

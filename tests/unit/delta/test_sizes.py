@@ -10,10 +10,10 @@ from spark_trickle.sql.render import render
 
 # Tables of the join -> operators and characters if all of them changed, and if only one did.
 SIZES = {
-    2: ((9, 1_000), (5, 450)),
-    4: ((27, 3_900), (9, 1_100)),
-    6: ((53, 8_800), (13, 1_900)),
-    8: ((87, 16_200), (17, 2_900)),
+    2: ((11, 1_000), (6, 450)),
+    4: ((31, 3_900), (10, 1_100)),
+    6: ((59, 8_800), (14, 1_900)),
+    8: ((95, 16_200), (18, 2_900)),
 }
 
 

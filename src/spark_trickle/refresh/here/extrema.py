@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,48 +15,97 @@ from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate
 from spark_trickle.sql.here_values import cast_to, comparable
 
+_VALUE, _NET = "_trickle_value", "_trickle_net"
 _BETTER = {"min": pc.min_element_wise, "max": pc.max_element_wise}
 
 
 def aggregated(op: Aggregate, rows: pa.Table) -> pa.Table:
-    """A whole group anew: all of its rows come."""
+    """A whole group anew: all of its rows come, and those that have the best value are counted."""
     come = with_sign(rows, 1)
-    return partial(Partial(op.input, op.keys, op.calls, op.count), come).select(list(op.columns))
-
-
-def partial(op: Partial, changed: pa.Table) -> pa.Table:
-    """What each group gains or loses, and the best of what comes to it and of what goes."""
-    weight = changed.column(WEIGHT)
-    keys = {k.name: evaluate(k.expr, changed) for k in op.keys}
-    sums: dict[str, Column] = {}
-    picks: dict[str, tuple[Column, str]] = {}
+    made = partial(Partial(op.input, op.keys, op.calls, op.count), come, counted=True)
     for c in op.calls:
-        if c.term is None:
-            raise ForSpark
-        value = evaluate(c.term, changed)
-        if not c.pick:
-            sums[c.name] = weighed(value, weight)
-            continue
-        comparable(value, value)  # NaN and nested values have an order of their own
-        nothing = pa.scalar(None, value.type)
-        picks[c.name] = pc.if_else(pc.greater(weight, 0), value, nothing), c.pick
-        picks[c.gone] = pc.if_else(pc.less(weight, 0), value, nothing), c.pick
-    sums[op.count] = weight
-    values = {n: v for n, (v, _) in picks.items()}
-    kinds = {n: pick for n, (_, pick) in picks.items()}
-    made = grouped(pa.table({**keys, **sums, **values}), list(keys), list(sums), kinds)
+        if c.ties_of:  # without values none has the best one
+            known = pc.fill_null(made.column(c.name), 0)
+            made = made.set_column(made.column_names.index(c.name), c.name, known)
     return made.select(list(op.columns))
 
 
+def partial(op: Partial, changed: pa.Table, counted: bool = False) -> pa.Table:
+    """What each group gains or loses, and the best of what comes to it and of what goes.
+
+    How many rows more have the better of both is of use if something goes.
+    """
+    weight = changed.column(WEIGHT)
+    keys = {k.name: evaluate(k.expr, changed) for k in op.keys}
+    values: dict[str, Column] = {}
+    for c in op.calls:
+        if c.term is None:
+            raise ForSpark
+        if not c.ties_of:
+            values[c.name] = evaluate(c.term, changed)
+    sums = {c.name: weighed(values[c.name], weight) for c in op.calls if not c.pick and not c.ties_of}
+    sums[op.count] = weight
+    picks = [c for c in op.calls if c.pick]
+    if not counted and not pc.any(pc.less(weight, 0)).as_py():
+        made = _with_what_comes(pa.table({**keys, **sums}), picks, values, list(keys), list(sums))
+    else:
+        made = grouped(pa.table({**keys, **sums}), list(keys), list(sums))
+        for c in picks:
+            changes = pa.table({**keys, _VALUE: values[c.name], WEIGHT: weight})
+            made = _with_best(made, c, changes, list(keys))
+    for c in op.calls:
+        if c.ties_of:
+            made = made.append_column(c.name, made.column(f"{c.ties_of}{_NET}"))
+    return made.select(list(op.columns))
+
+
+def _with_what_comes(
+    rows: pa.Table, picks: list[Call], values: dict[str, Column], keys: list[str], sums: list[str]
+) -> pa.Table:
+    """Nothing goes, so nobody asks how many rows have the best value."""
+    for c in picks:
+        comparable(values[c.name], values[c.name])  # NaN and nested values have an order of their own
+        rows = rows.append_column(c.name, values[c.name])
+    made = grouped(rows, keys, sums, {c.name: c.pick for c in picks})
+    for c in picks:
+        made = made.append_column(c.gone, pa.nulls(made.num_rows, values[c.name].type))
+        made = made.append_column(f"{c.name}{_NET}", pa.nulls(made.num_rows, pa.int64()))
+    return made
+
+
+def _with_best(made: pa.Table, call: Call, changed: pa.Table, keys: list[str]) -> pa.Table:
+    """The best of what comes to each group and of what goes; how many more rows have the better of both."""
+    value = changed.column(_VALUE)
+    net = grouped(changed, [*keys, _VALUE], [WEIGHT])
+    net = net.filter(pc.and_(pc.is_valid(net.column(_VALUE)), pc.not_equal(net.column(WEIGHT), 0)))
+    nothing, comes = pa.scalar(None, value.type), pc.greater(net.column(WEIGHT), 0)
+    sides = {
+        call.name: pc.if_else(comes, net.column(_VALUE), nothing),
+        call.gone: pc.if_else(comes, nothing, net.column(_VALUE)),
+        _VALUE: net.column(_VALUE),
+    }
+    table = pa.table({**{k: net.column(k) for k in keys}, **sides})
+    best = grouped(table, keys, [], dict.fromkeys(sides, call.pick))
+    found = stored_beside(made, best, keys, list(sides))
+    for name in (call.name, call.gone):
+        made = made.append_column(name, found[name])
+    at = made.append_column(_VALUE, found[_VALUE])
+    steps = stored_beside(at, net, [*keys, _VALUE], [WEIGHT])[WEIGHT]
+    return made.append_column(f"{call.name}{_NET}", steps)
+
+
 def shaken(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
-    """The keys of groups that may lose an extremum."""
-    best = stored_beside(part, own, list(op.keys), [c.name for c in op.picks])
+    """The keys of groups that may lose an extremum: what goes reaches it, and no row is known to keep it."""
+    ties = {c.name: t.name for c in op.picks for t in op.ties if t.ties_of == c.name}
+    stored = stored_beside(part, own, list(op.keys), [*(c.name for c in op.picks), *ties.values()])
     hit = pa.repeat(pa.scalar(False), part.num_rows)
     for c in op.picks:
-        gone, was = part.column(c.gone), best[c.name]
-        one, other = comparable(gone, was)
-        reaches = pc.less_equal(one, other) if c.pick == "min" else pc.greater_equal(one, other)
-        hit = pc.or_(hit, pc.and_(pc.is_valid(gone), pc.fill_null(reaches, True)))
+        gone, was = part.column(c.gone), stored[c.name]
+        reached = pc.and_(pc.is_valid(gone), pc.fill_null(pc.invert(_is_better(c, was, gone)), True))
+        if c.name in ties:
+            left, _ = _ties(c, ties[c.name], part, stored)
+            reached = pc.and_(reached, pc.fill_null(pc.less_equal(left, 0), True))
+        hit = pc.or_(hit, reached)
     found = part.filter(hit)
     if not op.keys:
         return pa.table({"nothing": pa.repeat(pa.scalar(1), found.num_rows)})
@@ -66,14 +117,21 @@ def folded(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
     names, keys = [*(c.name for c in op.sums), op.count], list(op.keys)
     was = stored_beside(part, own, keys, names)
     calls: dict[str, Call | None] = {**{c.name: c for c in op.sums}, op.count: None}
-    now = {n: _moved_on(c, was[n], part.column(n)) for n, c in calls.items()}
+    now = {n: _moved_on(c, was[n], part.column(n)) for n, c in calls.items() if not (c and c.ties_of)}
     moved = pa.repeat(pa.scalar(False), part.num_rows)
     for n, c in calls.items():
         gains = part.column(n)
-        step = (
-            pc.is_valid(gains) if c is not None and c.pick else pc.not_equal(gains, pa.scalar(0, gains.type))
-        )
+        if c is not None and c.ties_of:
+            pick = next(p for p in op.sums if p.name == c.ties_of)
+            left, least = _ties(pick, n, part, was)
+            now[n] = pc.coalesce(left, least, pa.scalar(0, pa.int64()))
+            step = pc.fill_null(pc.not_equal(now[n], was[n]), True)
+        elif c is not None and c.pick:
+            step = pc.is_valid(gains)
+        else:
+            step = pc.not_equal(gains, pa.scalar(0, gains.type))
         moved = pc.or_(moved, step)
+    now = {n: now[n] for n in calls}
     there, comes = pc.is_valid(was[op.count]), pc.greater(now[op.count], 0) if keys else moved
     parts = []
     for values, chosen, sign in ((was, there, -1), (now, comes, 1)):
@@ -81,6 +139,29 @@ def folded(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
         rows = pa.table(columns).filter(pc.and_(moved, chosen))
         parts.append(with_sign(rows, sign))
     return pa.concat_tables(parts)
+
+
+def _is_better(call: Call, one: Column, other: Column) -> Column:
+    """Null where there is nothing to compare."""
+    first, second = comparable(one, other)
+    return pc.less(first, second) if call.pick == "min" else pc.greater(first, second)
+
+
+def _ties(call: Call, name: str, part: pa.Table, stored: Mapping[str, Column]) -> tuple[Column, Column]:
+    """How many rows have the extremum after the change, and how many at least if none of them went.
+
+    Something better than what is stored has as many rows as came with it. If the best that comes or goes
+    equals it, so many are added or taken away. If it is worse, all that were there are still there. The
+    first is null where the change does not tell.
+    """
+    comes, gone, was = part.column(call.name), part.column(call.gone), stored[call.name]
+    step, known = part.column(name), stored[name]
+    best = _BETTER[call.pick](comes, gone)
+    one, other = comparable(best, was)
+    better = pc.fill_null(_is_better(call, best, was), pc.is_valid(best))
+    equal = pc.fill_null(pc.equal(one, other), False)
+    told = pc.if_else(better, step, pc.if_else(equal, pc.add(known, step), known))
+    return told, pc.if_else(better, pa.scalar(1, pa.int64()), known)
 
 
 def _moved_on(call: Call | None, was: Column, gains: Column) -> Column:

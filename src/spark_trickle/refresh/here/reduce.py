@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from spark_trickle.algebra.change import (
     Added,
+    Counted,
     Fixpoint,
     Fold,
     Half,
@@ -24,6 +25,7 @@ from spark_trickle.algebra.change import (
     Signed,
     Terms,
     Touched,
+    Trimmed,
     Untouched,
     Within,
 )
@@ -55,6 +57,7 @@ _FOLLOW = (
     Filter,
     Signed,
     Net,
+    Trimmed,
     Settled,
     Materialized,
     Generate,
@@ -70,6 +73,7 @@ _FOLLOW = (
     Within,
     Partial,
     Aggregate,
+    Counted,
 )
 
 
@@ -146,7 +150,7 @@ class Reducer:
 
 def _is_join_of_change(op: Operator) -> bool:
     """What is worth a look: fewer rows may be left than changed."""
-    return op.weighted and isinstance(op, Filter | Join)
+    return op.weighted and isinstance(op, Filter | Join | Trimmed)
 
 
 def _has_plain_types(op: Operator, rows: pa.Table) -> bool:

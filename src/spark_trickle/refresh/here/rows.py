@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change import (
     Added,
+    Counted,
     Fold,
     Keys,
     Net,
@@ -23,6 +24,7 @@ from spark_trickle.algebra.change import (
     Signed,
     Terms,
     Touched,
+    Trimmed,
     Unfit,
     Untouched,
     Within,
@@ -46,7 +48,7 @@ from spark_trickle.algebra.operator import (
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.extrema import aggregated, folded, partial, shaken
-from spark_trickle.refresh.here.groups import grouped, with_sign
+from spark_trickle.refresh.here.groups import grouped, trimmed, with_sign
 from spark_trickle.refresh.here.joins import joined, matches
 from spark_trickle.refresh.here.sums import added, gained
 from spark_trickle.refresh.here.top import buffered, first, unfit, within
@@ -54,7 +56,7 @@ from spark_trickle.refresh.here.wanted import Wanted, before, in_table, of, rena
 from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate, may_evaluate, truths
 
-_CHANGES = (Signed, Net, Keys, Touched, Untouched, Fold, Shaken, Unfit)
+_CHANGES = (Signed, Net, Trimmed, Counted, Keys, Touched, Untouched, Fold, Shaken, Unfit)
 _STEPS = (Scan, UnionAll, Settled, Materialized, Join, *_CHANGES)
 
 
@@ -149,7 +151,7 @@ class _Evaluation:
             case Project():
                 rows = self.rows(plan.input, before(plan.outputs, wanted))
                 return _with_weight({o.name: evaluate(o.expr, rows) for o in plan.outputs}, rows)
-            case Settled() | Materialized():
+            case Settled() | Materialized() | Counted():
                 return self.rows(plan.input, wanted)
             case Signed():
                 return _signed(self.rows(plan.input, wanted), plan.sign)
@@ -157,6 +159,8 @@ class _Evaluation:
                 return self._union(plan, wanted)
             case Net():
                 return _net(self.rows(plan.input, wanted), plan.single)
+            case Trimmed():
+                return trimmed(self.rows(plan.input, wanted))
             case Keys():
                 rows = self.rows(plan.input)
                 return pa.table({f"k{n}": evaluate(e, rows) for n, e in enumerate(plan.exprs)})
