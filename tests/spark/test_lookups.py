@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +85,26 @@ def _statements(chance: random.Random, table: str) -> list[str]:
             f"DELETE FROM k WHERE id = {chance.randrange(80)}",
         ]
     return [f"INSERT INTO m VALUES ('n{low}', {low % 5}), (NULL, 1)", f"DELETE FROM m WHERE t = 'n{low}'"]
+
+
+def test_an_extremum_that_many_rows_have_is_not_sought_again(tmp_path: Path) -> None:
+    """The first time that one of them goes they are counted; then they go one by one until none is left."""
+    query = "SELECT o.id, l.most FROM o, LATERAL (SELECT max(a) AS most FROM o AS p WHERE p.odd = o.odd) AS l"
+    with connect(tmp_path / "warehouse", settings={"max_driver_rows": 40, "index_megabytes": 0}) as tr:
+        tr.sql("CREATE TABLE o (id BIGINT, odd BOOLEAN, a INT, b INT, PRIMARY KEY (id))")
+        tr.sql("INSERT INTO o SELECT id, id % 2 = 1, id % 100, 0 FROM range(400)")
+        tr.sql(f"CREATE STREAM TABLE top REFRESH MODE DIFFERENTIAL AS {query}")
+        again, changed = [], []
+        for step in range(4):
+            tr.sql(f"DELETE FROM o WHERE id = {99 + 100 * step}")
+            report = tr.refresh("top")
+            again.append("read again" in report.reason)
+            changed.append(report.rows_inserted + report.rows_deleted)
+        assert again == [True, False, False, True]
+        assert changed == [1, 1, 1, 1 + 2 * 196]
+        assert tr.sql("SELECT * FROM trickle.audit('top')").collect() == []
+        tr.sql("UPDATE o SET b = 1 WHERE a = 97")
+        tr.sql("UPDATE o SET a = 97 WHERE id = 0")
+        report = tr.refresh("top")
+        assert (report.rows_inserted, report.rows_deleted) == (0, 0)
+        assert "spark" not in report.phases

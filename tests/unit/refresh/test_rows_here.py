@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change import Keys, Signed, Touched, Untouched
 from spark_trickle.algebra.operator import At, Scan, column
+from spark_trickle.refresh.here.groups import trimmed
 from spark_trickle.refresh.here.rows import rows_here
 
 CHANGE = pa.table({"k": [1, 1, 2], "_w": pa.array([1, -1, 1], pa.int32())})
@@ -56,3 +57,24 @@ def test_untouched_rows_of_a_large_table_are_for_spark() -> None:
     reader = LargeTable()
     assert rows_here(reader, Signed(Untouched(ROWS, (column("k2"),), KEYS), 1)) is None
     assert reader.lookups == []
+
+
+def test_a_change_is_trimmed_to_what_is_left_of_it() -> None:
+    def change(values: list[object], kind: pa.DataType, weights: list[int]) -> pa.Table:
+        return pa.table({"v": pa.array(values, kind), "_w": pa.array(weights, pa.int32())})
+
+    def left(rows: pa.Table) -> list[tuple[object, int]]:
+        found = trimmed(rows)
+        return list(
+            zip(map(repr, found.column("v").to_pylist()), found.column("_w").to_pylist(), strict=True)
+        )
+
+    text = change(["a", None, "a", None, "b", "b", "b"], pa.string(), [1, -1, -1, 1, 1, 1, -1])
+    assert left(text) == [("'b'", 1)]
+    twice = change(["a", "a", "b", "b"], pa.string(), [1, 1, 1, -1])
+    assert left(twice) == [("'a'", 1), ("'a'", 1)]
+    # Zeros are equal and not the same, one NaN is as good as another.
+    floats = change([0.0, -0.0, float("nan"), float("nan")], pa.float64(), [1, -1, 1, -1])
+    assert left(floats) == [("0.0", 1), ("-0.0", -1)]
+    lists = change([[1], [1]], pa.list_(pa.int32()), [1, -1])
+    assert left(lists) == [("[1]", 1), ("[1]", -1)]  # Arrow cannot group them
