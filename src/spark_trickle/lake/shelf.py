@@ -39,6 +39,7 @@ class Shelf:
         self.lookups = 0  # that needed no job
         self._kept: OrderedDict[_Key, Packed | Places] = OrderedDict()
         self._asked: set[tuple[int, str]] = set()
+        self._crowded: dict[tuple[int, str, int], tuple[int, int]] = {}
         self._lock = RLock()
 
     def resize(self, most_bytes: int) -> None:
@@ -80,6 +81,14 @@ class Shelf:
             return found if room >= 0 else None
 
         return self._gathered(table, files, names, by, matching)
+
+    def is_crowded(self, table: Table, files: Sequence[DataFile], by: str, values: int, most: int) -> bool:
+        """Whether so many values of a column had too many rows before, in a table that was not far larger."""
+        fewest, rows = self._crowded.get((table.id, by, most), (values + 1, 0))
+        return values >= fewest and 2 * sum(f.rows for f in files) >= rows
+
+    def note_crowded(self, table: Table, files: Sequence[DataFile], by: str, values: int, most: int) -> None:
+        self._crowded[table.id, by, most] = values, sum(f.rows for f in files)
 
     def _gathered(
         self,

@@ -85,6 +85,8 @@ class AtDriver:
         if self.rehearsal:
             return _no_rows(scan, table)
         names, most = [c for _, c in scan.names], place.settings.max_refresh_rows
+        if place.shelf.is_crowded(table, files, column, len(values), most):
+            return None
         if (found := place.shelf.find(table, files, names, column, values, most)) is not None:
             return _as_scanned(scan, found)
         if not self.fetches or len(values) > _FETCHED:
@@ -97,7 +99,10 @@ class AtDriver:
         with small_jobs(place.spark):
             frame = run_sql(place.spark, text, available=(), **frames)
             rows = collect_at_most(frame, most)
-        return None if rows is None else _as_scanned(scan, rows)
+        if rows is None:
+            place.shelf.note_crowded(table, files, column, len(values), most)
+            return None
+        return _as_scanned(scan, rows)
 
     def everything_here(self, scan: Scan) -> pa.Table | None:
         """The columns of a larger table that are kept in memory, of as many rows as a change may have."""
