@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 
+from spark_trickle.algebra.change import Fixpoint, Trimmed
 from spark_trickle.algebra.operator import Operator, Recursive
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.delta.recursive import recomputed
@@ -40,6 +41,8 @@ SETS = (
        (SELECT y FROM r JOIN g ON n = x UNION ALL SELECT x FROM r JOIN h ON n = y)) SELECT n FROM r""",
     """r(a, b) AS (SELECT g.x, h.y FROM g JOIN h ON g.y = h.x UNION SELECT a, y FROM r JOIN g ON b = x)
        SELECT a, count(*) AS n FROM r GROUP BY a""",
+    """r(n) AS (SELECT n FROM s UNION
+       SELECT q.y FROM (SELECT g.y FROM r JOIN g ON n = g.x) q JOIN h ON q.y = h.x) SELECT n FROM r""",
     """r(n) AS (SELECT n FROM s UNION SELECT CASE WHEN n = x THEN y ELSE x END FROM r JOIN g ON n = x OR n = y)
        SELECT n FROM r""",
 )
@@ -192,3 +195,20 @@ def test_a_circle_that_nothing_leads_to_is_not_there(name: str) -> None:
 
 def reasons(world: World) -> list[str | None]:
     return [obstacle(n.plan) for n in world.nodes if isinstance(n.plan, Recursive)]
+
+
+def test_losses_of_a_step_are_not_set_off_against_gains() -> None:
+    """1→3 goes and 2→3 comes; but 2 goes as well, since 1→2 does."""
+    query = """WITH RECURSIVE r(n) AS (SELECT n FROM s UNION
+        SELECT q.y FROM (SELECT g.y FROM r JOIN g ON n = g.x) q JOIN h ON q.y = h.x) SELECT n FROM r"""
+    edges = (("x", "int"), ("y", "int"))
+    g, h = Counter([(1, 3), (1, 2)]), Counter([(2, 2), (3, 3)])
+    world = World(
+        {"g": Table(edges, g), "h": Table(edges, h), "s": Table((("n", "int"),), Counter([(1,)]))}, query
+    )
+    (node,) = (n for n in world.nodes if isinstance(n.plan, Recursive))
+    change = world.delta_plan(node, frozenset((world.ids["g"],)))
+    assert isinstance(change, Fixpoint)
+    assert not any(isinstance(op, Trimmed) for _, plan in change.plans() for op in plan.walk())
+    world.refresh({"g": Counter({(1, 3): -1, (1, 2): -1, (2, 3): 1})})
+    assert world.result == Counter([(1,)])

@@ -17,6 +17,7 @@ from spark_trickle.algebra.change import (
     Rounds,
     Signed,
     Touched,
+    Trimmed,
     Untouched,
 )
 from spark_trickle.algebra.operator import (
@@ -147,7 +148,14 @@ def _seed(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
 def _shift(op: Recursive, changed: Changed, rows: Callable[[Scan], Operator]) -> Operator | None:
     """How the step over rows that stand still changes with its inputs."""
     delta = differentiate(op.step, changed)
-    return None if delta is None else _reading(delta, op.source, rows)
+    return None if delta is None else _reading(_untrimmed(delta), op.source, rows)
+
+
+def _untrimmed(op: Operator) -> Operator:
+    """What the step derives from a row that may be going must not be set off against what another loses."""
+    if isinstance(op, Trimmed):
+        return _untrimmed(op.input)
+    return op.with_inputs(tuple(_untrimmed(child) for child in op.inputs))
 
 
 def _netted(op: Operator) -> Operator:

@@ -26,6 +26,7 @@ _Kept = TypeVar("_Kept", Packed, Places)
 _Key = tuple[str, int, str, str]  # the file, the id of a column and its type, what is kept of it
 _Columns = dict[str, Packed]
 
+_CROWD = 1_000  # values that are remembered together
 _WIDTH = 10  # bytes that a value is taken to need before it was read
 
 
@@ -39,7 +40,7 @@ class Shelf:
         self.lookups = 0  # that needed no job
         self._kept: OrderedDict[_Key, Packed | Places] = OrderedDict()
         self._asked: set[tuple[int, str]] = set()
-        self._crowded: dict[tuple[int, str, int], tuple[int, int]] = {}
+        self._crowded: dict[tuple[int, str, int], tuple[frozenset[object], int]] = {}
         self._lock = RLock()
 
     def resize(self, most_bytes: int) -> None:
@@ -82,13 +83,21 @@ class Shelf:
 
         return self._gathered(table, files, names, by, matching)
 
-    def is_crowded(self, table: Table, files: Sequence[DataFile], by: str, values: int, most: int) -> bool:
-        """Whether so many values of a column had too many rows before, in a table that was not far larger."""
-        fewest, rows = self._crowded.get((table.id, by, most), (values + 1, 0))
-        return values >= fewest and 2 * sum(f.rows for f in files) >= rows
+    def is_crowded(
+        self, table: Table, files: Sequence[DataFile], by: str, values: pa.Array, most: int
+    ) -> bool:
+        """Whether some of these values alone had too many rows before, in a table that was not far larger."""
+        known = self._crowded.get((table.id, by, most))
+        if known is None:
+            return False
+        crowd, rows = known
+        return crowd <= set(values.to_pylist()) and 2 * sum(f.rows for f in files) >= rows
 
-    def note_crowded(self, table: Table, files: Sequence[DataFile], by: str, values: int, most: int) -> None:
-        self._crowded[table.id, by, most] = values, sum(f.rows for f in files)
+    def note_crowded(
+        self, table: Table, files: Sequence[DataFile], by: str, values: pa.Array, most: int
+    ) -> None:
+        if len(values) <= _CROWD:
+            self._crowded[table.id, by, most] = frozenset(values.to_pylist()), sum(f.rows for f in files)
 
     def _gathered(
         self,

@@ -154,10 +154,12 @@ def test_a_missing_file_is_told_of(storage: Storage) -> None:
 
 def test_values_that_had_too_many_rows_are_not_sought_again(storage: Storage) -> None:
     shelf, both = Shelf(storage, MANY), files(storage)
-    assert not shelf.is_crowded(TABLE, both, "k", 5, 100)
-    shelf.note_crowded(TABLE, both, "k", 5, 100)
-    assert shelf.is_crowded(TABLE, both, "k", 5, 100)
-    assert not shelf.is_crowded(TABLE, both, "k", 4, 100)  # fewer values may have few rows
-    assert not shelf.is_crowded(TABLE, both, "v", 5, 100)
-    assert not shelf.is_crowded(TABLE, both, "k", 5, 200)  # more rows may come
-    assert not shelf.is_crowded(TABLE, both[1:], "k", 5, 100)  # a third of the table is left
+    hot, more, others = pa.array([2, 3]), pa.array([1, 2, 3]), pa.array([2, 4, 5])
+    assert not shelf.is_crowded(TABLE, both, "k", hot, 100)
+    shelf.note_crowded(TABLE, both, "k", hot, 100)
+    assert shelf.is_crowded(TABLE, both, "k", hot, 100)
+    assert shelf.is_crowded(TABLE, both, "k", more, 100)
+    assert not shelf.is_crowded(TABLE, both, "k", others, 100)
+    assert not shelf.is_crowded(TABLE, both, "d", hot, 100)
+    assert not shelf.is_crowded(TABLE, both, "k", hot, 200)  # more rows may come
+    assert not shelf.is_crowded(TABLE, both[1:], "k", hot, 100)  # a third of the table is left

@@ -85,7 +85,7 @@ class AtDriver:
         if self.rehearsal:
             return _no_rows(scan, table)
         names, most = [c for _, c in scan.names], place.settings.max_refresh_rows
-        if place.shelf.is_crowded(table, files, column, len(values), most):
+        if place.shelf.is_crowded(table, files, column, values, most):
             return None
         if (found := place.shelf.find(table, files, names, column, values, most)) is not None:
             return _as_scanned(scan, found)
@@ -100,7 +100,7 @@ class AtDriver:
             frame = run_sql(place.spark, text, available=(), **frames)
             rows = collect_at_most(frame, most)
         if rows is None:
-            place.shelf.note_crowded(table, files, column, len(values), most)
+            place.shelf.note_crowded(table, files, column, values, most)
             return None
         return _as_scanned(scan, rows)
 
