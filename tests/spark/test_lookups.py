@@ -103,6 +103,12 @@ def test_an_extremum_that_many_rows_have_is_not_sought_again(tmp_path: Path) -> 
         assert again == [True, False, False, True]
         assert changed == [1, 1, 1, 1 + 2 * 196]
         assert tr.sql("SELECT * FROM trickle.audit('top')").collect() == []
+        tr.sql("ALTER STREAM TABLE top SET REFRESH MODE FULL")
+        tr.sql("DELETE FROM o WHERE id = 97")
+        assert tr.refresh("top").action is Action.FULL  # which counts them as well
+        tr.sql("ALTER STREAM TABLE top SET REFRESH MODE DIFFERENTIAL")
+        tr.sql("DELETE FROM o WHERE id = 197")
+        assert "read again" not in tr.refresh("top").reason
         tr.sql("UPDATE o SET b = 1 WHERE a = 97")
         tr.sql("UPDATE o SET a = 97 WHERE id = 0")
         report = tr.refresh("top")

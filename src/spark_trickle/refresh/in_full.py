@@ -6,8 +6,8 @@ many rows are compared only for somebody who follows the changes: another stream
 
 from __future__ import annotations
 
-from spark_trickle.algebra.change import Signed
-from spark_trickle.algebra.operator import Operator, Scan, UnionAll
+from spark_trickle.algebra.change import Counted, Signed
+from spark_trickle.algebra.operator import Aggregate, Operator, Scan, UnionAll
 from spark_trickle.dml.delete import truncate
 from spark_trickle.dml.store import store_frame
 from spark_trickle.dml.work import Work
@@ -27,9 +27,10 @@ def run_in_full(inputs: Inputs, clock: Clock) -> Filled:
     filled = Filled()
     for number, node in enumerate(nodes):
         work, table = inputs.work, inputs.tables[node.name]
-        with clock.phase("plan"):
-            come = Signed(content_of(inputs.stream.plan, number), 1)
         few = _has_few_rows(work, table)
+        with clock.phase("plan"):
+            content = content_of(inputs.stream.plan, number)
+            come = Signed(_counted(inputs, content) if few and work.files(table) else content, 1)
         if not work.files(table):
             filled = run_node(inputs, node, come, False, clock)
         elif few or _is_followed(work, table):
@@ -37,6 +38,18 @@ def run_in_full(inputs: Inputs, clock: Clock) -> Filled:
         else:
             filled = _replaced(inputs, node, come, clock)
     return filled
+
+
+def _counted(inputs: Inputs, content: Operator) -> Operator:
+    """With how many rows have an extremum, where that is one more look at one large table for few groups.
+
+    Otherwise it is found out when a group is read again; small tables are read again in no time.
+    """
+    if not isinstance(content, Aggregate) or not any(c.ties_of for c in content.calls):
+        return content
+    most, tables = inputs.work.place.settings.max_driver_rows, map(inputs.table, content.sources)
+    large = [t for t in tables if t is not None and inputs.work.row_count(t) > most]
+    return Counted(content) if len(large) == 1 else content
 
 
 def _compared(inputs: Inputs, node: Node, plan: Operator, few: bool, clock: Clock) -> Filled:
