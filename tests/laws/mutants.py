@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant("what goes is added at the driver", HERE + "groups.py", "return pc.if_else(pc.greater(weight, 0), values, pc.negate_checked(values))", "return values"),
     Mutant("null is no key at the driver", HERE + "joins.py", "        if null_safe:  #", "        if False:  #"),
     Mutant("a left join at the driver loses rows without a partner", HERE + "joins.py", "    alone = left.filter(pc.invert(hit))", "    alone = left.filter(pc.invert(hit)).slice(0, 0 if op.kind is JoinKind.LEFT else None)"),
-    Mutant("a group that loses its least value is not read again at the driver", HERE + "extrema.py", "reaches = pc.less_equal(one, other) if", "reaches = pc.less(one, other) if"),
+    Mutant("a group that loses its least value is not read again at the driver", HERE + "extrema.py", "pc.invert(_is_better(c, was, gone))", "_is_better(c, gone, was)"),
     Mutant("the row that is shaken stays as it was at the driver", HERE + "rows.py", "rows.filter(pc.invert(_hits(plan, rows, keys)))", "rows.filter(_hits(plan, rows, keys))"),
     Mutant("rows with null as a key are not looked up", HERE + "wanted.py", "if not (null_safe and known.null_count):", "if True:"),
     Mutant("what equals the last row of a buffer is beyond it at the driver", HERE + "top.py", "<= last))", "< last))"),
