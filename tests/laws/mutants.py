@@ -87,7 +87,7 @@ MUTANTS = (
     Mutant("a better value has as many rows as the one before", HERE + "extrema.py", "told = pc.if_else(better, step,", "told = pc.if_else(better, pc.add(pc.coalesce(known, 0), step),"),
     Mutant("Spark adds the rows of a better value to those of the one before", RENDER, "WHEN {better} THEN 1 ELSE", "WHEN {better} THEN 1 + {kept} ELSE"),
     Mutant("all rows of a group are counted as having its extremum", RENDER, "f\"best.`{pick.name}` = every.trickle_value\"", "\"every.trickle_value IS NOT NULL\""),
-    Mutant("what goes is trimmed away", HERE + "groups.py", "left = made.filter(pc.not_equal(", "left = made.filter(pc.greater("),
+    Mutant("what goes is trimmed away", HERE + "groups.py", "else net_change(rows)", "else net_change(rows).filter(pc.greater(net_change(rows).column(WEIGHT), 0))"),
     Mutant("the worse of two values is kept", RENDER, '"least" if call.pick', '"greatest" if call.pick'),
     Mutant("weights are dropped in unions", RENDER, "{f', {W}' if weighted else ''} FROM ({render(part)})", "{f', 1 AS {W}' if weighted else ''} FROM ({render(part)})"),
     Mutant("semi join counts its matches", RENDER, 'JoinKind.SEMI: "LEFT SEMI JOIN"', 'JoinKind.SEMI: "JOIN"'),

@@ -115,6 +115,14 @@ def _summed_flat(rows: pa.Table, names: list[str]) -> pa.Table:
     return grouped.select(names).append_column(WEIGHT, weights).filter(pc.not_equal(weights, 0))
 
 
+def net_change(rows: pa.Table) -> pa.Table:
+    """A change without what cancels out, or as it is where Arrow cannot group it."""
+    names = [n for n in rows.column_names if n != WEIGHT]
+    if not names or any(pa.types.is_nested(rows.schema.field(n).type) for n in names):
+        return rows
+    return single_weights(_summed_flat(rows, names))
+
+
 def net_rows(rows: pa.Table) -> pa.Table | None:
     """Rows with weights as content; None where Arrow cannot group."""
     names = [n for n in rows.column_names if n != WEIGHT]

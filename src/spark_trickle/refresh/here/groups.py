@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.model.arrow import single_weights
+from spark_trickle.model.arrow import net_change
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.joins import numbers, pairs
 from spark_trickle.sql.for_spark import ForSpark
@@ -17,8 +17,6 @@ from spark_trickle.sql.here_values import comparable
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 
 _WORTH_A_LOOK = 10_000
-_AT = "_trickle_at"
-_BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 _FITS = 10**38  # a sum of decimals
 _FITS_WHOLE = 2**63
 _NONE: Mapping[str, str] = {}
@@ -41,24 +39,12 @@ def grouped(
 
 
 def trimmed(rows: pa.Table) -> pa.Table:
-    """A change without what cancels out, unless it is so many rows that looking takes longer than it saves.
-
-    Floats are the same if their bits are.
-    """
-    names = [n for n in rows.column_names if n != WEIGHT]
-    if not 2 <= rows.num_rows <= _WORTH_A_LOOK or any(pa.types.is_nested(f.type) for f in rows.schema):
+    """A change without what cancels out, unless it is so many rows that looking costs more than it saves."""
+    if not 2 <= rows.num_rows <= _WORTH_A_LOOK:
         return rows
     ends = pc.min_max(rows.column(WEIGHT))
-    if ends["min"].as_py() > 0 or ends["max"].as_py() < 0 or not names:
-        return rows
-    kinds = {n: _BITS.get(rows.schema.field(n).type) for n in names}
-    same = {n: rows.column(n).combine_chunks().view(k) if k else rows.column(n) for n, k in kinds.items()}
-    keyed = pa.table({**same, WEIGHT: rows.column(WEIGHT), _AT: numbers(rows.num_rows)})
-    made = keyed.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum"), (_AT, "min")])
-    left = made.filter(pc.not_equal(made.column(f"{WEIGHT}_sum"), 0))
-    weights = left.column(f"{WEIGHT}_sum").cast(pa.int32())
-    kept = rows.take(left.column(f"{_AT}_min"))
-    return single_weights(kept.set_column(kept.column_names.index(WEIGHT), WEIGHT, weights))
+    one_way = ends["min"].as_py() > 0 or ends["max"].as_py() < 0
+    return rows if one_way else net_change(rows)
 
 
 _ZERO = pc.ScalarAggregateOptions(min_count=0)  # the sum of nothing
