@@ -24,7 +24,8 @@ class Mutant:
 
 JOIN, STATE, TOUCHED = "delta/differentiate.py", "delta/stateful.py", "delta/touched.py"
 RECURSIVE = "delta/recursive.py"
-RENDER, AGGREGATE, SUBQUERY = "sql/render.py", "sql/bind_aggregate.py", "sql/bind_subquery.py"
+RENDER, GROUPS = "sql/render.py", "sql/render_groups.py"
+AGGREGATE, SUBQUERY = "sql/bind_aggregate.py", "sql/bind_subquery.py"
 HERE, ORDER, SET = "refresh/here/", "sql/inner_joins.py", "sql/bind_set.py"
 BIND_JOIN, ON, PIVOT = "sql/bind_join.py", "sql/bind_on.py", "sql/bind_pivot.py"
 
@@ -66,29 +67,29 @@ MUTANTS = (
     Mutant("the rows of a round are lost", "refresh/fixpoint.py", "    engine.add(rounds.found, rounds.last)\n", ""),
     Mutant("half a change is taken for a whole one", "refresh/fixpoint.py", "engine.answer(name, op.again)", "engine.answer(name, op.result)"),
     Mutant("a change turned round stays as it is", RENDER, 'f"{op.sign} * {W}"', 'f"{W}"'),
-    Mutant("a group without rows stays", RENDER, 'comes = f"{total} > 0" if op.keys else "true"', 'comes = "true"'),
-    Mutant("a null key is no key", RENDER, '<=> own.`{k}`" for k in op.keys)\n    join', '= own.`{k}`" for k in op.keys)\n    join'),
+    Mutant("a group without rows stays", GROUPS, 'comes = f"{total} > 0" if op.keys else "true"', 'comes = "true"'),
+    Mutant("a null key is no key", GROUPS, '<=> own.`{k}`" for k in op.keys)\n    join', '= own.`{k}`" for k in op.keys)\n    join'),
     Mutant("touched null keys are lost", RENDER, 'f"{e.sql} <=> k{n}"', 'f"{e.sql} = k{n}"'),
-    Mutant("deleted rows are added to sums", RENDER, "THEN {value} ELSE {minus(value, kind)} END", "THEN {value} ELSE {value} END"),
-    Mutant("counts ignore the weight", RENDER, "coalesce(sum({W}), 0) AS `{op.count}`", "count(*) AS `{op.count}`"),
-    Mutant("a change of sums without a change of count is lost", RENDER, "for n in (op.count, *(c.name for c in op.sums if not c.pick and not c.ties_of))", "for n in (op.count,)"),
-    Mutant("the stored sums are forgotten", RENDER, "ELSE {total} END", "ELSE {comes} END"),
-    Mutant("a log is read without its weights", RENDER, "{_weighed(f'`{n}`', kind) if op.own.weighted else f'`{n}`'} AS `{n}`", "`{n}` AS `{n}`"),
-    Mutant("a summed group without rows stays", RENDER, 'if keys else "true" for when in ("was", "is")', 'if keys else "true" for when in ("was", "was")'),
-    Mutant("what comes to a sum is forgotten", RENDER, '("is", f"`{n}`"))', '("is", f"CASE WHEN fresh = 0 THEN `{n}` END"))'),
+    Mutant("deleted rows are added to sums", GROUPS, "THEN {value} ELSE {minus(value, kind)} END", "THEN {value} ELSE {value} END"),
+    Mutant("counts ignore the weight", GROUPS, "coalesce(sum({W}), 0) AS `{op.count}`", "count(*) AS `{op.count}`"),
+    Mutant("a change of sums without a change of count is lost", GROUPS, "for n in (op.count, *(c.name for c in op.sums if not c.pick and not c.ties_of))", "for n in (op.count,)"),
+    Mutant("the stored sums are forgotten", GROUPS, "ELSE {total} END", "ELSE {comes} END"),
+    Mutant("a log is read without its weights", GROUPS, "{_weighed(f'`{n}`', kind) if op.own.weighted else f'`{n}`'} AS `{n}`", "`{n}` AS `{n}`"),
+    Mutant("a summed group without rows stays", GROUPS, 'if keys else "true" for when in ("was", "is")', 'if keys else "true" for when in ("was", "was")'),
+    Mutant("what comes to a sum is forgotten", GROUPS, '("is", f"`{n}`"))', '("is", f"CASE WHEN fresh = 0 THEN `{n}` END"))'),
     Mutant("sums of many groups read the touched ones only half", "refresh/fit.py", "own=restricted(op.own, keys, Keys(partial, keys))", "own=restricted(op.own, keys[:0] + tuple(column(k) for k in op.keys[:0]), Keys(partial, keys)) if not op.keys else replace(op.own, moment=At.DELTA)"),
     Mutant("groups without distinct values are lost", AGGREGATE, "kind = JoinKind.LEFT if pairs else JoinKind.INNER", "kind = JoinKind.INNER"),
     Mutant("distinct values are counted as often as they are there", AGGREGATE, "inner = Aggregate(plan, (*keys, *named), (), fresh(\"n\"))", "inner = Project(plan, (*keys, *named))"),
     Mutant("a buffer never runs dry", RENDER, "WHERE n < {op.least} OR n > {op.most}", "WHERE n < 0 OR n > {op.most}"),
     Mutant("rows beyond the buffer come into it", RENDER, "WHERE mine = 0 AND later = 1", "WHERE mine = 0"),
     Mutant("rows that equal the last of the buffer are beyond it", RENDER, "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS later", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS later"),
-    Mutant("an extremum that goes stays", RENDER, "{'<=' if c.pick == 'min' else '>='}", "{'<' if c.pick == 'min' else '>'}"),
+    Mutant("an extremum that goes stays", GROUPS, "{'<=' if c.pick == 'min' else '>='}", "{'<' if c.pick == 'min' else '>'}"),
     Mutant("rows that lose the extremum are not counted", HERE + "extrema.py", "pc.add(known, step), known)", "known, known)"),
     Mutant("a better value has as many rows as the one before", HERE + "extrema.py", "told = pc.if_else(better, step,", "told = pc.if_else(better, pc.add(pc.coalesce(known, 0), step),"),
-    Mutant("Spark adds the rows of a better value to those of the one before", RENDER, "WHEN {better} THEN 1 ELSE", "WHEN {better} THEN 1 + {kept} ELSE"),
-    Mutant("all rows of a group are counted as having its extremum", RENDER, "f\"best.`{pick.name}` = every.trickle_value\"", "\"every.trickle_value IS NOT NULL\""),
+    Mutant("Spark adds the rows of a better value to those of the one before", GROUPS, "WHEN {better} THEN 1 ELSE", "WHEN {better} THEN 1 + {kept} ELSE"),
+    Mutant("all rows of a group are counted as having its extremum", GROUPS, "f\"best.`{pick.name}` = every.trickle_value\"", "\"every.trickle_value IS NOT NULL\""),
     Mutant("what goes is trimmed away", HERE + "groups.py", "else net_change(rows)", "else net_change(rows).filter(pc.greater(net_change(rows).column(WEIGHT), 0))"),
-    Mutant("the worse of two values is kept", RENDER, '"least" if call.pick', '"greatest" if call.pick'),
+    Mutant("the worse of two values is kept", GROUPS, '"least" if call.pick', '"greatest" if call.pick'),
     Mutant("weights are dropped in unions", RENDER, "{f', {W}' if weighted else ''} FROM ({render(part)})", "{f', 1 AS {W}' if weighted else ''} FROM ({render(part)})"),
     Mutant("semi join counts its matches", RENDER, 'JoinKind.SEMI: "LEFT SEMI JOIN"', 'JoinKind.SEMI: "JOIN"'),
     Mutant("null-safe keys are compared with =", RENDER, "{'<=>' if k.null_safe else '='} {k.right.sql}", "= {k.right.sql}"),

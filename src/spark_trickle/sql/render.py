@@ -25,7 +25,6 @@ from spark_trickle.algebra.change import (
 from spark_trickle.algebra.operator import (
     Aggregate,
     Buffer,
-    Call,
     Constant,
     Filter,
     Generate,
@@ -42,7 +41,7 @@ from spark_trickle.algebra.operator import (
     UnionAll,
     Window,
 )
-from spark_trickle.sql.wide_decimals import minus, plus, zero
+from spark_trickle.sql import render_groups
 
 W = "_w"
 _SQL_KIND = {
@@ -239,151 +238,32 @@ def _(op: Touched) -> str:
 
 @render.register
 def _(op: Partial) -> str:
-    sums = [
-        f"coalesce(sum({_weighed(c.term.sql, c.type)}), {zero(c.type)}) AS `{c.name}`"
-        for c in op.calls
-        if c.term is not None and not c.pick and not c.ties_of
-    ]
-    # How many of the changed rows have the best value takes a second look at them, which few rows deserve.
-    sums += [f"CAST(NULL AS BIGINT) AS `{c.name}`" for c in op.calls if c.ties_of]
-    sums += [
-        f"{c.pick}(CASE WHEN {W} {sign} 0 THEN {c.term.sql} END) AS `{name}`"
-        for c in op.calls
-        if c.term is not None and c.pick
-        for sign, name in ((">", c.name), ("<", c.gone))
-    ]
-    listed = [*(f"`{k.name}`" for k in op.keys), *sums, f"coalesce(sum({W}), 0) AS `{op.count}`"]
-    keys = "".join(f", {k.expr.sql} AS `{k.name}`" for k in op.keys)
-    group = f" GROUP BY {', '.join(f'`{k.name}`' for k in op.keys)}" if op.keys else ""
-    return f"SELECT {', '.join(listed)} FROM (SELECT *{keys} FROM ({render(op.input)})){group}"
+    return render_groups.partial(op, render(op.input))
 
 
 @render.register
 def _(op: Terms) -> str:
-    listed = [f"{k.expr.sql} AS `{k.name}`" for k in op.keys]
-    listed += [f"{_weighed(c.term.sql, c.type)} AS `{c.name}`" for c in op.calls if c.term is not None]
-    return f"SELECT {', '.join([*listed, f'{W} AS `{op.count}`'])} FROM ({render(op.input)})"
+    return render_groups.terms(op, render(op.input))
 
 
 @render.register
 def _(op: Added) -> str:
-    """Each key gives the row that goes and the row that comes."""
-    names = (*(c.name for c in op.sums), op.count)
-    kinds = (*(c.type for c in op.sums), "BIGINT")
-    named = tuple(zip(names, kinds, strict=True))
-    keys = [f"`{k}`" for k in op.keys]
-    stored = [f"{_weighed(f'`{n}`', kind) if op.own.weighted else f'`{n}`'} AS `{n}`" for n, kind in named]
-    both = (
-        f"SELECT {_names((*op.keys, *names))}, 1 AS fresh FROM ({render(op.terms)}) UNION ALL "
-        f"SELECT {', '.join([*keys, *stored])}, 0 AS fresh FROM ({render(op.own)})"
-    )
-    if op.here:
-        both = f"SELECT /*+ COALESCE(1) */ * FROM ({both})"
-    sums = [
-        f"coalesce(sum({value}), {zero(kind)}) AS `{when}_{n}`"
-        for n, kind in named
-        for when, value in (("was", f"CASE WHEN fresh = 0 THEN `{n}` END"), ("is", f"`{n}`"))
-    ]
-    group = f"GROUP BY {', '.join(keys)} " if keys else ""
-    summed = f"SELECT {', '.join([*keys, *sums])} FROM ({both}) {group}HAVING max(fresh) = 1"
-    shown = [
-        f"CAST(CASE WHEN sign < 0 THEN `was_{n}` ELSE `is_{n}` END AS {kind}) AS `{n}`" for n, kind in named
-    ]
-    moved = " OR ".join(f"`was_{n}` <> `is_{n}`" for n in names)
-    there, comes = (f"`{when}_{op.count}` > 0" if keys else "true" for when in ("was", "is"))
-    return (
-        f"SELECT {', '.join([*keys, *shown])}, sign AS {W} FROM ({summed}) "
-        f"LATERAL VIEW explode(array(-1, 1)) signs AS sign "
-        f"WHERE ({moved}) AND ((sign < 0 AND {there}) OR (sign > 0 AND {comes}))"
-    )
-
-
-def _weighed(value: str, kind: str) -> str:
-    return f"CASE WHEN {W} > 0 THEN {value} ELSE {minus(value, kind)} END"
-
-
-def _folded(call: Call) -> str:
-    """What was, or what is: a sum of both, or the better of both."""
-    was, comes = f"own.`{call.name}`", f"part.`{call.name}`"
-    if call.pick:
-        better = "least" if call.pick == "min" else "greatest"
-        return f"CASE WHEN sign < 0 THEN {was} ELSE {better}({was}, {comes}) END"
-    total = plus(f"coalesce({was}, {zero(call.type)})", comes, call.type)
-    return f"CASE WHEN sign < 0 THEN {was} ELSE {total} END"
-
-
-def _still_tied(call: Call, op: Fold) -> str:
-    """A better value has one row at least. Otherwise none of those that had the best one went."""
-    pick = next(c for c in op.sums if c.name == call.ties_of)
-    was, comes = f"own.`{pick.name}`", f"part.`{pick.name}`"
-    better = f"{comes} IS NOT NULL AND ({was} IS NULL OR {comes} {'<' if pick.pick == 'min' else '>'} {was})"
-    kept = f"coalesce(own.`{call.name}`, 0)"
-    return f"CASE WHEN sign < 0 THEN own.`{call.name}` WHEN {better} THEN 1 ELSE {kept} END"
+    return render_groups.added(op, render(op.terms), render(op.own))
 
 
 @render.register
 def _(op: Counted) -> str:
-    """The groups first, then each of their best values among the rows."""
-    made, ties = op.input, {c.ties_of: c.name for c in op.input.calls if c.ties_of}
-    keys = [k.name for k in made.keys]
-    named = "".join(f", {k.expr.sql} AS `{k.name}`" for k in made.keys)
-    rows, text = f"SELECT *{named} FROM ({render(made.input)})", render(made)
-    for pick in made.calls:
-        if pick.name not in ties or pick.term is None:
-            continue
-        same = [*(f"best.`{k}` <=> every.`{k}`" for k in keys), f"best.`{pick.name}` = every.trickle_value"]
-        each = ", ".join([*(f"`{k}`" for k in keys), f"{pick.term.sql} AS trickle_value"])
-        others = [c for c in made.columns if c not in keys and c != ties[pick.name]]
-        shown = [*(f"best.`{k}`" for k in keys), *(f"any_value(best.`{c}`) AS `{c}`" for c in others)]
-        group = f" GROUP BY {', '.join(f'best.`{k}`' for k in keys)}" if keys else ""
-        text = (
-            f"SELECT {', '.join(shown)}, count(every.trickle_value) AS `{ties[pick.name]}` "
-            f"FROM ({text}) AS best LEFT JOIN (SELECT {each} FROM ({rows})) AS every "
-            f"ON {' AND '.join(same)}{group}"
-        )
-    return f"SELECT {_names(op.columns)} FROM ({text})"
+    return render_groups.counted(op, render(op.input), render(op.input.input))
 
 
 @render.register
 def _(op: Shaken) -> str:
-    same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys) or "true"
-    tests = [
-        f"(part.`{c.gone}` IS NOT NULL AND (own.`{c.name}` IS NULL OR part.`{c.gone}` "
-        f"{'<=' if c.pick == 'min' else '>='} own.`{c.name}`))"
-        for c in op.picks
-    ]
-    listed = ", ".join(f"part.`{k}` AS k{n}" for n, k in enumerate(op.keys)) or "1 AS nothing"
-    return (
-        f"SELECT {listed} FROM ({render(op.partial)}) AS part LEFT JOIN ({render(op.own)}) AS own ON {same} "
-        f"WHERE {' OR '.join(tests)}"
-    )
+    return render_groups.shaken(op, render(op.partial), render(op.own))
 
 
 @render.register
 def _(op: Fold) -> str:
-    """One join with the own rows; each pair gives the row that goes and the row that comes."""
-    there = f"own.`{op.count}` IS NOT NULL"
-    total = f"coalesce(own.`{op.count}`, 0) + part.`{op.count}`"
-    keys = [f"CASE WHEN {there} THEN own.`{k}` ELSE part.`{k}` END AS `{k}`" for k in op.keys]
-    moves = [_still_tied(c, op) if c.ties_of else _folded(c) for c in op.sums]
-    sums = [f"CAST({m} AS {c.type}) AS `{c.name}`" for m, c in zip(moves, op.sums, strict=True)]
-    count = f"CASE WHEN sign < 0 THEN own.`{op.count}` ELSE CAST({total} AS BIGINT) END AS `{op.count}`"
-    same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys)
-    join = (
-        f"LEFT JOIN ({render(op.own)}) AS own ON {same}"
-        if op.keys
-        else f"CROSS JOIN ({render(op.own)}) AS own"
-    )
-    moved = " OR ".join(
-        [f"part.`{n}` <> 0" for n in (op.count, *(c.name for c in op.sums if not c.pick and not c.ties_of))]
-        + [f"part.`{c.name}` IS NOT NULL" for c in op.sums if c.pick]
-    )
-    comes = f"{total} > 0" if op.keys else "true"
-    return (
-        f"SELECT {', '.join([*keys, *sums, count])}, sign AS {W} FROM ({render(op.partial)}) AS part {join} "
-        f"CROSS JOIN (SELECT -1 AS sign UNION ALL SELECT 1 AS sign) AS both "
-        f"WHERE ({moved}) AND ((sign < 0 AND {there}) OR (sign > 0 AND {comes}))"
-    )
+    return render_groups.folded(op, render(op.partial), render(op.own))
 
 
 @render.register
