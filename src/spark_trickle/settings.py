@@ -20,7 +20,10 @@ class Settings:
     """The settings of one connection; immutable, so a statement sees one set of them."""
 
     max_driver_rows: int = _setting(
-        100_000, "Most rows a statement brings to the driver; a refresh may bring five times as many.", low=1
+        100_000,
+        "Most rows a statement brings to the driver; a refresh may bring five times as many, "
+        "and of a change with few columns twenty times.",
+        low=1,
     )
     target_file_rows: int = _setting(2_000_000, "Rows per data file that compaction aims at.", low=1_000)
     auto_compact: bool = _setting(True, "Compact a table by itself after a commit that crosses a threshold.")
@@ -146,6 +149,11 @@ class Settings:
     def max_refresh_rows(self) -> int:
         """A refresh knows beforehand how many rows changed, so it may bring more of them to the driver."""
         return 5 * self.max_driver_rows
+
+    def max_change_rows(self, columns: int) -> int:
+        """Rows of a change with so many columns: narrow ones take less memory."""
+        most = min(20 * self.max_driver_rows, 100 * self.max_driver_rows // max(columns, 1))
+        return max(self.max_refresh_rows, most)
 
     def with_values(self, values: Mapping[str, Any]) -> Settings:
         known = setting_names()

@@ -1,17 +1,23 @@
-"""Many deleted keys are looked up in a bitmap: the rows are the same as with a join."""
+"""The tail of a table with a key: the rows are the same, whoever finds out which are left."""
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
-from spark_trickle.dml import work
+from spark_trickle.dml import tail, work
 from spark_trickle.session import Trickle, connect
 from tests.conftest import rows
 
+_FILE = "_trickle_file"
+_SETTINGS = {"local_tail_rows": 0, "auto_compact": False}
+
 
 @pytest.mark.parametrize(("kind", "start"), [("BIGINT", -70), ("INT", 0), ("TINYINT", 63)])
-def test_rows_are_the_same(kind: str, start: int, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    with connect(f"{tmp_path}/w", settings={"local_tail_rows": 0, "auto_compact": False}) as tr:
+def test_rows_are_the_same(kind: str, start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connect(tmp_path / "w", settings=_SETTINGS) as tr:
         tr.sql(f"CREATE TABLE t (id {kind}, v INT, PRIMARY KEY (id))")
         tr.sql(f"INSERT INTO t SELECT CAST(id + {start} AS {kind}), 0 FROM range(64)")
         tr.sql("DELETE FROM t WHERE id % 5 = 0")
@@ -19,14 +25,102 @@ def test_rows_are_the_same(kind: str, start: int, tmp_path: object, monkeypatch:
         tr.sql(
             f"INSERT INTO t VALUES ({max(start, 0)}, 7)" if start % 5 == 0 else "DELETE FROM t WHERE id = 64"
         )
-        expected = rows(tr.table("t"))
-        assert "shiftright" not in _plan(tr)
-        monkeypatch.setattr(work, "_MANY_KEYS", 1)
-        assert "shiftright" in _plan(tr)
-        assert rows(tr.table("t")) == expected
+        found = _every_way(tr, monkeypatch)
+        assert found[0] == found[1] == found[2]
         assert rows(tr.sql("SELECT count(*), sum(id), sum(v) FROM t")) == [
-            (len(expected), sum(r[0] for r in expected), sum(r[1] for r in expected))
+            (len(found[0]), sum(r[0] for r in found[0]), sum(r[1] for r in found[0]))
         ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_change_again_and_again(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added may go in a later change, and what went may come back as it was."""
+    chance = random.Random(seed)
+    expected = dict.fromkeys(range(20), 0)
+    with connect(tmp_path / "w", settings=_SETTINGS) as tr:
+        tr.sql("CREATE TABLE t (id INT, v INT, PRIMARY KEY (id))")
+        tr.sql("INSERT INTO t SELECT CAST(id AS INT), 0 FROM range(20)")
+        for _ in range(8):
+            ids = chance.sample(range(24), 6)
+            listed = ", ".join(map(str, ids))
+            match chance.randrange(3):
+                case 0:
+                    tr.sql(f"DELETE FROM t WHERE id IN ({listed})")
+                    expected = {i: v for i, v in expected.items() if i not in ids}
+                case 1:
+                    value = chance.randrange(2)
+                    tr.sql(f"UPDATE t SET v = {value} WHERE id IN ({listed})")
+                    expected = {i: value if i in ids else v for i, v in expected.items()}
+                case _:
+                    missing = {i: chance.randrange(2) for i in ids if i not in expected}
+                    if missing:
+                        tr.sql(f"INSERT INTO t VALUES {', '.join(f'({i}, {v})' for i, v in missing.items())}")
+                    expected |= missing
+        tr.sql("OPTIMIZE t") if chance.random() < 0.3 else None
+        tr.sql("UPDATE t SET v = 1 - v")
+        tr.sql("UPDATE t SET v = 1 - v WHERE id % 2 = 0")
+        expected = {i: v if i % 2 == 0 else 1 - v for i, v in expected.items()}
+        for way in _every_way(tr, monkeypatch):
+            assert dict(way) == expected
+
+
+_KEYS = {
+    "two columns": ("a INT, b STRING", "id % 5, concat('n', id)", "a, b"),
+    "a date": ("a DATE", "date_add(DATE'2020-01-01', CAST(id AS INT))", "a"),
+    "far apart": ("a BIGINT", "id * 10000000000", "a"),
+    "a decimal": ("a DECIMAL(9, 2)", "id", "a"),  # which is left to the join
+}
+
+
+@pytest.mark.parametrize("kind", _KEYS)
+def test_keys_without_bits(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns, values, key = _KEYS[kind]
+    with connect(tmp_path / "w", settings=_SETTINGS) as tr:
+        tr.sql(f"CREATE TABLE t (id INT, {columns}, v INT, PRIMARY KEY ({key}))")
+        tr.sql(f"INSERT INTO t SELECT id, {values}, 0 FROM range(30)")
+        tr.sql("DELETE FROM t WHERE id % 3 = 0")
+        assert (_FILE in _plan(tr)) is False  # one change: no row is overtaken
+        tr.sql("UPDATE t SET v = 1 WHERE id % 5 = 1")
+        tr.sql("UPDATE t SET v = 0 WHERE id % 5 = 1")  # as it was
+        tr.sql(f"INSERT INTO t SELECT id, {values}, 2 FROM range(0, 30, 6)")
+        tr.sql("DELETE FROM t WHERE id % 4 = 0")
+        expected = {i: 0 for i in range(30) if i % 3} | dict.fromkeys(range(0, 30, 6), 2)
+        expected = {i: v for i, v in sorted(expected.items()) if i % 4}
+        assert (_FILE in _plan(tr)) is (kind != "a decimal")
+        assert "shiftright" not in _plan(tr)
+        assert dict(rows(tr.sql("SELECT id, v FROM t"))) == expected
+        monkeypatch.setattr(tail, "_MOST_KEYS", -1)
+        assert _FILE not in _plan(tr)
+        assert dict(rows(tr.sql("SELECT id, v FROM t"))) == expected
+
+
+def test_columns_that_were_renamed_and_added(tmp_path: Path) -> None:
+    with connect(tmp_path / "w", settings=_SETTINGS) as tr:
+        tr.sql("CREATE TABLE t (id INT, v INT, PRIMARY KEY (id))")
+        tr.sql("INSERT INTO t SELECT CAST(id AS INT), 0 FROM range(10)")
+        tr.sql("UPDATE t SET v = 1 WHERE id < 4")
+        tr.sql("ALTER TABLE t RENAME COLUMN v TO w")
+        tr.sql("ALTER TABLE t ADD COLUMN x INT DEFAULT 3")
+        tr.sql("UPDATE t SET w = 2, x = 4 WHERE id < 2")
+        tr.sql("DELETE FROM t WHERE id = 9")
+        assert "shiftright" in _plan(tr)
+        changed = [(0, 2, 4), (1, 2, 4), (2, 1, 3), (3, 1, 3)]
+        assert rows(tr.table("t")) == changed + [(i, 0, 3) for i in range(4, 9)]
+
+
+def _every_way(tr: Trickle, monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[object, ...]]]:
+    """Keys that are read at the driver; bits that Spark makes; a join."""
+    found = []
+    assert "shiftright" in _plan(tr)
+    assert "bit_or" not in _plan(tr)
+    found.append(rows(tr.table("t")))
+    monkeypatch.setattr(tail, "_MOST_KEYS", -1)
+    assert "shiftright" not in _plan(tr)
+    found.append(rows(tr.table("t")))
+    monkeypatch.setattr(work, "_MANY_KEYS", 1)
+    assert "bit_or" in _plan(tr)
+    found.append(rows(tr.table("t")))
+    return found
 
 
 def _plan(tr: Trickle) -> str:

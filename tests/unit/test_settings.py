@@ -110,3 +110,8 @@ def test_every_setting_is_described() -> None:
         assert default == str(Settings().as_dict()[name])
         assert meaning[0].isupper()
         assert meaning.endswith(".")
+
+
+def test_a_narrow_change_may_have_more_rows() -> None:
+    rows = {columns: Settings().max_change_rows(columns) for columns in (0, 1, 5, 10, 20, 50)}
+    assert rows == {0: 2_000_000, 1: 2_000_000, 5: 2_000_000, 10: 1_000_000, 20: 500_000, 50: 500_000}

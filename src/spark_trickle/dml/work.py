@@ -39,7 +39,7 @@ from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.held import Held
 from spark_trickle.spark.read import content, rows_with_weights, tail_of_files
 
-_MANY_KEYS = 100_000  # below that a hash join is as fast
+_MANY_KEYS = 100_000  # below that a hash join is as fast as bits that Spark has to make first
 _WHOLE_NUMBERS = tuple(Scalar(name) for name in ("byte", "short", "integer", "long"))
 
 if TYPE_CHECKING:
@@ -147,12 +147,16 @@ class Work:
         settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
         tail = place.tails.read(table, log)
         if tail is None and log.tail:
-            tail = tail_of_files(place.spark, place.storage.locate, table, log, self._span(table, log))
+            span = self._span(table, log)
+            tail = place.tails.read_keys(table, log, span)
+            if tail is None:
+                span = span if log.tail_deletes >= _MANY_KEYS else None
+                tail = tail_of_files(place.spark, place.storage.locate, table, log, span)
         return content(settled, table, tail, log.tail_deletes <= place.settings.broadcast_rows)
 
     def _span(self, table: Table, log: Log) -> tuple[int, int] | None:
         """The bounds of many deleted keys, if a bit for each number between them is worth its space."""
-        if len(table.distinct_by) != 1 or log.tail_deletes < _MANY_KEYS:
+        if len(table.distinct_by) != 1:
             return None
         key = table.distinct_by[0]
         if key.type not in _WHOLE_NUMBERS:
@@ -168,7 +172,7 @@ class Work:
         if len(lows) < len(log.tail) or len(highs) < len(log.tail):
             return None
         low, high = min(lows), max(highs)
-        return (low, high) if high - low < 64 * log.tail_deletes else None
+        return (low, high) if high - low < 64 * max(log.tail_deletes, _MANY_KEYS) else None
 
     # --- changing --------------------------------------------------------------------------------
 

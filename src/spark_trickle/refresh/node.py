@@ -15,6 +15,7 @@ from spark_trickle.algebra.change import Signed
 from spark_trickle.algebra.operator import Aggregate, Operator
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
+from spark_trickle.dml.work import Work
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
@@ -154,10 +155,19 @@ def _net(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def _store_net(inputs: Inputs, node: Node, table: Table, net: pa.Table) -> tuple[DataFile, ...]:
-    if net.num_rows:
-        inputs.deltas[node.name] = cache(lambda: local_frame(inputs.work.place.spark, table, net))
+    work = inputs.work
+    files = store_rows(work, table, net)
+    if files:
         inputs.rows[node.name] = net
-    return store_rows(inputs.work, table, net)
+        inputs.deltas[node.name] = cache(lambda: _delta_frame(work, table, net, files))
+    return files
+
+
+def _delta_frame(work: Work, table: Table, net: pa.Table, files: tuple[DataFile, ...]) -> Frame:
+    """A node that takes Spark reads many rows from their file."""
+    if net.num_rows <= work.place.settings.max_refresh_rows:
+        return local_frame(work.place.spark, table, net)
+    return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
 
 
 def _store_many(inputs: Inputs, node: Node, table: Table, frame: Frame) -> tuple[DataFile, ...]:

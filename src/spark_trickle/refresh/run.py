@@ -198,32 +198,34 @@ def run_nodes(
 def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) -> Filled:
     """The program of every node in order; a node without change leaves those above it alone.
 
-    `changed` names the sources that changed. `small` says that the change is few rows.
+    `changed` names the sources that changed. `small` says that what takes Spark takes a small job; what the
+    driver can do, it does.
     """
     work, stream, tables, here = inputs.work, inputs.stream, inputs.tables, AtDriver(inputs)
     moved = set(changed)
     filled = Filled()
     nodes = nodes_of(stream.plan)
+
+    def stored(name: str) -> int:
+        return work.row_count(tables[name])
+
     for number, node in enumerate(nodes):
         with clock.phase("plan"):
-            plan = delta_of(stream.plan, number, frozenset(moved))
-            if plan is not None:
-                plan = fit(plan, small, lambda name: work.row_count(tables[name]))
-                plan = driven(plan, sizes_of(inputs)) if small else plan
-        if plan is None:
-            continue
+            delta = delta_of(stream.plan, number, frozenset(moved))
+            if delta is None:
+                continue
+            plan = driven(fit(delta, True, stored), sizes_of(inputs))
         if isinstance(node.plan, Recursive) and (why := obstacle(node.plan)):
             inputs.remarks.append(f"the recursion was computed again, because {why}")
-        if small:
-            done = run_here(here, node, plan, clock)
-            if done is None:
-                result = nodes[-1] if number == len(nodes) - 2 else None
-                done, shown = _by_spark(here, node, result, plan, clock)
-                if shown is not None:
-                    return shown
-            filled = done
-        else:
-            filled = run_node(inputs, node, plan, False, clock)
+        done = run_here(here, node, plan, clock)
+        if done is None and small:
+            result = nodes[-1] if number == len(nodes) - 2 else None
+            done, shown = _by_spark(here, node, result, plan, clock)
+            if shown is not None:
+                return shown
+        if done is None:
+            done = run_node(inputs, node, fit(delta, False, stored), False, clock)
+        filled = done
         if filled != Filled():
             moved.add(node.name)
     return filled if nodes[-1].name in moved else Filled()

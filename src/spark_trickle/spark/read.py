@@ -15,6 +15,8 @@ from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name, columns_sql, storage_schema
 from spark_trickle.sql.words import quote
 
+# Columns of what the driver knows of a tail.
+WORDS, FILE = "_trickle_words", "_trickle_file"
 Locate = Callable[[Table, Sequence[DataFile]], list[str]]  # where the files of a table are, once checked
 
 
@@ -46,15 +48,20 @@ def empty(spark: SparkSession, table: Table) -> DataFrame:
 
 
 @dataclass(frozen=True)
+class Bits:
+    """A set of whole numbers as one row: a bit for each from `low` to `high`, in `words` of 64."""
+
+    low: int
+    high: int
+    words: DataFrame
+
+
+@dataclass(frozen=True)
 class Replaced:
-    """A tail as what it takes away and what it adds: every settled row equal to a `gone` one is gone.
+    """A tail as what it takes away and what it adds: every settled row equal to a `gone` one is gone."""
 
-    `span` bounds the keys of `gone` where the key is one whole number.
-    """
-
-    gone: DataFrame
+    gone: DataFrame | Bits
     come: DataFrame
-    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,8 +82,8 @@ def content(settled: DataFrame, table: Table, tail: Replaced | Counted | None, b
     match tail:
         case None:
             return settled.select(*[quote(c) for c in table.column_names])
-        case Replaced(gone, come, (low, high)):
-            return run_sql(spark, _bitmap_sql(table, low, high), settled=settled, gone=gone, come=come)
+        case Replaced(Bits(low, high, words), come):
+            return run_sql(spark, _bits_sql(table, low, high), settled=settled, words=words, come=come)
         case Replaced(gone, come):
             return run_sql(spark, _replaced_sql(table, hint), settled=settled, gone=gone, come=come)
         case Counted(net):
@@ -93,8 +100,38 @@ def tail_of_files(
     if table.distinct_by or (log.tail_is_one_change and log.tail_is_whole):
         identity = [quote(c.name) for c in identity_columns(table)]
         come = tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names])
-        return Replaced(tail.where(f"{WEIGHT} < 0").select(*identity), come, span)
+        gone = tail.where(f"{WEIGHT} < 0").select(*identity)
+        if span is None:
+            return Replaced(gone, come)
+        return Replaced(Bits(*span, run_sql(spark, _words_sql(table, *span), gone=gone)), come)
     return Counted(tail)
+
+
+def tail_of_keys(
+    spark: SparkSession,
+    locate: Locate,
+    table: Table,
+    log: Log,
+    gone: Bits | None,
+    overtaken: DataFrame | None,
+) -> Replaced:
+    """The same where the driver has seen all keys: nothing is summed.
+
+    Without `gone`, every key that ever went counts; that one came later does no harm, since no settled row
+    has it. `overtaken` names the added rows that a later change took away, by key and file.
+    """
+    tail = rows_with_weights(spark, locate, table, log.tail)
+    keys = [quote(c.name) for c in table.distinct_by]
+    went = tail.where(f"{WEIGHT} < 0").select(*keys) if gone is None else gone
+    if overtaken is None:
+        return Replaced(went, tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names]))
+    named = tail.select("*", tail["_metadata.file_name"].alias(FILE))
+    same = " AND ".join(f"tail.{k} <=> old.{k}" for k in keys)
+    text = (
+        f"SELECT /*+ BROADCAST(old) */ {columns_sql(table, 'tail.')} FROM {{tail}} AS tail "
+        f"LEFT ANTI JOIN {{old}} AS old ON {same} AND tail.{FILE} = old.{FILE} WHERE tail.{WEIGHT} > 0"
+    )
+    return Replaced(went, run_sql(spark, text, tail=named, old=overtaken))
 
 
 def identity_columns(table: Table) -> tuple[Column, ...]:
@@ -127,17 +164,26 @@ def _replaced_sql(table: Table, hint: str) -> str:
     )
 
 
-def _bitmap_sql(table: Table, low: int, high: int) -> str:
-    """The same for many keys close together: a bit for each, looked up faster than a hash."""
-    key = f"CAST({quote(table.distinct_by[0].name)} AS BIGINT) - {low}L"
-    words = (high - low) // 64 + 1
+def _position(table: Table, low: int) -> str:
+    """Which bit is that of a row."""
+    return f"CAST({quote(table.distinct_by[0].name)} AS BIGINT) - {low}L"
+
+
+def _words_sql(table: Table, low: int, high: int) -> str:
+    key, words = _position(table, low), (high - low) // 64 + 1
     bits = (
         f"SELECT shiftright({key}, 6) AS word, shiftleft(1L, CAST(({key}) & 63 AS INT)) AS bits "
         f"FROM {{gone}} UNION ALL SELECT id, 0L FROM range({words})"
     )
     merged = f"SELECT word, bit_or(bits) AS bits FROM ({bits}) GROUP BY word ORDER BY word"
+    return f"SELECT array_agg(bits) AS {WORDS} FROM ({merged})"
+
+
+def _bits_sql(table: Table, low: int, high: int) -> str:
+    """The same for many keys close together: a bit for each, looked up faster than a hash."""
+    key = _position(table, low)
     inside = f"{key} BETWEEN 0L AND {high - low}L"
-    word = f"element_at((SELECT array_agg(bits) FROM ({merged})), CAST(shiftright({key}, 6) AS INT) + 1)"
+    word = f"element_at((SELECT {WORDS} FROM {{words}}), CAST(shiftright({key}, 6) AS INT) + 1)"
     return (
         f"SELECT {columns_sql(table)} FROM {{settled}} AS base "
         f"WHERE CASE WHEN {inside} THEN getbit({word}, CAST(({key}) & 63 AS INT)) = 0 ELSE true END "

@@ -49,7 +49,7 @@ class AtDriver:
         files = inputs.source_change(table)
         if not files:
             return None
-        most = inputs.work.place.settings.max_refresh_rows
+        most = inputs.work.place.settings.max_change_rows(len(table.columns))
         if self.rehearsal:
             return _empty(table) if sum(f.rows for f in files) <= most else None
         key = ("change", "rows", table.id, table.columns, tuple(f.path for f in files), most)
@@ -85,6 +85,8 @@ class AtDriver:
         if self.rehearsal:
             return _no_rows(scan, table)
         names, most = [c for _, c in scan.names], place.settings.max_refresh_rows
+        if len(values) > most:
+            return None
         if place.shelf.is_crowded(table, files, column, values, most):
             return None
         if (found := place.shelf.find(table, files, names, column, values, most)) is not None:

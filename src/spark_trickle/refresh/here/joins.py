@@ -19,13 +19,17 @@ from spark_trickle.sql.here_values import comparable
 Key = tuple[pa.ChunkedArray, pa.ChunkedArray, bool]  # left, right, whether null equals null
 
 _LEFT, _RIGHT = "left_row", "right_row"
+_ONLY_LEFT = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.MARK)
 _MOST_PAIRS = 1_000_000  # of rows that no key relates
+_MOST_MATCHES = 5_000_000  # of rows with equal keys: some values may be in most rows of both sides
 
 
 def joined(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
     if WEIGHT in right.column_names and (WEIGHT in left.column_names or op.kind is not JoinKind.INNER):
         raise ForSpark
     keys = [(evaluate(k.left, left), evaluate(k.right, right), k.null_safe) for k in op.keys]
+    if op.residual is None and op.kind in _ONLY_LEFT:
+        return _marked(op, left, matches(keys, left.num_rows, right.num_rows))
     ones, others = pairs(keys, left.num_rows, right.num_rows)
     found = _beside(left.take(ones), right.take(others))
     if op.residual is not None:
@@ -35,18 +39,21 @@ def joined(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
     if op.kind is JoinKind.INNER:
         return found
     hit = pc.is_in(numbers(left.num_rows), value_set=ones)
-    if op.kind is JoinKind.SEMI:
-        return left.filter(hit)
-    if op.kind is JoinKind.MARK:
-        return left.append_column(op.mark or "", hit)
+    if op.kind in _ONLY_LEFT:
+        return _marked(op, left, hit)
     alone = left.filter(pc.invert(hit))
-    if op.kind is JoinKind.ANTI:
-        return alone
     parts = [found, _beside(alone, _nulls(right, alone.num_rows))]
     if op.kind is JoinKind.FULL:
         strangers = right.filter(pc.invert(pc.is_in(numbers(right.num_rows), value_set=others)))
         parts.append(_beside(_nulls(left, strangers.num_rows), strangers))
     return pa.concat_tables([p.select(found.column_names) for p in parts])
+
+
+def _marked(op: Join, left: pa.Table, hit: pa.Array) -> pa.Table:
+    """The left rows of which it matters only whether they have a match."""
+    if op.kind is JoinKind.MARK:
+        return left.append_column(op.mark or "", hit)
+    return left.filter(hit if op.kind is JoinKind.SEMI else pc.invert(hit))
 
 
 def _nulls(rows: pa.Table, count: int) -> pa.Table:
@@ -62,8 +69,18 @@ def pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Arra
     """The numbers of rows that match, as pairs; without keys all of them do."""
     if not keys:
         return _all_pairs(left, right)
-    mine: dict[str, pa.Array] = {_LEFT: numbers(left)}
-    theirs: dict[str, pa.Array] = {_RIGHT: numbers(right)}
+    names, mine, theirs = _keyed(keys)
+    if left * right > _MOST_MATCHES and _count(names, mine, theirs) > _MOST_MATCHES:
+        raise ForSpark
+    ones, others = mine.append_column(_LEFT, numbers(left)), theirs.append_column(_RIGHT, numbers(right))
+    found = ones.join(others, names, join_type="inner", use_threads=False)
+    return flat(found.column(_LEFT)), flat(found.column(_RIGHT))
+
+
+def _keyed(keys: Sequence[Key]) -> tuple[list[str], pa.Table, pa.Table]:
+    """The keys of both sides, in columns of equal names and types."""
+    mine: dict[str, pa.Array] = {}
+    theirs: dict[str, pa.Array] = {}
     names: list[str] = []
     for n, (a, b, null_safe) in enumerate(keys):
         one, other = comparable(a, b)
@@ -73,8 +90,17 @@ def pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Arra
             names.append(f"null{n}")
         mine[f"key{n}"], theirs[f"key{n}"] = one, other
         names.append(f"key{n}")
-    found = pa.table(mine).join(pa.table(theirs), names, join_type="inner", use_threads=False)
-    return flat(found.column(_LEFT)), flat(found.column(_RIGHT))
+    return names, pa.table(mine), pa.table(theirs)
+
+
+def _count(names: list[str], left: pa.Table, right: pa.Table) -> int:
+    """How many pairs have equal keys."""
+    sides = [
+        side.group_by(names).aggregate([([], "count_all")]).rename_columns([*names, count])
+        for side, count in ((left, _LEFT), (right, _RIGHT))
+    ]
+    both = sides[0].join(sides[1], names, join_type="inner", use_threads=False)
+    return pc.sum(pc.multiply(both.column(_LEFT), both.column(_RIGHT))).as_py() or 0
 
 
 def _all_pairs(left: int, right: int) -> tuple[pa.Array, pa.Array]:
@@ -88,8 +114,11 @@ def matches(keys: Sequence[Key], left: int, right: int) -> pa.Array:
     """For each left row whether it has a match."""
     if not keys:
         return pa.repeat(pa.scalar(right > 0), left)
-    ones, _ = pairs(keys, left, right)
-    return pc.is_in(numbers(left), value_set=ones)
+    names, mine, theirs = _keyed(keys)
+    found = mine.append_column(_LEFT, numbers(left)).join(
+        theirs, names, join_type="left semi", use_threads=False
+    )
+    return pc.is_in(numbers(left), value_set=flat(found.column(_LEFT)))
 
 
 def numbers(count: int) -> pa.Array:
