@@ -108,6 +108,29 @@ def test_the_changes_of_a_large_table_are_merged_without_its_base(tmp_path: Path
         assert counts == [*((n, f"x{n}", 4) for n in range(4)), (9, "x0123", 4)]
 
 
+def test_rows_of_a_large_table_stay_in_their_order(tmp_path: Path) -> None:
+    """A file of a sorted table keeps to few keys, so that those who look for some read few files."""
+    settings = {"max_driver_rows": 10, "target_file_rows": 1_000, "auto_compact": False}
+    with spark_trickle.connect(tmp_path, settings=settings) as tr:
+        tr.sql("CREATE TABLE t (id BIGINT, v INT, PRIMARY KEY (id))")
+        tr.append("t", tr.spark.range(0, 5_000, 1, 2).selectExpr("id", "0 AS v"))
+        tr.sql("DELETE FROM t WHERE id % 50 = 7")
+        tr.sql("UPDATE t SET v = 1 WHERE id % 100 = 9")
+        tr.sql("OPTIMIZE t")
+        by_file = "SELECT count(*), min(id), max(id) FROM {t} GROUP BY file_name"
+        names = {Path(file).name for (file,) in tr.sql("SELECT file FROM trickle.files('t')").collect()}
+        paths = [str(p) for p in tmp_path.rglob("*.parquet") if p.name in names]
+        named = tr.spark.read.parquet(*paths).select("id", "_metadata.file_name")
+        files = rows(tr.spark.sql(by_file, t=named))
+        assert max(count for count, _, _ in files) <= 1_000
+        assert sum(count for count, _, _ in files) == 4_900
+        near = [(low, high) for count, low, high in files if high - low < 2_000]
+        assert len(near) >= 5  # all but what was updated
+        assert rows(tr.sql("SELECT count(*), sum(id), sum(v) FROM t")) == [
+            (4_900, sum(i for i in range(5_000) if i % 50 != 7), 50)
+        ]
+
+
 def test_vacuum_removes_what_no_snapshot_needs(tr: Trickle, location: Location) -> None:
     root = Path(location.data_path or f"{location.path}/data")
 

@@ -10,6 +10,7 @@ import pytest
 from spark_trickle import connect
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
+from spark_trickle.spark.held import Held
 
 # Jobs and stages of a refresh after ten changed rows of the big table.
 COSTS = {
@@ -97,3 +98,20 @@ def test_what_changed_is_scanned_once_for_all_who_read_it(tr: Trickle) -> None:
     # Once for those that take the rows as they are, once for those that leave them to Spark.
     assert held.made["change"] - before[0] == 2
     assert held.shared["change"] - before[1] >= len(COSTS) - 2
+
+
+def test_old_versions_of_a_table_are_not_held(tr: Trickle) -> None:
+    def views() -> set[str]:
+        return {t.name for t in tr.spark.catalog.listTables() if t.name.startswith("trickle_held_")}
+
+    before, held = views(), Held(tr.spark)
+    other = held.view(("rows", 2, "f"), lambda: tr.spark.range(1))
+    names = [held.view(("rows", 1, n), lambda: tr.spark.range(1)) for n in range(40)]
+    assert views() - before == {other, *names[8:]}
+    assert held.view(("rows", 1, 39), lambda: tr.spark.range(1)) == names[-1]
+    few = Held(tr.spark, most=2)
+    kept = [few.view(("rows", n, "f"), lambda: tr.spark.range(1)) for n in range(3)]
+    assert views() - before == {other, *names[8:], *kept[1:]}
+    few.clear()
+    held.clear()
+    assert views() == before

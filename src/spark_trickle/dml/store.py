@@ -37,15 +37,18 @@ def store_rows(work: Work, table: Table, rows: pa.Table, role: Role = Role.CHANG
     return (replace(file, deletes=deletes),)
 
 
-def store_frame(work: Work, table: Table, frame: Frame, role: Role = Role.CHANGE) -> tuple[DataFile, ...]:
-    """Let the executors write a frame of the table's columns and weight."""
+def store_frame(
+    work: Work, table: Table, frame: Frame, role: Role = Role.CHANGE, file_rows: int = 0
+) -> tuple[DataFile, ...]:
+    """Let the executors write a frame of the table's columns and weight, in files of some rows if told."""
     crash_point("before_data")
     storage = work.place.storage
     work.place.lease.cover(work.base.id, now())
     folder = storage.new_name()
     work.wrote(table, folder)
     storage.make_folder(table, folder)
-    write_by_executors(frame, table, storage.path(table, folder), work.place.settings.compression)
+    path, compression = storage.path(table, folder), work.place.settings.compression
+    write_by_executors(frame, table, path, compression, file_rows)
     crash_point("after_data")
     as_of = work.next_as_of()
     by_name = any(has_array(c.type) for c in table.columns)

@@ -30,6 +30,7 @@ from spark_trickle.spark.read import FILE, WORDS, Bits, Counted, Replaced, ident
 
 _KEPT, _KEPT_KEYS = 64, 8  # tails in memory, and of how many longer ones what their keys tell
 _MOST_KEYS = 10_000_000  # values of keys that are read here
+_MOST_BITS = 2**26  # that are made here
 _MOST_OVERTAKEN = 1_000_000  # rows that are named to Spark
 _Tail = Replaced | Counted
 _Marks = tuple[Bits | None, Frame | None]  # which keys went; which added rows went later, by key and file
@@ -57,6 +58,8 @@ class Tails:
     def read_keys(self, table: Table, log: Log, span: tuple[int, int] | None) -> _Tail | None:
         """The tail of a table with a key; None if it is too long. A span has a bit for each number."""
         if not table.distinct_by or (span is None and log.tail_is_one_change):
+            return None
+        if span is not None and span[1] - span[0] >= _MOST_BITS:
             return None
         if len(table.distinct_by) * sum(f.rows for f in log.tail) > _MOST_KEYS:
             return None

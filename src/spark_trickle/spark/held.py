@@ -14,10 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 Key = tuple[Any, ...]
 # Small tables and changes at the driver: what one round of a scheduler may share.
 _MOST_TABLES, _MOST_BYTES = 16, 128 * 2**20
+_VERSIONS = 32  # of one table: what it was long ago is read no more, and a view may hold rows of a tail
 
 
 class Held:
-    """Views by what they show: a key names everything that the rows depend on, such as a list of files."""
+    """Views by what they show: a key names everything that the rows depend on, such as a list of files.
+
+    It begins with the kind of view and the id of the table.
+    """
 
     def __init__(self, spark: SparkSession, most: int = 128) -> None:
         self._spark = spark
@@ -43,8 +47,10 @@ class Held:
                 self._spark.catalog.dropTempView(name)
                 return self._names[key]
             self._names[key] = name
-            while len(self._names) > self.most:
-                self._spark.catalog.dropTempView(self._names.popitem(last=False)[1])
+            versions = [k for k in self._names if k[:2] == key[:2]]
+            for old in (*versions[:-_VERSIONS], *list(self._names)[: -self.most]):
+                if (view := self._names.pop(old, None)) is not None:
+                    self._spark.catalog.dropTempView(view)
         return name
 
     def rows(self, key: Key, make: Callable[[], pa.Table | None]) -> pa.Table | None:

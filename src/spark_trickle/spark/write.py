@@ -10,7 +10,9 @@ from spark_trickle.spark.errors import explained
 from spark_trickle.spark.types import storage_schema
 
 
-def write_by_executors(frame: DataFrame, table: Table, folder: str, compression: str) -> None:
+def write_by_executors(
+    frame: DataFrame, table: Table, folder: str, compression: str, file_rows: int = 0
+) -> None:
     """Write a frame of the table's columns and weight as files in a new folder."""
     fields = storage_schema(table).fields
     typed = [
@@ -21,6 +23,7 @@ def write_by_executors(frame: DataFrame, table: Table, folder: str, compression:
         .write.mode("append")  # the folder is there and empty
         .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         .option("compression", compression if compression != "none" else "uncompressed")
+        .option("maxRecordsPerFile", file_rows)  # 0: as many as there are
     )
     with explained(""):
         writer.parquet(folder)
