@@ -50,7 +50,7 @@ def test_the_same_comparison_is_replaced(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("chosen", "regret"), [("DIFFERENTIAL", 2.0), ("FULL", 1.0)])
 def test_regret_is_against_the_better_of_our_ways(chosen: str, regret: float) -> None:
-    took = Took("scan", full=[30.0], differential=[40.0], own_full=[20.0], chosen=chosen)
+    took = Took("scan", full=[30.0], differential=[10.0, 10.0, 100.0], own_full=[20.0], chosen=chosen)
     assert took.cell(1_000, 1.0).regret == regret
 
 

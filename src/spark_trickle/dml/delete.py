@@ -57,20 +57,25 @@ def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone
     return rows.UNKNOWN if alone and where else rows.MANY
 
 
-def truncate(work: Work, table: Table) -> Result:
-    """All rows go: no file stays, and the change feed tells what they held."""
+def truncate(work: Work, table: Table, in_sum: bool = False) -> Result:
+    """All rows go: no file stays, and the change feed tells what they held, or its sum does."""
     files = work.files(table)
     count = work.row_count(table)
     if not files:
         return Result()
-    removed = _told(work, table, files, count) if count else ()
+    removed = _told(work, table, files, count, in_sum) if count else ()
     work.change(TableChange(table, feed_only=removed, ended=files))
     return Result(rows_deleted=count)
 
 
-def _told(work: Work, table: Table, files: tuple[DataFile, ...], count: int) -> tuple[DataFile, ...]:
-    """Files without deletions tell it themselves; else what is left of them is written down."""
-    if not any(f.deletes or f.by_name for f in files):
+def _told(
+    work: Work, table: Table, files: tuple[DataFile, ...], count: int, in_sum: bool
+) -> tuple[DataFile, ...]:
+    """Files without deletions tell it themselves; else what is left of them is written down.
+
+    Where a sum will do, files with deletions tell it too: what they took away comes back, and cancels.
+    """
+    if not any((f.deletes and not in_sum) or f.by_name for f in files):
         work.place.storage.check(table, files)
         as_of = work.next_as_of()
         return tuple(f.removed(as_of) for f in files)

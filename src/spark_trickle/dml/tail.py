@@ -23,15 +23,25 @@ from spark_trickle.dml.last_change import Keys, Numbers, last_changes, numbered,
 from spark_trickle.lake.files import Storage
 from spark_trickle.model.arrow import can_hold, from_storage, images, summed
 from spark_trickle.model.files import DataFile, Log
-from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import Scalar
 from spark_trickle.spark.frames import Frame, Session, local_frame
-from spark_trickle.spark.read import FILE, WORDS, Bits, Counted, Replaced, identity_columns, tail_of_keys
+from spark_trickle.spark.read import (
+    FILE,
+    WORDS,
+    Bits,
+    Counted,
+    Guided,
+    Replaced,
+    identity_columns,
+    rows_with_weights,
+    tail_of_keys,
+)
 
 _KEPT, _KEPT_KEYS = 64, 8  # tails in memory, and of how many longer ones what their keys tell
 _MOST_KEYS = 10_000_000  # values of keys that are read here
 _MOST_BITS = 2**26  # that are made here
-_MOST_OVERTAKEN = 1_000_000  # rows that are named to Spark
+_MOST_OVERTAKEN = 200_000  # rows that are named to Spark
 _Tail = Replaced | Counted
 _Marks = tuple[Bits | None, Frame | None]  # which keys went; which added rows went later, by key and file
 # What PySpark takes from Arrow as it is, and what is equal in both if it is the same.
@@ -48,6 +58,7 @@ class Tails:
         self._most_rows = most_rows
         self._known = _Latest[_Tail | None](_KEPT)
         self._keys = _Latest[_Marks | None](_KEPT_KEYS)
+        self._numbers = _Latest[Bits | None](_KEPT_KEYS)
 
     def read(self, table: Table, log: Log) -> _Tail | None:
         """The tail as rows that are here already; None if it is too long for that."""
@@ -55,7 +66,7 @@ class Tails:
             return None
         return self._known.get(_identity(table, log), lambda: self._load(table, log))
 
-    def read_keys(self, table: Table, log: Log, span: tuple[int, int] | None) -> _Tail | None:
+    def read_keys(self, table: Table, log: Log, span: tuple[int, int] | None) -> Replaced | None:
         """The tail of a table with a key; None if it is too long. A span has a bit for each number."""
         if not table.distinct_by or (span is None and log.tail_is_one_change):
             return None
@@ -70,8 +81,29 @@ class Tails:
             return None
         return tail_of_keys(self._spark, self._storage.locate, table, log, *marks)
 
+    def read_numbers(self, table: Table, log: Log, column: Column, low: int, high: int) -> Guided | None:
+        """The numbers from `low` to `high` that a column has in the rows that went; None if too many."""
+        if sum(f.rows for f in log.tail) > _MOST_KEYS or high - low >= _MOST_BITS:
+            return None
+
+        def make() -> Bits | None:
+            parts = self._columns(table, log, (column,))
+            if parts is None:
+                return None
+            rows = pa.concat_tables(parts)
+            gone = np.zeros(high - low + 1, np.bool_)
+            numbers = rows.filter(pc.less(rows.column(WEIGHT), 0)).column(0).to_numpy()
+            gone[numbers.astype("int64") - low] = True
+            return self._bits(gone, low)
+
+        bits = self._numbers.get((column.id, *_identity(table, log)), make)
+        if bits is None:
+            return None
+        rows = rows_with_weights(self._spark, self._storage.locate, table, log.tail)
+        return Guided(rows, column.name, bits)
+
     def _marks(self, table: Table, log: Log, span: tuple[int, int] | None) -> _Marks | None:
-        parts = self._key_columns(table, log)
+        parts = self._columns(table, log, table.distinct_by)
         if parts is None:
             return None
         keys = pa.concat_tables(parts)
@@ -93,9 +125,10 @@ class Tails:
             return None
         return self._bits(gone, low) if span else None, self._overtaken(table, log, parts, overtaken)
 
-    def _key_columns(self, table: Table, log: Log) -> list[pa.Table] | None:
-        narrow = replace(table, columns=table.distinct_by)
-        ids = [*(c.id for c in table.distinct_by), WEIGHT_ID]
+    def _columns(self, table: Table, log: Log, columns: tuple[Column, ...]) -> list[pa.Table] | None:
+        """Some columns of each file, and the weights."""
+        narrow = replace(table, columns=columns)
+        ids = [*(c.id for c in columns), WEIGHT_ID]
         found = [from_storage(narrow, self._storage.read_columns(table, f, ids)) for f in log.tail]
         return None if any(rows is None for rows in found) else found
 
@@ -141,7 +174,7 @@ class Tails:
 
 
 def _identity(table: Table, log: Log) -> tuple[object, ...]:
-    return (table.columns, *(f.path for f in log.tail))
+    return (table.columns, table.distinct_by, *(f.path for f in log.tail))
 
 
 class _Latest(Generic[_Value]):

@@ -32,12 +32,12 @@ from spark_trickle.model.commit import (
 from spark_trickle.model.files import DataFile, Log, split_log
 from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
-from spark_trickle.model.table import Table
+from spark_trickle.model.table import Column, Table
 from spark_trickle.model.types import Scalar
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.held import Held
-from spark_trickle.spark.read import content, rows_with_weights, tail_of_files
+from spark_trickle.spark.read import Tail, content, rows_with_weights, tail_of_files
 
 _MANY_KEYS = 100_000  # below that a hash join is as fast as bits that Spark has to make first
 _WHOLE_NUMBERS = tuple(Scalar(name) for name in ("byte", "short", "integer", "long"))
@@ -145,21 +145,32 @@ class Work:
     def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
         place, log = self.place, split_log(files)
         settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
-        tail = place.tails.read(table, log)
+        tail: Tail | None = place.tails.read(table, log)
         if tail is None and log.tail:
-            span = self._span(table, log)
-            tail = place.tails.read_keys(table, log, span)
-            if tail is None:
-                span = span if log.tail_deletes >= _MANY_KEYS else None
-                tail = tail_of_files(place.spark, place.storage.locate, table, log, span)
+            tail = self._long_tail(table, log)
         return content(settled, table, tail, log.tail_deletes <= place.settings.broadcast_rows)
 
-    def _span(self, table: Table, log: Log) -> tuple[int, int] | None:
-        """The bounds of many deleted keys, if a bit for each number between them is worth its space."""
-        if len(table.distinct_by) != 1:
+    def _long_tail(self, table: Table, log: Log) -> Tail:
+        """What the driver knows of it spares the executors to sum it, or to compare all rows with it."""
+        place = self.place
+        span = self._span(log, *table.distinct_by) if table.distinct_by else None
+        known = place.tails.read_keys(table, log, span) if table.distinct_by else self._guided(table, log)
+        if known is not None:
+            return known
+        span = span if log.tail_deletes >= _MANY_KEYS else None
+        return tail_of_files(place.spark, place.storage.locate, table, log, span)
+
+    def _guided(self, table: Table, log: Log) -> Tail | None:
+        """Without a key, the column tells most whose numbers are spread the widest."""
+        spans = {c: span for c in table.columns if (span := self._span(log, c)) is not None}
+        if not spans:
             return None
-        key = table.distinct_by[0]
-        if key.type not in _WHOLE_NUMBERS:
+        column, (low, high) = max(spans.items(), key=lambda item: item[1][1] - item[1][0])
+        return self.place.tails.read_numbers(table, log, column, low, high)
+
+    def _span(self, log: Log, key: Column, *more: Column) -> tuple[int, int] | None:
+        """The bounds of a column in a tail, if a bit for each number between them is worth its space."""
+        if more or key.type not in _WHOLE_NUMBERS:
             return None
         with reading(self.place.warehouse.engine) as connection:
             files = read.with_bounds(connection, log.tail, [key.id])

@@ -11,7 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.spark.read import Locate, empty, files_by_sign
+from spark_trickle.spark.read import (
+    Locate,
+    consolidated,
+    empty,
+    files_by_sign,
+    repeated,
+    rows_with_weights,
+)
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import columns_sql
 from spark_trickle.sql.words import quote
@@ -45,23 +52,36 @@ def changes(
             }
         )
     )
+    mixed = {f.begin for f in files if f.role is Role.REMOVED and f.deletes < f.rows}
+    plain = [f for f in files if f.role is not Role.REMOVED or f.begin not in mixed]
     # A file can tell of two commits: that its rows came, and that they went.
-    named = reduce(
-        DataFrame.unionByName,
-        (
-            rows.selectExpr("*", "_metadata.file_name AS _trickle_name", f"{removed} AS _trickle_removed")
-            for removed, rows in files_by_sign(spark, locate, table, files).items()
-        ),
-    )
+    named = [
+        rows.selectExpr("*", "_metadata.file_name AS _trickle_name", f"{removed} AS _trickle_removed")
+        for removed, rows in files_by_sign(spark, locate, table, plain).items()
+    ]
+    for version in sorted(mixed):
+        gone = [f for f in files if f.role is Role.REMOVED and f.begin == version]
+        named.append(_in_sum(spark, locate, table, gone))
     return run_sql(
         spark,
         f"SELECT {columns}, {_change_type(table)} AS _change_type, "
         "_trickle_version AS _commit_version, _trickle_time AS _commit_timestamp "
         "FROM {log} AS log JOIN {commits} AS commits ON log._trickle_name = commits._trickle_file "
         "AND log._trickle_removed = commits._trickle_of_removed",
-        log=named,
+        log=reduce(DataFrame.unionByName, named),
         commits=commits,
     )
+
+
+def _in_sum(spark: SparkSession, locate: Locate, table: Table, removed: Sequence[DataFile]) -> DataFrame:
+    """What went with files that hold deletions: their sum, told in the name of one of them."""
+    columns, name = columns_sql(table), removed[0].path.rpartition("/")[2]
+    counted = f"SELECT {columns}, -{WEIGHT} AS {WEIGHT} FROM ({consolidated(table, '{rows}')})"
+    text = (
+        f"SELECT *, -1 AS {WEIGHT}, '{name}' AS _trickle_name, true AS _trickle_removed "
+        f"FROM ({repeated(table, f'({counted})')})"
+    )
+    return run_sql(spark, text, rows=rows_with_weights(spark, locate, table, removed))
 
 
 def _change_type(table: Table) -> str:

@@ -71,7 +71,19 @@ class Counted:
     net: DataFrame
 
 
-def content(settled: DataFrame, table: Table, tail: Replaced | Counted | None, broadcast: bool) -> DataFrame:
+@dataclass(frozen=True)
+class Guided:
+    """A tail as it is, and the numbers of a column in the rows that went: no other row is one of them."""
+
+    rows: DataFrame
+    column: str
+    bits: Bits
+
+
+Tail = Replaced | Counted | Guided
+
+
+def content(settled: DataFrame, table: Table, tail: Tail | None, broadcast: bool) -> DataFrame:
     """The rows of a table: the sum of its files.
 
     Files before the first deletion are read as they are. What was deleted since is few, known, and
@@ -82,12 +94,16 @@ def content(settled: DataFrame, table: Table, tail: Replaced | Counted | None, b
     match tail:
         case None:
             return settled.select(*[quote(c) for c in table.column_names])
-        case Replaced(Bits(low, high, words), come):
-            return run_sql(spark, _bits_sql(table, low, high), settled=settled, words=words, come=come)
+        case Replaced(Bits() as bits, come):
+            text = _bits_sql(table, bits)
+            return run_sql(spark, text, settled=settled, words=bits.words, come=come)
         case Replaced(gone, come):
             return run_sql(spark, _replaced_sql(table, hint), settled=settled, gone=gone, come=come)
         case Counted(net):
             return run_sql(spark, _counted_sql(table, hint), settled=settled, net=net)
+        case Guided(rows, column, bits):
+            text = _guided_sql(table, column, bits)
+            return run_sql(spark, text, settled=settled, words=bits.words, tail=rows)
 
 
 def tail_of_files(
@@ -164,13 +180,17 @@ def _replaced_sql(table: Table, hint: str) -> str:
     )
 
 
-def _position(table: Table, low: int) -> str:
-    """Which bit is that of a row."""
-    return f"CAST({quote(table.distinct_by[0].name)} AS BIGINT) - {low}L"
+def _is_set(column: str, bits: Bits) -> str:
+    """Whether the bit of a number is set; not if it is null or out of bounds."""
+    place = f"CAST({column} AS BIGINT) - {bits.low}L"
+    word = f"element_at((SELECT {WORDS} FROM {{words}}), CAST(shiftright({place}, 6) AS INT) + 1)"
+    inside = f"{place} BETWEEN 0L AND {bits.high - bits.low}L"
+    return f"CASE WHEN {inside} THEN getbit({word}, CAST(({place}) & 63 AS INT)) = 1 ELSE false END"
 
 
 def _words_sql(table: Table, low: int, high: int) -> str:
-    key, words = _position(table, low), (high - low) // 64 + 1
+    key = f"CAST({quote(table.distinct_by[0].name)} AS BIGINT) - {low}L"
+    words = (high - low) // 64 + 1
     bits = (
         f"SELECT shiftright({key}, 6) AS word, shiftleft(1L, CAST(({key}) & 63 AS INT)) AS bits "
         f"FROM {{gone}} UNION ALL SELECT id, 0L FROM range({words})"
@@ -179,16 +199,25 @@ def _words_sql(table: Table, low: int, high: int) -> str:
     return f"SELECT array_agg(bits) AS {WORDS} FROM ({merged})"
 
 
-def _bits_sql(table: Table, low: int, high: int) -> str:
+def _bits_sql(table: Table, bits: Bits) -> str:
     """The same for many keys close together: a bit for each, looked up faster than a hash."""
-    key = _position(table, low)
-    inside = f"{key} BETWEEN 0L AND {high - low}L"
-    word = f"element_at((SELECT {WORDS} FROM {{words}}), CAST(shiftright({key}, 6) AS INT) + 1)"
+    gone = _is_set(quote(table.distinct_by[0].name), bits)
     return (
         f"SELECT {columns_sql(table)} FROM {{settled}} AS base "
-        f"WHERE CASE WHEN {inside} THEN getbit({word}, CAST(({key}) & 63 AS INT)) = 0 ELSE true END "
+        f"WHERE NOT {gone} "
         f"UNION ALL SELECT {columns_sql(table)} FROM {{come}}"
     )
+
+
+def _guided_sql(table: Table, column: str, bits: Bits) -> str:
+    """Rows that cannot have gone pass by; the others are few, and summed with the tail."""
+    columns, suspect = columns_sql(table), _is_set(quote(column), bits)
+    weighed = (
+        f"SELECT {columns}, 1 AS {WEIGHT} FROM {{settled}} WHERE {suspect} "
+        f"UNION ALL SELECT {columns}, {WEIGHT} FROM {{tail}}"
+    )
+    summed = consolidated(table, f"({weighed})")
+    return f"SELECT {columns} FROM {{settled}} WHERE NOT {suspect} UNION ALL {repeated(table, f'({summed})')}"
 
 
 def _counted_sql(table: Table, hint: str) -> str:
