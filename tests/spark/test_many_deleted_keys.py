@@ -64,6 +64,22 @@ def test_rows_that_change_again_and_again(seed: int, tmp_path: Path, monkeypatch
             assert dict(way) == expected
 
 
+@pytest.mark.parametrize("key", [", PRIMARY KEY (id)", ""])
+def test_numbers_at_both_ends(key: str, tmp_path: Path) -> None:
+    """The place of a number among the bits is a difference, which most of these do not have."""
+    least, most = -(2**63), 2**63 - 1
+    with connect(tmp_path / "w", settings=_SETTINGS) as tr:
+        tr.sql(f"CREATE TABLE t (id BIGINT, v STRING{key})")
+        tr.sql(f"INSERT INTO t SELECT {least}L + id, 'a' FROM range(20)")
+        tr.sql(f"INSERT INTO t SELECT {most}L - id, 'b' FROM range(20)")
+        tr.sql(f"DELETE FROM t WHERE id < {least + 20} AND id % 3 = 0")
+        tr.sql(f"UPDATE t SET v = 'c' WHERE id IN ({least + 1}, {least + 2})")
+        assert "shiftright" in _plan(tr)
+        lower = [(i, "c" if i in (least + 1, least + 2) else "a") for i in range(least, least + 20) if i % 3]
+        upper = [(most - i, "b") for i in reversed(range(20))]
+        assert sorted(map(tuple, tr.table("t").collect())) == lower + upper
+
+
 _KEYS = {
     "two columns": ("a INT, b STRING", "id % 5, concat('n', id)", "a, b"),
     "a date": ("a DATE", "date_add(DATE'2020-01-01', CAST(id AS INT))", "a"),

@@ -41,6 +41,7 @@ from spark_trickle.spark.read import (
 _KEPT, _KEPT_KEYS = 64, 8  # tails in memory, and of how many longer ones what their keys tell
 _MOST_KEYS = 10_000_000  # values of keys that are read here
 _MOST_BITS = 2**26  # that are made here
+_MOST_SUSPECT = 0.5  # of the numbers of a column; what most rows have tells nothing
 _MOST_OVERTAKEN = 200_000  # rows that are named to Spark
 _Tail = Replaced | Counted
 _Marks = tuple[Bits | None, Frame | None]  # which keys went; which added rows went later, by key and file
@@ -82,7 +83,7 @@ class Tails:
         return tail_of_keys(self._spark, self._storage.locate, table, log, *marks)
 
     def read_numbers(self, table: Table, log: Log, column: Column, low: int, high: int) -> Guided | None:
-        """The numbers from `low` to `high` that a column has in the rows that went; None if too many."""
+        """The numbers from `low` to `high` that a column has in the rows that went; None if most of them."""
         if sum(f.rows for f in log.tail) > _MOST_KEYS or high - low >= _MOST_BITS:
             return None
 
@@ -94,7 +95,7 @@ class Tails:
             gone = np.zeros(high - low + 1, np.bool_)
             numbers = rows.filter(pc.less(rows.column(WEIGHT), 0)).column(0).to_numpy()
             gone[numbers.astype("int64") - low] = True
-            return self._bits(gone, low)
+            return self._bits(gone, low) if gone.mean() <= _MOST_SUSPECT else None
 
         bits = self._numbers.get((column.id, *_identity(table, log)), make)
         if bits is None:

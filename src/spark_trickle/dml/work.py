@@ -152,38 +152,33 @@ class Work:
 
     def _long_tail(self, table: Table, log: Log) -> Tail:
         """What the driver knows of it spares the executors to sum it, or to compare all rows with it."""
-        place = self.place
-        span = self._span(log, *table.distinct_by) if table.distinct_by else None
-        known = place.tails.read_keys(table, log, span) if table.distinct_by else self._guided(table, log)
+        place, key = self.place, table.distinct_by
+        spans = self._spans(log, key or table.columns)
+        span = spans.get(key[0]) if len(key) == 1 else None
+        known = place.tails.read_keys(table, log, span) if key else _guided(place, table, log, spans)
         if known is not None:
             return known
         span = span if log.tail_deletes >= _MANY_KEYS else None
         return tail_of_files(place.spark, place.storage.locate, table, log, span)
 
-    def _guided(self, table: Table, log: Log) -> Tail | None:
-        """Without a key, the column tells most whose numbers are spread the widest."""
-        spans = {c: span for c in table.columns if (span := self._span(log, c)) is not None}
-        if not spans:
-            return None
-        column, (low, high) = max(spans.items(), key=lambda item: item[1][1] - item[1][0])
-        return self.place.tails.read_numbers(table, log, column, low, high)
-
-    def _span(self, log: Log, key: Column, *more: Column) -> tuple[int, int] | None:
-        """The bounds of a column in a tail, if a bit for each number between them is worth its space."""
-        if more or key.type not in _WHOLE_NUMBERS:
-            return None
+    def _spans(self, log: Log, columns: Sequence[Column]) -> dict[Column, tuple[int, int]]:
+        """The bounds of columns in a tail where a bit for each number between them is worth its space."""
+        whole = {c.id: c for c in columns if c.type in _WHOLE_NUMBERS}
+        if not whole:
+            return {}
         with reading(self.place.warehouse.engine) as connection:
-            files = read.with_bounds(connection, log.tail, [key.id])
-        # Files of this transaction come with the bounds of all their columns.
-        stats = [s for f in files for s in f.stats if s.column_id == key.id]
-        if any(s.nulls != 0 for s in stats):  # there is no bit for NULL
-            return None
-        lows = [int(s.low) for s in stats if s.low is not None]
-        highs = [int(s.high) for s in stats if s.high is not None]
-        if len(lows) < len(log.tail) or len(highs) < len(log.tail):
-            return None
-        low, high = min(lows), max(highs)
-        return (low, high) if high - low < 64 * max(log.tail_deletes, _MANY_KEYS) else None
+            files = read.with_bounds(connection, log.tail, list(whole))
+        found: dict[Column, tuple[int, int]] = {}
+        for column_id, column in whole.items():
+            # Files of this transaction come with the bounds of all their columns.
+            stats = [s for f in files for s in f.stats if s.column_id == column_id]
+            lows = [int(s.low) for s in stats if s.low is not None]
+            highs = [int(s.high) for s in stats if s.high is not None]
+            if any(s.nulls != 0 for s in stats):  # there is no bit for NULL
+                continue
+            if len(lows) == len(highs) == len(log.tail) and _is_worth(log, max(highs) - min(lows)):
+                found[column] = (min(lows), max(highs))
+        return found
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -262,6 +257,18 @@ class Work:
             refreshed=tuple(self.refreshed),
             landed=self.landed,
         )
+
+
+def _is_worth(log: Log, width: int) -> bool:
+    return width < 64 * max(log.tail_deletes, _MANY_KEYS)
+
+
+def _guided(place: Place, table: Table, log: Log, spans: Mapping[Column, tuple[int, int]]) -> Tail | None:
+    """Without a key, the column tells most whose numbers are spread the widest."""
+    if not spans:
+        return None
+    column, (low, high) = max(spans.items(), key=lambda item: item[1][1] - item[1][0])
+    return place.tails.read_numbers(table, log, column, low, high)
 
 
 def begin(place: Place) -> Work:

@@ -181,10 +181,10 @@ def _replaced_sql(table: Table, hint: str) -> str:
 
 
 def _is_set(column: str, bits: Bits) -> str:
-    """Whether the bit of a number is set; not if it is null or out of bounds."""
+    """Whether the bit of a number is set; not if it is null, or out of bounds, where a place may overflow."""
     place = f"CAST({column} AS BIGINT) - {bits.low}L"
     word = f"element_at((SELECT {WORDS} FROM {{words}}), CAST(shiftright({place}, 6) AS INT) + 1)"
-    inside = f"{place} BETWEEN 0L AND {bits.high - bits.low}L"
+    inside = f"{column} BETWEEN {bits.low}L AND {bits.high}L"
     return f"CASE WHEN {inside} THEN getbit({word}, CAST(({place}) & 63 AS INT)) = 1 ELSE false END"
 
 
