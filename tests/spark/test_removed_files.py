@@ -73,6 +73,7 @@ def test_a_reader_sees_the_same_file_come_and_go(tr: Trickle) -> None:
         ("TRUNCATE TABLE t", [(0, 4), (1, 4), (2, 4)]),
         ("INSERT INTO t VALUES (100, 0)", []),
         ("TRUNCATE TABLE t", [(0, 1)]),
+        ("INSERT INTO t VALUES (100, 0)", []),
     )
     for then, expected in steps:
         for name in ("s", "copy"):

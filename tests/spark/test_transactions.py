@@ -199,6 +199,17 @@ def test_what_starts_empty_can_be_overwritten_and_changed(lake: Lake) -> None:
     assert rows(tr.table("fresh")) == [(1, "z")]
 
 
+@pytest.mark.parametrize("key", [" PRIMARY KEY", ""], ids=["keyed", "keyless"])
+def test_what_is_overwritten_is_one_step_and_what_follows_another(lake: Lake, key: str) -> None:
+    tr, name = lake.tr, f"once{len(key)}"
+    lake.setup.sql(f"CREATE TABLE {name} (id INT{key}, v STRING)")
+    with tr.transaction():
+        tr.sql(f"INSERT OVERWRITE {name} VALUES (1, 'a'), (2, 'b')")
+        tr.sql(f"UPDATE {name} SET v = 'z' WHERE id = 1")
+        assert rows(tr.table(name)) == [(1, "z"), (2, "b")]
+    assert rows(tr.table(name)) == [(1, "z"), (2, "b")]
+
+
 def test_transactions_conflict_only_where_they_must(tr: Trickle, location: Location) -> None:
     tr.sql("CREATE TABLE bag (a INT)")
     tr.sql("CREATE TABLE keyed (id INT PRIMARY KEY, v INT)")

@@ -44,7 +44,8 @@ def decide(files: tuple[DataFile, ...], settings: Settings) -> Compaction | None
         if base_rows + tail_rows <= small:
             return Compaction(files, f"{len(log.tail)} change files of a small table")
         return Compaction(log.tail, f"{len(log.tail)} change files")
-    crumbs = tuple(f for f in log.settled if f.rows * 10 < settings.target_file_rows)
+    large = min(settings.target_file_rows, 4 * _ROWS_A_TASK)
+    crumbs = tuple(f for f in log.settled if f.rows * 10 < large)
     if len(crumbs) > settings.compact_change_files:
         return Compaction(crumbs, f"{len(crumbs)} small files")
     return None
@@ -68,7 +69,7 @@ def compact(work: Work, table: Table, plan: Compaction) -> None:
     else:
         # Rows stay in their order, without a shuffle: that is quick, and neighbours compress well.
         file_rows = min(_ROWS_A_TASK, work.place.settings.target_file_rows)
-        parts = max(1, ceil(most / file_rows))
+        parts = max(1, ceil(rows / file_rows))
         new = store_frame(work, table, frame.coalesce(parts), Role.BASE, file_rows)
     # The sum stands where the last of its parts stood in the log.
     as_of = max(f.as_of for f in plan.files)

@@ -40,6 +40,7 @@ from spark_trickle.spark.read import (
 
 _KEPT, _KEPT_KEYS = 64, 8  # tails in memory, and of how many longer ones what their keys tell
 _MOST_KEYS = 10_000_000  # values of keys that are read here
+_MOST_BYTES = 2**30  # that they may have
 _MOST_BITS = 2**26  # that are made here
 _MOST_SUSPECT = 0.5  # of the numbers of a column; what most rows have tells nothing
 _MOST_OVERTAKEN = 200_000  # rows that are named to Spark
@@ -108,6 +109,8 @@ class Tails:
         if parts is None:
             return None
         keys = pa.concat_tables(parts)
+        if keys.nbytes > _MOST_BYTES:
+            return None
         weights = keys.column(WEIGHT).to_numpy()
         if span is None:
             places, low, size = numbered(keys.drop_columns([WEIGHT])), 0, keys.num_rows

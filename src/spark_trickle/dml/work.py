@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count
 from typing import TYPE_CHECKING
 
 from spark_trickle.dml.tail import Tails
@@ -79,7 +80,7 @@ class Work:
     refreshed: list[Refreshed] = field(default_factory=list)
     landed: Landed | None = None
     once_committed: list[Callable[[], None]] = field(default_factory=list)  # what others are told of it
-    _steps: int = 0
+    _steps: Iterator[int] = field(default_factory=lambda: count(1))  # a scratch goes on with the same
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
     _change_files: dict[tuple[int, int, int], tuple[DataFile, ...]] = field(default_factory=dict)
 
@@ -184,8 +185,7 @@ class Work:
 
     def next_as_of(self) -> int:
         """The place of the next change in the log of a table: after everything this transaction sees."""
-        self._steps += 1
-        return self.base.id + self._steps
+        return self.base.id + next(self._steps)
 
     def wrote(self, table: Table, name: str) -> None:
         self.written.append((table, name))

@@ -34,7 +34,6 @@ class Inputs:
     rows: dict[str, pa.Table] = field(default_factory=dict)  # the same at the driver, where they are few
     found: dict[str, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
     remarks: list[str] = field(default_factory=list)  # what takes more than the change itself, and why
-    _frames: dict[tuple[str, At], Frame | str] = field(default_factory=dict)
 
     def frames(self, plan: Operator) -> dict[str, Frame | str]:
         """The DataFrame of every scan in a tree, or a view of it, by the name that its text has for it."""
@@ -48,10 +47,7 @@ class Inputs:
             return self.deltas[source]()
         if source in self.tables:
             return self._node(self.tables[source], at)
-        key = (source, at)
-        if key not in self._frames:
-            self._frames[key] = self._source(source, at)
-        return self._frames[key]
+        return self._source(source, at)  # asked for each time, because old views are dropped
 
     def _node(self, table: Table, at: At) -> Frame | str:
         if at is At.NEW:

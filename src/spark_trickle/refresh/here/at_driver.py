@@ -20,6 +20,7 @@ from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.words import quote
 
 _FETCHED = 20_000  # values of which a job may fetch the rows
+_NARROW = 64 * 2**20  # bytes of files
 _LISTED = 200  # values that are written into a text, where Spark tests them against the bounds of row groups
 
 
@@ -49,11 +50,18 @@ class AtDriver:
         files = inputs.source_change(table)
         if not files:
             return None
-        most = inputs.work.place.settings.max_change_rows(len(table.columns))
+        most = self._most_changes(table, files)
         if self.rehearsal:
             return _empty(table) if sum(f.rows for f in files) <= most else None
-        key = ("change", "rows", table.id, table.columns, tuple(f.path for f in files), most)
+        parts = tuple((f.path, f.role) for f in files)  # a file tells that its rows came, and that they went
+        key = ("change", "rows", table.id, table.columns, parts, most)
         return inputs.work.place.held.rows(key, lambda: self._few_rows(table, files, most))
+
+    def _most_changes(self, table: Table, files: Sequence[DataFile]) -> int:
+        """More rows than others, if they are narrow: few columns, and no long texts."""
+        settings = self.inputs.work.place.settings
+        narrow = sum(f.bytes for f in files) <= _NARROW
+        return settings.max_change_rows(len(table.columns)) if narrow else settings.max_refresh_rows
 
     def content_here(self, scan: Scan) -> pa.Table | None:
         """All rows of a source or a node; as a log they keep their weights."""
