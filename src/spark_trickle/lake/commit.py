@@ -11,9 +11,9 @@ from typing import Any, assert_never
 from sqlalchemy import Connection, Engine, and_, insert, update
 from sqlalchemy import Table as SqlTable
 
-from spark_trickle.errors import ConflictError
 from spark_trickle.lake import ducklake, read, sources, stream
 from spark_trickle.lake import schema as s
+from spark_trickle.lake.conflicts import refuse_conflicts
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.engine import writing
 from spark_trickle.model.catalog import Catalog, Snapshot
@@ -38,7 +38,7 @@ def publish(engine: Engine, commit: Commit, now: datetime) -> Snapshot:
     crash_point("begin")
     with writing(engine) as connection:
         current = read.newest(connection)
-        _refuse_conflicts(connection, commit, current)
+        refuse_conflicts(connection, commit, current)
         snapshot = _next_snapshot(current, commit, now)
         _Writer(
             connection, snapshot, read.catalog(connection, current) if commit.definitions else None
@@ -75,46 +75,9 @@ def _layouts(change: TableChange) -> dict[tuple[Column, ...], Table]:
     return {f.written_as.columns: f.written_as for f in files if f.written_as}
 
 
-def _refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot) -> None:
-    if current.id == commit.read_snapshot:
-        return
-    base = read.snapshot_at(connection, commit.read_snapshot)
-    if commit.definitions and base.schema_version != current.schema_version:
-        # Names and ids were chosen at the snapshot that was read.
-        raise ConflictError("the catalog", commit.read_snapshot, current.id, "redefined")
-    mine = {c.table.id: c for c in commit.changes}
-    dropped = {d.table.id: d.table for d in commit.definitions if isinstance(d, DropTable)}
-    altered = {d.old.id: d.old for d in commit.definitions if isinstance(d, AlterTable)}
-    tables = {**altered, **dropped, **{i: c.table for i, c in mine.items()}}
-    for snapshot_id, table_id, change in read.changes_since(connection, commit.read_snapshot):
-        change_of_mine = mine.get(table_id)
-        redefined = table_id in dropped or (table_id in altered and change != "compacted")
-        if redefined or (change_of_mine and _conflicts(change_of_mine, change)):
-            name = tables[table_id].full_name
-            said = change if change in ("altered", "dropped", "compacted") else "changed"
-            raise ConflictError(name, commit.read_snapshot, snapshot_id, said)
-
-
 def _lasting_uuid(table: Table, part: str) -> str:
     """The same through every change of the table: its folder never changes."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{part}:{table.path}"))
-
-
-def _conflicts(mine: TableChange, theirs: str) -> bool:
-    """Whether both cannot stand together.
-
-    Weights add up, so appends never conflict, and compaction conflicts only with what ends the files
-    it read. A deletion must be sure that the row is still there, once; an enforced key that it is not.
-    """
-    if theirs in ("altered", "dropped"):
-        return True
-    if theirs == "compacted":
-        return bool(mine.ended)
-    if mine.compaction:
-        return theirs == "replaced"
-    if mine.ended or theirs == "replaced":
-        return True
-    return mine.deletes or theirs == "deleted" or mine.table.unique
 
 
 class _Writer:
