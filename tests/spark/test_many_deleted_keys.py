@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_trickle.dml import tail, work
+from spark_trickle.dml import long_tail
 from spark_trickle.session import Trickle, connect
 from tests.conftest import rows
 
@@ -105,7 +105,7 @@ def test_keys_without_bits(kind: str, tmp_path: Path, monkeypatch: pytest.Monkey
         assert (_FILE in _plan(tr)) is (kind != "a decimal")
         assert "shiftright" not in _plan(tr)
         assert dict(rows(tr.sql("SELECT id, v FROM t"))) == expected
-        monkeypatch.setattr(tail, "_MOST_KEYS", -1)
+        monkeypatch.setattr(long_tail, "_MOST_KEYS", -1)
         assert _FILE not in _plan(tr)
         assert dict(rows(tr.sql("SELECT id, v FROM t"))) == expected
 
@@ -130,10 +130,10 @@ def _every_way(tr: Trickle, monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[
     assert "shiftright" in _plan(tr)
     assert "bit_or" not in _plan(tr)
     found.append(rows(tr.table("t")))
-    monkeypatch.setattr(tail, "_MOST_KEYS", -1)
+    monkeypatch.setattr(long_tail, "_MOST_KEYS", -1)
     assert "shiftright" not in _plan(tr)
     found.append(rows(tr.table("t")))
-    monkeypatch.setattr(work, "_MANY_KEYS", 1)
+    monkeypatch.setattr(long_tail, "_MANY_KEYS", 1)
     assert "bit_or" in _plan(tr)
     found.append(rows(tr.table("t")))
     return found
@@ -169,7 +169,7 @@ def test_rows_without_a_key(seed: int, tmp_path: Path, monkeypatch: pytest.Monke
             )
         assert "shiftright" in _plan(tr)
         guided = sorted(map(repr, tr.table("t").collect()))
-        monkeypatch.setattr(tail, "_MOST_KEYS", -1)
+        monkeypatch.setattr(long_tail, "_MOST_KEYS", -1)
         assert "shiftright" not in _plan(tr)
         assert guided == sorted(map(repr, tr.table("t").collect()))
         monkeypatch.undo()

@@ -69,5 +69,5 @@ def _with_deletes(work: Work, table: Table, files: list[DataFile]) -> tuple[Data
     for f in files:
         bound = bounds[f.path]
         plain = f.rows if bound and bound.low == "-1" else 0
-        done.append(replace(f, deletes=counted.get(f.path.rpartition("/")[2], plain)))
+        done.append(replace(f, deletes=counted.get(f.name, plain)))
     return tuple(done)

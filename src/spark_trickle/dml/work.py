@@ -30,18 +30,14 @@ from spark_trickle.model.commit import (
     DropView,
     TableChange,
 )
-from spark_trickle.model.files import DataFile, Log, split_log
+from spark_trickle.model.files import DataFile, split_log
 from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
-from spark_trickle.model.table import Column, Table
-from spark_trickle.model.types import Scalar
+from spark_trickle.model.table import Table
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.held import Held
-from spark_trickle.spark.read import Tail, content, rows_with_weights, tail_of_files
-
-_MANY_KEYS = 100_000  # below that a hash join is as fast as bits that Spark has to make first
-_WHOLE_NUMBERS = tuple(Scalar(name) for name in ("byte", "short", "integer", "long"))
+from spark_trickle.spark.read import content, rows_with_weights
 
 if TYPE_CHECKING:
     from spark_trickle.lake.read import TableSize
@@ -146,40 +142,8 @@ class Work:
     def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
         place, log = self.place, split_log(files)
         settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
-        tail: Tail | None = place.tails.read(table, log)
-        if tail is None and log.tail:
-            tail = self._long_tail(table, log)
+        tail = place.tails.read(table, log)
         return content(settled, table, tail, log.tail_deletes <= place.settings.broadcast_rows)
-
-    def _long_tail(self, table: Table, log: Log) -> Tail:
-        """What the driver knows of it spares the executors to sum it, or to compare all rows with it."""
-        place, key = self.place, table.distinct_by
-        spans = self._spans(log, key or table.columns)
-        span = spans.get(key[0]) if len(key) == 1 else None
-        known = place.tails.read_keys(table, log, span) if key else _guided(place, table, log, spans)
-        if known is not None:
-            return known
-        span = span if log.tail_deletes >= _MANY_KEYS else None
-        return tail_of_files(place.spark, place.storage.locate, table, log, span)
-
-    def _spans(self, log: Log, columns: Sequence[Column]) -> dict[Column, tuple[int, int]]:
-        """The bounds of columns in a tail where a bit for each number between them is worth its space."""
-        whole = {c.id: c for c in columns if c.type in _WHOLE_NUMBERS}
-        if not whole:
-            return {}
-        with reading(self.place.warehouse.engine) as connection:
-            files = read.with_bounds(connection, log.tail, list(whole))
-        found: dict[Column, tuple[int, int]] = {}
-        for column_id, column in whole.items():
-            # Files of this transaction come with the bounds of all their columns.
-            stats = [s for f in files for s in f.stats if s.column_id == column_id]
-            lows = [int(s.low) for s in stats if s.low is not None]
-            highs = [int(s.high) for s in stats if s.high is not None]
-            if any(s.nulls != 0 for s in stats):  # there is no bit for NULL
-                continue
-            if len(lows) == len(highs) == len(log.tail) and _is_worth(log, max(highs) - min(lows)):
-                found[column] = (min(lows), max(highs))
-        return found
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -257,18 +221,6 @@ class Work:
             refreshed=tuple(self.refreshed),
             landed=self.landed,
         )
-
-
-def _is_worth(log: Log, width: int) -> bool:
-    return width < 64 * max(log.tail_deletes, _MANY_KEYS)
-
-
-def _guided(place: Place, table: Table, log: Log, spans: Mapping[Column, tuple[int, int]]) -> Tail | None:
-    """Without a key, the column tells most whose numbers are spread the widest."""
-    if not spans:
-        return None
-    column, (low, high) = max(spans.items(), key=lambda item: item[1][1] - item[1][0])
-    return place.tails.read_numbers(table, log, column, low, high)
 
 
 def begin(place: Place) -> Work:

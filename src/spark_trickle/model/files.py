@@ -59,6 +59,11 @@ class DataFile:
     end: int | None = None
 
     @property
+    def name(self) -> str:
+        """Without the folder of its write, as Spark tells it."""
+        return self.path.rpartition("/")[2]
+
+    @property
     def weight(self) -> int:
         """Rows this file adds to its table; every weight is +1 or −1."""
         return self.rows - 2 * self.deletes

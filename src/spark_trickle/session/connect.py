@@ -39,7 +39,7 @@ def connect(
     session = open_session(spark)
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
-    tails = Tails(warehouse.storage, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
+    tails = Tails(warehouse, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
     held = Held(session, chosen.cache_entries)
     warehouse.storage.recent.most_bytes = int(chosen.cache_megabytes * 2**20)
     functions = {**FUNCTIONS, **observe.FUNCTIONS}

@@ -44,7 +44,7 @@ def changes(
     commits = spark.createDataFrame(
         pa.table(
             {
-                "_trickle_file": [f.path.rpartition("/")[2] for f in files],
+                "_trickle_file": [f.name for f in files],
                 "_trickle_version": pa.array([f.begin for f in files], pa.int64()),
                 "_trickle_time": pa.array([times[f.begin] for f in files], pa.timestamp("us", tz="UTC")),
                 "_trickle_updates": [f.updates for f in files],
@@ -75,7 +75,7 @@ def changes(
 
 def _in_sum(spark: SparkSession, locate: Locate, table: Table, removed: Sequence[DataFile]) -> DataFrame:
     """What went with files that hold deletions: their sum, told in the name of one of them."""
-    columns, name = columns_sql(table), removed[0].path.rpartition("/")[2]
+    columns, name = columns_sql(table), removed[0].name
     counted = f"SELECT {columns}, -{WEIGHT} AS {WEIGHT} FROM ({consolidated(table, '{rows}')})"
     text = (
         f"SELECT *, -1 AS {WEIGHT}, '{name}' AS _trickle_name, true AS _trickle_removed "
