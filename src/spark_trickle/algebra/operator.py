@@ -83,11 +83,27 @@ class Operator:
         return replace(self, **changed)
 
     def walk(self) -> Iterator[Operator]:
-        yield self
-        for child in self.inputs:
-            yield from child.walk()
+        """Every part once, however often it stands in the tree."""
+        seen: set[int] = set()
+        rest: list[Operator] = [self]
+        while rest:
+            op = rest.pop()
+            if id(op) not in seen:
+                seen.add(id(op))
+                yield op
+                rest += reversed(op.inputs)
 
-    @property
+    def __init_subclass__(cls) -> None:
+        cls.__hash__ = Operator.__hash__  # type: ignore[method-assign]  # a dataclass makes its own
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self), *(getattr(self, f.name) for f in fields(self))))
+
+    @cached_property
     def weighted(self) -> bool:
         return any(child.weighted for child in self.inputs)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spark_trickle.algebra.change import Added, Fixpoint, Keys, Partial, Terms
+from spark_trickle.algebra.once import once
 from spark_trickle.algebra.operator import At, Operator, Scan, column
 from spark_trickle.delta.touched import restricted
 
@@ -15,6 +16,7 @@ _HERE = 200_000  # stored groups that one task sums faster than several tasks ex
 def fit(plan: Operator, small: bool, rows: Callable[[str], int]) -> Operator:
     """`small` says that the change is few rows, `rows` how many a node has stored."""
 
+    @once
     def visit(op: Operator) -> Operator:
         if isinstance(op, Fixpoint):
             return op.mapped(visit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_trickle.algebra.change import Fixpoint, Keys, Partial, Shaken, Unfit
+from spark_trickle.algebra.once import once
 from spark_trickle.algebra.operator import At, Operator, Recursive, Scan
 from spark_trickle.delta.recursive import whole
 from spark_trickle.refresh.fit import takes_work
@@ -25,6 +26,7 @@ def with_steps(plan: Operator, prefix: str = "k") -> tuple[tuple[Step, ...], Ope
     """
     steps: dict[Operator, Step] = {}
 
+    @once
     def visit(op: Operator) -> Operator:
         if isinstance(op, Recursive):
             return first(whole(op))

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from spark_trickle.algebra.once import once
 from spark_trickle.algebra.operator import (
     Expr,
     Filter,
@@ -46,6 +47,7 @@ class _Web:
 def connected(plan: Operator) -> Operator:
     """Every table joined, where it can be, with one that it has a key in common with, and filtered first."""
 
+    @once
     def visit(op: Operator) -> Operator:
         web = _taken_apart(op)
         if web is None:
@@ -63,6 +65,7 @@ def driven(plan: Operator, sizes: Sizes) -> Operator:
     """Changes first; what they have become so far is sent to every task while it is few rows."""
     different = Different(plan, sizes)
 
+    @once
     def visit(op: Operator) -> Operator:
         web = _taken_apart(op) if op.weighted else None
         if web is None or len(web.relations) == 1:
