@@ -207,11 +207,15 @@ class Trimmed(Operator):
 
 @dataclass(frozen=True)
 class Within(Operator):
-    """The rows of a change that are not beyond the last row of a buffer."""
+    """The rows of a change that are not beyond the last row of a buffer; all, if it has less than it needs.
+
+    Then it has all there are: it was made anew when it came below that, and found no more.
+    """
 
     delta: Operator
     own: Operator
     order: tuple[SortKey, ...]
+    need: int
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -224,7 +228,10 @@ class Within(Operator):
 
 @dataclass(frozen=True)
 class Unfit(Operator):
-    """One row if a buffer would have too few rows after a change, or far too many; otherwise none."""
+    """One row if a buffer would have too few rows after a change, or far too many; otherwise none.
+
+    One that had too few before has all there are.
+    """
 
     within: Operator
     own: Operator

@@ -131,7 +131,7 @@ def differentiate_buffer(op: Buffer, own: Scan, changed: Changed) -> Operator | 
     if delta is None:
         return None
     before = own.at(At.OLD)
-    within = Within(delta, before, op.order)
+    within = Within(delta, before, op.order, op.need)
     unfit = Unfit(within, before, op.need, op.most)
     again = replace(op, input=op.input.at(At.NEW))
     anew = subtract(Touched(again, (), unfit), Touched(before, (), unfit))

@@ -283,7 +283,10 @@ def _(op: Net) -> str:
 
 @render.register
 def _(op: Within) -> str:
-    """A row is not beyond the buffer if a row of it comes later, or is its equal in the order."""
+    """A row is not beyond the buffer if a row of it comes later, or is its equal in the order.
+
+    Nothing is beyond a buffer that has fewer rows than it needs.
+    """
     names = _names(op.columns)
     order = ", ".join(k.sql for k in op.order)
     both = (
@@ -291,11 +294,13 @@ def _(op: Within) -> str:
         f"SELECT {names}, 1 AS {W}, 1 AS mine FROM ({render(op.own)})"
     )
     later = f"max(mine) OVER (ORDER BY {order} RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS later"
-    return f"SELECT {names}, {W} FROM (SELECT *, {later} FROM ({both})) WHERE mine = 0 AND later = 1"
+    placed = f"SELECT *, {later}, sum(mine) OVER () AS held FROM ({both})"
+    return f"SELECT {names}, {W} FROM ({placed}) WHERE mine = 0 AND (later = 1 OR held < {op.need})"
 
 
 @render.register
 def _(op: Unfit) -> str:
-    rows = f"SELECT {W} FROM ({render(op.within)}) UNION ALL SELECT 1 AS {W} FROM ({render(op.own)})"
-    count = f"SELECT coalesce(sum({W}), 0) AS n FROM ({rows})"
-    return f"SELECT 1 AS unfit FROM ({count}) WHERE n < {op.least} OR n > {op.most}"
+    change = f"SELECT {W}, 0 AS mine FROM ({render(op.within)})"
+    rows = f"{change} UNION ALL SELECT 1 AS {W}, 1 AS mine FROM ({render(op.own)})"
+    count = f"SELECT coalesce(sum({W}), 0) AS n, coalesce(sum(mine), 0) AS held FROM ({rows})"
+    return f"SELECT 1 AS unfit FROM ({count}) WHERE (n < {op.least} AND held >= {op.least}) OR n > {op.most}"

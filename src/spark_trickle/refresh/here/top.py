@@ -19,18 +19,20 @@ from spark_trickle.sql.here_values import comparable
 
 
 def within(op: Within, delta: pa.Table, own: pa.Table) -> pa.Table:
-    """The rows of a change that are not beyond the last row of a buffer."""
+    """The rows of a change that are not beyond the last row of a buffer, unless that has all there are."""
+    if own.num_rows < op.need:
+        return delta
     names = list(op.columns)
     both = pa.concat_tables([delta.select(names), own.select(names)])
     place = _places(op.order, both)
     theirs = place[delta.num_rows :]
-    last = theirs.max() if len(theirs) else -1
+    last = theirs.max(initial=-1)
     return delta.filter(pa.array(place[: delta.num_rows] <= last))
 
 
 def unfit(op: Unfit, inside: pa.Table, own: pa.Table) -> pa.Table:
     left = own.num_rows + (pc.sum(inside.column(WEIGHT)).as_py() or 0)
-    bad = not op.least <= left <= op.most
+    bad = left > op.most or left < op.least <= own.num_rows
     return pa.table({"unfit": pa.array([1] * bad, pa.int32())})
 
 
