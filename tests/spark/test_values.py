@@ -130,6 +130,23 @@ def test_keys_of_other_types(
             _check(tr, f"s{number}_{place}", query)
 
 
+@pytest.mark.parametrize(
+    "where",
+    ["l.v = r.code", "r.code <=> l.v", "(l.v = r.code AND r.name <> 'c') OR (l.v = r.code AND l.id = 7)"],
+)
+def test_a_key_that_equals_several_of_another_type_tells_no_rows_apart(tr: Trickle, where: str) -> None:
+    tr.sql("CREATE OR REPLACE TABLE l (id INT PRIMARY KEY, v INT)")
+    tr.sql("CREATE OR REPLACE TABLE r (code STRING PRIMARY KEY, name STRING)")
+    tr.sql("INSERT INTO l VALUES (1, 1)")
+    tr.sql("INSERT INTO r VALUES ('1', 'a'), ('01', 'b')")
+    query = f"SELECT l.id, r.name FROM l, r WHERE {where}"
+    tr.sql(f"CREATE STREAM TABLE lr REFRESH MODE DIFFERENTIAL AS {query}")
+    tr.sql("DELETE FROM r WHERE code = '01'")
+    _check(tr, "lr", query)
+    assert rows(tr.table("lr")) == [(1, "a")]
+    tr.sql("DROP STREAM TABLE lr")
+
+
 def test_the_least_number_is_an_int(tr: Trickle) -> None:
     """Its overflow is an error, here as there."""
     tr.sql("CREATE TABLE least (id INT, i INT)")

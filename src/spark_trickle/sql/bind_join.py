@@ -10,14 +10,24 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operator import Expr, Join, JoinKind, KeyPair, Operator, Output, Project, column
+from spark_trickle.algebra.operator import (
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    column,
+)
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind import Env, outputs
 from spark_trickle.sql.bind_from import bare, named, relation, with_joins
 from spark_trickle.sql.bind_generate import generated
 from spark_trickle.sql.block import Block
 from spark_trickle.sql.expressions import conjunction, conjuncts, contains, is_subquery, to_expr
-from spark_trickle.sql.key_types import aligned
+from spark_trickle.sql.key_types import aligned, equalities_aligned
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import From, Scope
 
@@ -150,7 +160,8 @@ def _on(one: From, two: From, how: How, keys: tuple[KeyPair, ...], on: exp.Expr 
             continue
         one, two, done = computed_beside(part, one, two, scope, env)
         (parts if done is not None else later).append(done if done is not None else part)
-    found, residual = _conditions([p for p in parts if p not in nested], one, two, env)
+    one, two, plain = _asked_before([p for p in parts if p not in nested], one, two, how)
+    found, residual = _conditions(plain, one, two, env)
     keys = (*keys, *found)
     carries = one.carries or two.carries
     if later and how.kind is not JoinKind.INNER:
@@ -193,8 +204,24 @@ def _conditions(
         if pair is not None:
             keys.append(pair)
         else:
-            rest.append(to_expr(part))
-    return aligned(tuple(keys), one.plan, two.plan, env), conjunction(rest)
+            rest.append(part)
+    rest = equalities_aligned(rest, Join(one.plan, two.plan, JoinKind.INNER), env)
+    return aligned(tuple(keys), one.plan, two.plan, env), conjunction([to_expr(p) for p in rest])
+
+
+def _asked_before(parts: list[exp.Expr], one: From, two: From, how: How) -> tuple[From, From, list[exp.Expr]]:
+    """What is asked of rows that are not kept, and of them alone, is asked first: fewer keys are touched."""
+    if how.kind not in (JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI):
+        return one, two, parts
+    side = one if how.swapped else two
+    exprs, inside = [to_expr(part) for part in parts], frozenset(side.plan.columns)
+    own = [bool(e.columns) and e.columns <= inside for e in exprs]
+    predicate = conjunction([e for e, is_own in zip(exprs, own, strict=True) if is_own])
+    if predicate is None:
+        return one, two, parts
+    side = replace(side, plan=Filter(side.plan, predicate))
+    rest = [part for part, is_own in zip(parts, own, strict=True) if not is_own]
+    return (side, two, rest) if how.swapped else (one, side, rest)
 
 
 def key_pair(node: exp.Expr, left: frozenset[str], right: frozenset[str]) -> KeyPair | None:

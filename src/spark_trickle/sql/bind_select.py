@@ -36,6 +36,7 @@ from spark_trickle.sql.expressions import (
     rewritten,
     to_expr,
 )
+from spark_trickle.sql.key_types import equalities_aligned
 from spark_trickle.sql.places import place_of
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, From, Scope
@@ -78,7 +79,9 @@ def where(select: exp.Select, block: Block) -> None:
             raise InvalidDefinitionError(
                 "an aggregate or window function in WHERE", "Use HAVING or QUALIFY.", place_of(part)
             )
-        block.plan = Filter(block.plan, to_expr(resolve(part, block.scope, block.env)))
+    resolved = [resolve(part, block.scope, block.env) for part in plain]
+    for part in equalities_aligned(resolved, block.plan, block.env):
+        block.plan = Filter(block.plan, to_expr(part))
     for part in nested:
         filter_by_subquery(part, block)
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from spark_trickle.algebra.operator import Expr, KeyPair, Operator, Output, Project
+from sqlglot import exp
+
+from spark_trickle.algebra.operator import Expr, Join, KeyPair, Operator, Output, Project
 from spark_trickle.sql.bind import Env
+from spark_trickle.sql.dialect import sql_of
+from spark_trickle.sql.expressions import parsed, rewritten, to_expr
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _FLOATS = ("float", "double")
@@ -31,6 +35,27 @@ def aligned(keys: tuple[KeyPair, ...], left: Operator, right: Operator, env: Env
             key = replace(key, left=_cast(key.left, common), right=_cast(key.right, common))
         found.append(key)
     return tuple(found)
+
+
+def equalities_aligned(parts: list[exp.Expr], plan: Operator, env: Env) -> list[exp.Expr]:
+    """Conditions on joined rows, in which = is between values of one type: it may become a key later."""
+    if not any(isinstance(op, Join) for op in plan.walk()):
+        return parts
+    pairs = {}
+    for node in (n for part in parts for n in part.find_all(exp.EQ, exp.NullSafeEQ)):
+        pair = KeyPair(to_expr(node.left), to_expr(node.right))
+        if pair.left.columns and pair.right.columns:
+            pairs[sql_of(node)] = pair
+    found = dict(zip(pairs, aligned(tuple(pairs.values()), plan, plan, env), strict=True))
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        text = sql_of(node) if isinstance(node, exp.EQ | exp.NullSafeEQ) else ""
+        if text not in pairs or found[text] == pairs[text]:
+            return None
+        left, right = (parsed(side.sql, side.columns) for side in (found[text].left, found[text].right))
+        return type(node)(this=left, expression=right)
+
+    return [rewritten(part, change) for part in parts]
 
 
 def _types(exprs: list[Expr], plan: Operator, env: Env) -> list[str]:
