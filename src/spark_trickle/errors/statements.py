@@ -55,6 +55,7 @@ class QueryError(TrickleError):
     detail: str
     condition: str
     advice: str = "Correct the statement and run it again; nothing was changed."
+    by_value: bool = False  # a value was to blame, such as a divisor of zero, and not the statement itself
     code: ClassVar[str] = "QUERY_ERROR"
     kind: ClassVar[Kind] = Kind.USER
 

@@ -10,7 +10,7 @@ from typing import Any
 from spark_trickle.algebra.operator import Operator, Recursive
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.dml.work import Work, now
-from spark_trickle.errors import FuseBlownError
+from spark_trickle.errors import FuseBlownError, QueryError
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.scheduling import Alert, raise_alert
@@ -66,7 +66,7 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     decision = append_only_ended(work, table, facts, decision)
     filled = Filled()
     if decision.action is not Action.NO_DATA:
-        filled = run_nodes(work, table, state.knows, decision.action, facts, clock)
+        decision, filled = _run(work, table, state.knows, decision, facts, clock)
     report = replace(
         report_of(table, decision, facts, work, clock), rows_inserted=filled.come, rows_deleted=filled.gone
     )
@@ -83,6 +83,25 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
             )
         )
     return report
+
+
+def _run(
+    work: Work, table: Table, knows: Frontier | None, decision: Decision, facts: Facts, clock: Clock
+) -> tuple[Decision, Filled]:
+    """What was done, which is everything anew if the change alone cannot be computed.
+
+    It may hold what never was at one time: the old row of a table beside the new one of another, which cancel
+    out, or a row that came and went. A query need not bear that.
+    """
+    before = dict(work.changes)
+    try:
+        return decision, run_nodes(work, table, knows, decision.action, facts, clock)
+    except QueryError as error:
+        if decision.action is not Action.DIFFERENTIAL or not error.by_value:
+            raise
+        work.changes = before
+        reason = f"{decision.reason}; the change alone could not be computed: {error.condition}"
+    return Decision(Action.FULL, reason), run_nodes(work, table, knows, Action.FULL, facts, clock)
 
 
 def outside(work: Work, tables: Sequence[Table]) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from spark_trickle.errors import (
 
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_OF_VALUES = re.compile(r"SQLSTATE: (22|P0001)")  # data exceptions, and those that a query raises itself
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
 
@@ -74,8 +75,11 @@ def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] 
         return ColumnNotFoundError(short(_names(text)[0]), _suggested(text))
     if condition == "USER_RAISED_EXCEPTION" and (too_long := _TOO_LONG.search(detail)):
         return ValueTooLongError(too_long[1], too_long[2], short(too_long[3]))
+    by_value = bool(_OF_VALUES.search(text))
     advice = _ADVICE.get(condition.split(".")[0])
-    return QueryError(detail, condition, advice) if advice else QueryError(detail, condition)
+    if advice:
+        return QueryError(detail, condition, advice, by_value=by_value)
+    return QueryError(detail, condition, by_value=by_value)
 
 
 def _text(error: PySparkException | Py4JJavaError) -> str:

@@ -34,7 +34,8 @@ _BROKEN_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUni
 def open_session(given: SparkSession | None) -> SparkSession:
     session = given or SparkSession.getActiveSession() or _start_local()
     # PySpark logs every failed statement with its Java stack trace, although it raises it as well.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     require_ansi(session)
     for name, value in _NEEDED.items():
         session.conf.set(name, value)
