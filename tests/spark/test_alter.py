@@ -35,6 +35,56 @@ def test_columns_come_go_and_change_their_names(tr: Trickle) -> None:
     assert rows(tr.table("t")) == [(1,), (2,)]
 
 
+_REUSED: dict[str, tuple[list[str], str, list[tuple[Any, ...]]]] = {
+    # a name that meant another column in old files: what changes the table, a query, its rows
+    "null": (["DROP COLUMN a", "ADD COLUMN a INT"], "SELECT id FROM t WHERE a IS NULL", [(1,), (2,), (3,)]),
+    "default": (["DROP COLUMN a", "ADD COLUMN a INT DEFAULT 5"], "SELECT id FROM t WHERE a = 5", [(1,), (2,), (3,)]),
+    "swapped": (
+        ["RENAME COLUMN a TO x", "RENAME COLUMN b TO a", "RENAME COLUMN x TO B"],
+        "SELECT id, a, b FROM t WHERE a > 100 AND b < 100",
+        [(2, 200, 20), (3, 300, 30)],
+    ),
+    "moved": (
+        ["RENAME COLUMN a TO x", "RENAME COLUMN b TO A"],
+        "SELECT id, a FROM t WHERE a IN (200, 300) AND x <> 30",
+        [(2, 200)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _REUSED)
+def test_a_condition_on_a_name_that_meant_another_column(lake: Lake, name: str) -> None:
+    """Spark skips files by what their columns are called in them."""
+    alters, query, found = _REUSED[name]
+    tr = lake.tr
+    tr.sql("CREATE TABLE t (id INT, a INT, b INT)")
+    tr.sql("INSERT INTO t VALUES (1, 10, 100), (2, 20, 200)")
+    tr.sql("INSERT INTO t VALUES (3, 30, 300)")
+    for alter in alters:
+        tr.sql(f"ALTER TABLE t {alter}")
+    assert rows(tr.sql(query)) == found
+    tr.sql(f"CREATE STREAM TABLE st AS {query}")
+    assert rows(tr.table("st")) == found
+    tr.sql("INSERT INTO t VALUES (4, NULL, NULL)")
+    tr.sql("DELETE FROM t WHERE id = 3")
+    tr.refresh("st")
+    assert rows(tr.table("st")) == rows(tr.sql(query))
+    condition = query.partition("WHERE")[2]
+    tr.sql(f"DELETE FROM t WHERE {condition}")
+    assert rows(tr.sql(query)) == []
+    tr.sql("DROP STREAM TABLE st")
+    tr.sql("DROP TABLE t")
+
+
+def test_values_that_are_missing_are_found_under_a_name_used_before(tr: Trickle) -> None:
+    tr.sql("CREATE TABLE t (id INT, a INT)")
+    tr.sql("INSERT INTO t VALUES (1, 10)")
+    tr.sql("ALTER TABLE t DROP COLUMN a")
+    tr.sql("ALTER TABLE t ADD COLUMN a INT")
+    with pytest.raises(NotNullViolationError):
+        tr.sql("ALTER TABLE t ALTER COLUMN a SET NOT NULL")
+
+
 _ADDED: list[tuple[str, str, Any]] = [
     ("INT", "40 + 2", "42"),
     ("STRING", "'it''s {x} \\\\ ok'", "it's {x} \\ ok"),

@@ -17,6 +17,9 @@ from tests.spark.paths import KEYED, KEYLESS, Lake, difference, make_target, net
         "INSERT OVERWRITE {k} SELECT a, uuid() FROM {k} WHERE rand() < 0.7",
         "DELETE FROM {k} WHERE rand() < 0.5",
         "UPDATE {k} SET b = 'z' WHERE rand() < 0.5",
+        "MERGE INTO {k} x USING s ON x.a = s.id WHEN MATCHED THEN UPDATE SET b = string(CAST(rand() * 2 AS INT))",
+        "MERGE INTO {t} x USING s ON x.id = s.id WHEN MATCHED AND rand() < 0.5 THEN UPDATE SET v = 'z', n = 1 "
+        "WHEN NOT MATCHED AND rand() < 0.5 THEN INSERT (id, v) VALUES (s.id, 'new')",
         "MERGE INTO {t} x USING (SELECT * FROM s WHERE rand() < 0.5) r ON x.id = r.id "
         "WHEN MATCHED THEN UPDATE SET v = uuid() WHEN NOT MATCHED THEN INSERT (id, v) VALUES (r.id, uuid()) "
         "WHEN NOT MATCHED BY SOURCE AND x.id > 1 THEN DELETE",

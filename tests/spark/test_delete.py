@@ -55,6 +55,7 @@ def test_delete(lake: Lake, case: Case) -> None:
         "DELETE FROM {t} WHERE 1 / (id - 3) > 0",
         "DELETE FROM {t} WHERE nothing = 1",
         "DELETE FROM {t} WHERE v",
+        "DELETE FROM {t} USING d WHERE id = d.id",  # whose id?
     ],
 )
 def test_a_wrong_delete_changes_nothing(lake: Lake, sql: str) -> None:

@@ -53,6 +53,8 @@ _QUERIES: list[tuple[str, list[Any]]] = [
     ("SELECT EXTRACT(DAY FROM date'2026-01-31') + id, trim(BOTH 'a' FROM v) FROM t WHERE id = 1", [(32, "")]),
     ("SELECT substring(v FROM 1 FOR 1), 'FROM u' /* FROM nothing */ FROM t -- JOIN nothing", [("a", "FROM u"), ("b", "FROM u"), (None, "FROM u")]),
     ("SELECT /*+ BROADCAST(t) */ t.id FROM u JOIN t ON t.id = u.id", [1, 2]),
+    ("SELECT id -- the owner's\nFROM t /* don't, /* won't, */ can't */ WHERE v = 'a'", [1]),
+    ("SELECT r'\\' FROM t WHERE v = 'a'", ["\\"]),
     ("SELECT '{\"a\": {}} {0} {_trickle_0}' FROM t WHERE id = 1", ['{"a": {}} {0} {_trickle_0}']),
     ("SELECT t.id FROM t JOIN u ON CASE WHEN t.id = u.id THEN true ELSE false END, other.t AS o WHERE o.id = t.id", [1]),
     # every place where a table may stand
@@ -180,3 +182,22 @@ def test_folders_with_odd_names(tmp_path: Path) -> None:
         assert rows(tr.table("t")) == [(0,), (2,)]
         tr.sql("OPTIMIZE t")
         assert rows(tr.table("t")) == [(0,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE t SET n = n + 1",
+        "UPDATE t SET n = t.n + 1 FROM u WHERE u.id = t.id",
+        "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN UPDATE SET n = t.n + 1",
+        "MERGE INTO t USING (SELECT * FROM u WHERE rand() < 2) AS u ON t.id = u.id "
+        "WHEN MATCHED THEN UPDATE SET n = t.n + 1 WHEN NOT MATCHED BY SOURCE THEN DELETE",
+    ],
+)
+def test_executors_write_to_folders_with_odd_names(tmp_path: Path, sql: str) -> None:
+    with spark_trickle.connect(tmp_path / "sales [2026] {a,b}", settings={"max_driver_rows": 1}) as tr:
+        tr.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+        tr.sql("INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)")
+        tr.sql("CREATE TABLE u AS SELECT id FROM t")
+        tr.sql(sql)
+        assert rows(tr.table("t")) == [(1, 11), (2, 21), (3, 31)]

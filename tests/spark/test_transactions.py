@@ -24,6 +24,27 @@ def files_in(folder: Path) -> set[str]:
     return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and "catalog" not in p.name}
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT OVERWRITE t VALUES ({n})",
+        "MERGE INTO t USING (SELECT 5 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+    ],
+)
+def test_what_depends_on_all_rows_of_a_table_knows_of_those_that_came(
+    tr: Trickle, location: Location, sql: str
+) -> None:
+    """One of two transactions fails, and a single statement is run again: as if one came after the other."""
+    tr.sql("CREATE TABLE t (id INT)")
+    with location.connect() as other:
+        other.sql("BEGIN")
+        other.sql(sql.format(n=1))
+        tr.sql(sql.format(n=2))
+        with pytest.raises(ConflictError):
+            other.sql("COMMIT")
+    assert rows(tr.table("t")) == [(2,)] if "OVERWRITE" in sql else [(5,)]
+
+
 def test_a_transaction_sees_its_own_writes_and_others_do_not(tr: Trickle, location: Location) -> None:
     tr.sql("CREATE TABLE t (id INT PRIMARY KEY, v STRING)")
     tr.sql("CREATE TABLE log (what STRING)")

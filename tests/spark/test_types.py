@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_trickle.errors import TrickleError, TypeNotAllowedError, ValueTooLongError
+from spark_trickle.errors import DuplicateKeyError, TrickleError, TypeNotAllowedError, ValueTooLongError
 from spark_trickle.session import Trickle
 from tests.conftest import rows
 from tests.spark.paths import Lake, difference, net_feed
@@ -150,6 +150,20 @@ def test_moments_that_python_cannot_hold(lake: Lake, moment: str) -> None:
     tr.sql(f"DELETE FROM {name} WHERE t IS NULL")
     same = f"t = timestamp'{moment}Z' AND n = timestamp_ntz'{moment}' AND d = CAST(n AS DATE)"
     assert rows(tr.sql(f"SELECT count(*) FROM {name} WHERE {same}")) == [(2,)]
+    tr.sql(f"UPDATE {name} SET d = NULL, t = timestamp'2026-01-01 00:00:00Z'")
+    assert rows(tr.sql(f"SELECT count(*) FROM {name} WHERE d IS NULL")) == [(2,)]
+
+
+def test_keys_that_python_cannot_hold(lake: Lake) -> None:
+    tr, name = lake.tr, f"m{lake.setup.snapshot}"
+    lake.setup.sql(f"CREATE TABLE {name} (t TIMESTAMP, d DATE, v INT, PRIMARY KEY (t, d))")
+    key = "timestamp'+10000-01-01 00:00:00Z', date'+12345-01-01'"
+    tr.sql(f"INSERT INTO {name} VALUES ({key}, 1)")
+    tr.sql(f"UPDATE {name} SET t = t + INTERVAL 1 DAY")
+    tr.sql(f"INSERT INTO {name} VALUES ({key}, 2)")
+    with pytest.raises(DuplicateKeyError, match="10000-01-01"):
+        tr.sql(f"INSERT INTO {name} VALUES ({key}, 3)")
+    assert rows(tr.sql(f"SELECT v FROM {name}")) == [(1,), (2,)]
 
 
 def test_local_time_that_a_zone_skips(lake: Lake) -> None:

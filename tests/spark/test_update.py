@@ -29,6 +29,17 @@ _ONE, _TWO, _THREE, _FOUR, _FIVE = KEYED
     # a condition that is NULL does not hold
     Case("UPDATE {t} SET v = 'z' WHERE n > 15", (0, 3, 0), [_ONE, (2, "z", 20), (3, "z", 30), _FOUR, (5, "z", 50)]),
     Case("UPDATE {t} SET v = 'z' WHERE NOT n > 15", (0, 1, 0), [(1, "z", 10), _TWO, _THREE, _FOUR, _FIVE]),
+    # of two equal rows one stays as it is
+    Case(
+        "UPDATE {k} SET a = row_number() OVER (PARTITION BY b ORDER BY a)",
+        (0, 7, 0),
+        [(1, "x"), (2, "x"), (1, "y"), (2, "y"), (1, None), (2, None), (3, None)],
+    ),
+    Case(
+        "UPDATE {k} SET a = sum(1) OVER (PARTITION BY b ORDER BY a ROWS UNBOUNDED PRECEDING)",
+        (0, 7, 0),
+        [(1, "x"), (2, "x"), (1, "y"), (2, "y"), (1, None), (2, None), (3, None)],
+    ),
     # keys move, also onto keys that move away in the same statement
     Case("UPDATE {t} SET id = id + 1", (0, 5, 0), [(i + 1, v, n) for i, v, n in KEYED]),
     Case("UPDATE {t} SET id = 6 - id", (0, 5, 0), [(6 - i, v, n) for i, v, n in KEYED]),

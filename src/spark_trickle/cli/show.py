@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_trickle.errors import TrickleError
+from spark_trickle.model.arrow import python_values
 from spark_trickle.model.report import Result
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def fetch(frame: Frame, most: int) -> Answer:
         *(f"string(_{n}) AS _{n}" if t.startswith(_AS_TEXT) else f"_{n}" for n, t in enumerate(types))
     )
     found = collect(plain.limit(most + 1) if most else plain)
-    rows = tuple(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    rows = tuple(zip(*(python_values(column) for column in found.columns), strict=True))
     kept = rows[:most] if most else rows
     return Answer(tuple(frame.columns), types, kept, len(rows) > len(kept))
 

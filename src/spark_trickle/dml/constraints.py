@@ -11,18 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.dml.actions import ACTION, DELETE, TARGET, old
+from spark_trickle.dml.store import written_down
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError, short
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.stats import bound
+from spark_trickle.model.arrow import python_values
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Column, Table
 from spark_trickle.model.types import Scalar
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
-from spark_trickle.spark.write import write_staged
 from spark_trickle.sql.words import quote
 
 _SHOWN = 5  # offending rows that an error names
@@ -49,7 +50,7 @@ def check_nulls(table: Table, rows: pa.Table) -> None:
 
 
 def _null_error(table: Table, column: Column, bad: pa.Table) -> NotNullViolationError:
-    rows = [list(row.values()) for row in bad.slice(0, _SHOWN).to_pylist()]
+    rows = _tuples(bad.slice(0, _SHOWN), bad.column_names)
     return NotNullViolationError(table.full_name, column.name, shown(rows))
 
 
@@ -88,8 +89,8 @@ def _comparable_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(("NaN" if v != v else v + 0.0) if isinstance(v, float) else v for v in key)
 
 
-def _tuples(rows: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in rows.select(names).to_pylist()]
+def _tuples(rows: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(python_values(rows.column(n)) for n in names), strict=True))
 
 
 def _key_error(table: Table, keys: Sequence[tuple[Any, ...]]) -> DuplicateKeyError:
@@ -127,10 +128,17 @@ def _overlapping(work: Work, table: Table, rows: pa.Table) -> tuple[DataFile, ..
         bounded = read.with_bounds(connection, files, [c.id for c in columns])
     ranges = {}
     for column in columns:
-        span = pc.min_max(rows.column(column.name)).as_py()
-        assert isinstance(column.type, Scalar)
-        ranges[column.id] = (bound(span["min"], column.type), bound(span["max"], column.type), column)
+        low, high = pc.min_max(rows.column(column.name)).values()
+        ranges[column.id] = (_bound(low, column), _bound(high, column), column)
     return tuple(f for f in bounded if all(_meets(f, *r) for r in ranges.values()))
+
+
+def _bound(end: pa.Scalar, column: Column) -> str | None:
+    assert isinstance(column.type, Scalar)
+    try:
+        return bound(end.as_py(), column.type)
+    except OverflowError:  # beyond the years that Python knows
+        return None
 
 
 def _comparable(column: Column) -> bool:
@@ -204,9 +212,7 @@ def _hit_error(table: Table, bad: pa.Table) -> MergeCardinalityError:
 
 def one_hit_each_staged(work: Work, table: Table, frame: Frame) -> Frame:
     """The same on the executors, over rows that are written down first so that they stay as they are."""
-    folder = f"{work.place.storage.new_name()}-staged"
-    work.wrote(table, folder)
-    staged = write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
+    staged = written_down(work, table, frame)
     hits = f"SELECT {TARGET} FROM {{staged}} WHERE {TARGET} IS NOT NULL GROUP BY {TARGET} HAVING count(*) > 1"
     wrong = f"{hits} AND max({ACTION} <> '{DELETE}') LIMIT 50"
     shown_columns = ", ".join(f"string({old(n)}) AS {old(n)}" for n in range(len(table.columns)))

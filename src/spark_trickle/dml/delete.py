@@ -24,10 +24,12 @@ def delete(work: Work, statement: Delete) -> Result:
         return truncate(work, table)
     alias = quote(statement.alias or table.name)
     condition = statement.where or "true"
+    target = f"{target_sql(table)} AS {alias}"
     if statement.source is not None:
+        # Inside EXISTS a name that both have would mean the source; side by side Spark calls it ambiguous.
+        run_query(work, f"{statement.ctes}SELECT 1 FROM {target}, {statement.source} WHERE {condition}")
         condition = f"EXISTS (SELECT 1 FROM {statement.source} WHERE {condition})"
     images = ", ".join(f"{alias}.{quote(c)} AS {actions.old(n)}" for n, c in enumerate(table.column_names))
-    target = f"{target_sql(table)} AS {alias}"
     select = f"{statement.ctes}SELECT {images}, '{actions.DELETE}' AS {actions.ACTION}"
     text = f"{select} FROM {target} WHERE {condition}"
     plan = rows.RowPlan(

@@ -15,6 +15,7 @@ from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, TARGET, UPDA
 from spark_trickle.dml.assign import default_sql, stored_sql
 from spark_trickle.dml.delete import target_sql
 from spark_trickle.dml.query import referenced_rows, run_query
+from spark_trickle.dml.store import written_down
 from spark_trickle.dml.update import assigned_values, numbered_target_sql
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import QueryError
@@ -23,7 +24,6 @@ from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
-from spark_trickle.spark.write import write_staged
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.determinism import judges_values
 from spark_trickle.sql.statements import Assignment, Merge, MergeClause
@@ -61,8 +61,13 @@ def merge(work: Work, statement: Merge) -> Result:
         most_rows=_most_rows(work, table, statement, bool(alone)),
         changes_key=INSERT in kinds or any(set(a.values) & set(table.key) for a in actions),
         single_hit=True,
+        depends=True,
         whole=judges_values(
-            statement.ctes, statement.source, statement.condition, *(c.condition for c in statement.clauses)
+            statement.ctes,
+            statement.source,
+            statement.condition,
+            *(c.condition for c in statement.clauses),
+            *(value for a in actions for value in a.values.values()),
         ),
     )
     return rows.apply(work, plan)
@@ -102,10 +107,7 @@ def _once(work: Work, table: Table, statement: Merge) -> _Run:
     """The same for several parts: a source that depends on chance is written down, so that they agree."""
     if judges_values(statement.ctes, statement.source):
         return _each_time(work, table, statement)
-    folder = f"{work.place.storage.new_name()}-source"
-    work.wrote(table, folder)
-    frame = run_query(work, f"{statement.ctes}SELECT * FROM {statement.source}")
-    staged = write_staged(work.place.spark, frame, work.place.storage.path(table, folder))
+    staged = written_down(work, table, run_query(work, f"{statement.ctes}SELECT * FROM {statement.source}"))
     alias = _source_alias(statement.source)
     settled = replace(statement, source=f"{{{_SOURCE}}}" + (f" AS {quote(alias)}" if alias else ""))
     return lambda text, actions: _images(
@@ -157,18 +159,19 @@ def _chosen_sql(actions: list[_Action], matched: str) -> str:
 
 
 def _select_sql(table: Table, alias: str | None, actions: list[_Action], target: str) -> str:
-    chosen = _chosen_sql(actions, target)
-    columns = [
+    """The clause is chosen once and referred to by its name, in case it depends on chance."""
+    columns = [f"{_chosen_sql(actions, target)} AS {_CLAUSE}"]
+    columns += [
         f"{f'{alias}.{quote(c.name)}' if alias else f'CAST(NULL AS {cast_name(c.type)})'} AS {old(n)}"
         for n, c in enumerate(table.columns)
     ]
     # A value is computed only for rows of its own clause: elsewhere it might fail.
     for a in actions:
         columns += [
-            f"CASE WHEN ({chosen}) = {a.number} THEN ({v}) END AS _v{a.number}_{i}"
+            f"CASE WHEN {_CLAUSE} = {a.number} THEN ({v}) END AS _v{a.number}_{i}"
             for i, v in a.values.items()
         ]
-    return f"SELECT {', '.join(columns)}, {target} AS {TARGET}, {chosen} AS {_CLAUSE}"
+    return f"SELECT {', '.join(columns)}, {target} AS {TARGET}"
 
 
 def _joined_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:

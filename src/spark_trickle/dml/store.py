@@ -14,7 +14,7 @@ from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
 from spark_trickle.model.types import has_array
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.write import deletes_by_file, write_by_executors
+from spark_trickle.spark.write import deletes_by_file, read_staged, write_by_executors, write_staged
 
 
 def fits_arrow(table: Table) -> bool:
@@ -43,12 +43,12 @@ def store_frame(
     """Let the executors write a frame of the table's columns and weight, in files of some rows if told."""
     crash_point("before_data")
     storage = work.place.storage
-    work.place.lease.cover(work.base.id, now())
     folder = storage.new_name()
     work.wrote(table, folder)
     storage.make_folder(table, folder)
     path, compression = storage.path(table, folder), work.place.settings.compression
-    write_by_executors(frame, table, path, compression, file_rows)
+    with work.place.lease.kept(work.base.id):
+        write_by_executors(frame, table, path, compression, file_rows)
     crash_point("after_data")
     as_of = work.next_as_of()
     by_name = any(has_array(c.type) for c in table.columns)
@@ -57,13 +57,23 @@ def store_frame(
     return _with_deletes(work, table, described)
 
 
+def written_down(work: Work, table: Table, frame: Frame) -> Frame:
+    """The same rows, computed once and for all; their files go when the work ends."""
+    storage = work.place.storage
+    folder = f"{storage.new_name()}-staged"
+    work.wrote(table, folder)
+    with work.place.lease.kept(work.base.id):
+        write_staged(frame, storage.path(table, folder))
+    return read_staged(frame, storage.pattern(table, folder))
+
+
 def _with_deletes(work: Work, table: Table, files: list[DataFile]) -> tuple[DataFile, ...]:
     """The bounds of the weights tell how many are negative, unless a file mixes both."""
     bounds = {f.path: next((s for s in f.stats if s.column_id == WEIGHT_ID), None) for f in files}
     mixed = [f for f in files if not (b := bounds[f.path]) or b.low != b.high]
     counted = {}
     if mixed:
-        paths = [work.place.storage.path(table, f.path) for f in mixed]
+        paths = [work.place.storage.pattern(table, f.path) for f in mixed]
         counted = deletes_by_file(work.place.spark, paths)
     done = []
     for f in files:

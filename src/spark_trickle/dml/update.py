@@ -30,7 +30,7 @@ def update(work: Work, statement: Update) -> Result:
         most_rows=most_target_rows(work, table, statement, statement.source is None),
         changes_key=touches_key,
         single_hit=statement.source is not None,
-        whole=judges_values(statement.ctes, statement.source, statement.where),
+        whole=judges_values(statement.ctes, statement.source, statement.where, *assigned.values()),
         is_update=True,
     )
     return rows.apply(work, plan)

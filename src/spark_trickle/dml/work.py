@@ -169,8 +169,9 @@ class Work:
                 self.catalog = self.catalog.with_relation(table).with_ids_taken(2)
             case CreateView(view):
                 self.catalog = self.catalog.with_relation(view).with_ids_taken(1)
-            case AlterTable(_, new):
-                self.catalog = self.catalog.with_relation(new)
+            case AlterTable(old, new):
+                definition = AlterTable(old, new.after(self.catalog.table_by_id(old.id) or old))
+                self.catalog = self.catalog.with_relation(definition.new)
             case DropTable(table):
                 self.catalog = self.catalog.without_relation(table)
                 self.changes.pop(table.id, None)

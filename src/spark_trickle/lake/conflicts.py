@@ -34,7 +34,8 @@ def _conflicts(mine: TableChange, theirs: str) -> bool:
     """Whether both cannot stand together.
 
     Weights add up, so appends never conflict, and compaction conflicts only with what ends the files
-    it read. A deletion must be sure that the row is still there, once; an enforced key that it is not.
+    it read. A deletion must be sure that the row is still there, once; an enforced key that it is not;
+    MERGE and INSERT OVERWRITE that nothing came which they would have met.
     """
     if theirs in ("altered", "dropped"):
         return True
@@ -42,6 +43,6 @@ def _conflicts(mine: TableChange, theirs: str) -> bool:
         return bool(mine.ended)
     if mine.compaction:
         return theirs == "replaced"
-    if mine.ended or theirs == "replaced":
+    if mine.ended or mine.depends or theirs == "replaced":
         return True
     return mine.deletes or theirs == "deleted" or mine.table.unique

@@ -62,8 +62,12 @@ class Storage:
         return f"{self.root}/{TABLES_FOLDER}{table.path}"
 
     def path(self, table: Table, file: str) -> str:
-        """The address of a file as Spark wants it."""
+        """The address of a file as Spark wants it for writing."""
         return f"{self.folder(table)}{file}"
+
+    def pattern(self, table: Table, file: str) -> str:
+        """The same for reading: Spark takes it as a pattern, and a folder may be called "sales [2026]"."""
+        return _PATTERN.sub(r"\\\1", self.path(table, file))
 
     def _inner(self, table: Table, file: str = "") -> str:
         return f"{self.base}/{TABLES_FOLDER}{table.path}{file}"
@@ -192,8 +196,7 @@ class Storage:
     def locate(self, table: Table, files: Sequence[DataFile]) -> list[str]:
         """The addresses of files that are there and whole."""
         self.check(table, files)
-        # Spark reads paths as patterns; a folder may well be called "sales [2026]".
-        return [_PATTERN.sub(r"\\\1", self.path(table, f.path)) for f in files]
+        return [self.pattern(table, f.path) for f in files]
 
     def check(self, table: Table, files: Iterable[DataFile]) -> None:
         """Notice a missing or truncated file before Spark trips over it."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
@@ -99,6 +100,26 @@ class SessionLease:
             # Renewed after half the time, so that whoever comes just before that is covered in full.
             renew(connection, self._session_id, oldest, now, 1.5 * self._keep)
         self._covers, self._renewed = oldest, now
+
+    @contextmanager
+    def kept(self, snapshot_id: int) -> Iterator[None]:
+        """Renewed while something runs that may take longer than a lease lasts."""
+        done = Event()
+
+        def renew_in_time() -> None:
+            while not done.wait(self._keep.total_seconds() / 2):
+                # The lease lasts three times as long; a catalog that stays away is told of by the commit.
+                with suppress(CatalogBusyError, WarehouseError):
+                    self.cover(snapshot_id, datetime.now(UTC))
+
+        self.cover(snapshot_id, datetime.now(UTC))
+        renewal = Thread(target=renew_in_time, daemon=True)
+        renewal.start()
+        try:
+            yield
+        finally:
+            done.set()
+            renewal.join()
 
     def end(self) -> None:
         if self._covers is None:

@@ -134,8 +134,13 @@ def _file(row: Row[Any]) -> DataFile:
 
 def files(connection: Connection, table_id: int, snapshot_id: int) -> tuple[DataFile, ...]:
     """The files whose sum is the content of a table at a snapshot."""
+    oldest = select(func.min(s.snapshot.c.snapshot_id)).scalar_subquery().label("oldest")
     query = _files_query().where(s.data_file.c.table_id == table_id, visible(s.data_file, snapshot_id))
-    return tuple(_file(row) for row in connection.execute(query))
+    rows = connection.execute(query.add_columns(oldest)).all()
+    # The files of a forgotten snapshot went with it, so it must not look like a table with fewer rows.
+    if snapshot_id < (rows[0].oldest if rows else oldest_id(connection)):
+        raise _not_found(connection, str(snapshot_id))
+    return tuple(_file(row) for row in rows)
 
 
 def change_files(connection: Connection, table_id: int, after: int, upto: int) -> tuple[DataFile, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_trickle.lake.files import Storage
-from spark_trickle.model.arrow import FIELD_ID, arrow_schema, can_hold, from_storage
+from spark_trickle.model.arrow import FIELD_ID, arrow_schema, can_hold, from_storage, python_values
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.packed import Numbers, Packed, Places, pack, places
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
@@ -91,13 +91,13 @@ class Shelf:
         if known is None:
             return False
         crowd, rows = known
-        return crowd <= set(values.to_pylist()) and 2 * sum(f.rows for f in files) >= rows
+        return crowd <= set(python_values(values)) and 2 * sum(f.rows for f in files) >= rows
 
     def note_crowded(
         self, table: Table, files: Sequence[DataFile], by: str, values: pa.Array, most: int
     ) -> None:
         if len(values) <= _CROWD:
-            self._crowded[table.id, by, most] = frozenset(values.to_pylist()), sum(f.rows for f in files)
+            self._crowded[table.id, by, most] = frozenset(python_values(values)), sum(f.rows for f in files)
 
     def _gathered(
         self,

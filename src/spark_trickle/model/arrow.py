@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -157,11 +158,40 @@ def images(rows: pa.Table) -> list[Hashable]:
     columns = []
     for name in rows.column_names:
         if name != WEIGHT:
-            values = rows.column(name).to_pylist()
             kind = rows.schema.field(name).type
+            values = rows.column(name).cast(_countable(kind)).to_pylist()
             plain = not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
             columns.append(values if plain else [repr(v) for v in values])
     return list(zip(*columns, strict=True))
+
+
+def _countable(kind: pa.DataType) -> pa.DataType:
+    """Days and instants as numbers: Python's end with the year 9999, and Spark's do not."""
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, _countable(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _countable(f.type)) for f in kind])
+    return kind
+
+
+def python_values(values: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """Values as Python has them, and as text where its calendar ends."""
+    try:
+        return list(values.to_pylist())
+    except OverflowError:
+        return [_python_value(v) for v in values]
+
+
+def _python_value(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except OverflowError:
+        nested = pa.types.is_nested(value.type)
+        return str(value.cast(_countable(value.type) if nested else pa.string()).as_py())
 
 
 def _summed_nested(rows: pa.Table) -> pa.Table:

@@ -61,6 +61,7 @@ class TableChange:
     added: tuple[DataFile, ...] = ()
     feed_only: tuple[DataFile, ...] = ()
     ended: tuple[DataFile, ...] = ()
+    depends: bool = False  # on all rows that were there: it says nothing true of others
 
     @property
     def compaction(self) -> bool:
@@ -100,6 +101,7 @@ class TableChange:
             added=added + later.added,
             feed_only=self.feed_only + replaced + later.feed_only,
             ended=ended,
+            depends=self.depends or later.depends,
         )
 
 

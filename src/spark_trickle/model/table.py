@@ -48,6 +48,7 @@ class Table:
     owner: int | None = None  # the stream table whose inner node this is
     mirror: Mirror | None = None  # the table of a source that it follows
     identity: tuple[int, ...] = ()  # columns that no two rows share, because of the query; they may be null
+    former: tuple[tuple[str, int], ...] = ()  # what columns were called before, in lower case, with their ids
 
     @property
     def full_name(self) -> str:
@@ -86,6 +87,17 @@ class Table:
 
     def has_column(self, name: str) -> bool:
         return any(c.name.lower() == name.lower() for c in self.columns)
+
+    @property
+    def inherited(self) -> frozenset[int]:
+        """Columns with a name that was once that of another: in files of that time it still is."""
+        return frozenset(c.id for c in self.columns if any(n == c.name.lower() for n, _ in self.former))
+
+    def after(self, old: Table) -> Table:
+        """The table, altered, with what its columns were called before."""
+        now = {(c.name.lower(), c.id) for c in self.columns}
+        known = dict.fromkeys((*old.former, *((c.name.lower(), c.id) for c in old.columns)))
+        return replace(self, former=tuple(pair for pair in known if pair not in now))
 
     def with_column(self, column: Column) -> Table:
         """The table with one column changed, found by its id."""
@@ -133,6 +145,7 @@ def table_to_json(table: Table) -> dict[str, Any]:
         "owner": table.owner,
         "mirror": table.mirror.to_json() if table.mirror else None,
         "identity": list(table.identity),
+        "former": [list(pair) for pair in table.former],
     }
 
 
@@ -154,6 +167,7 @@ def table_from_json(id: int, schema: str, name: str, value: dict[str, Any]) -> T
         owner=value.get("owner"),
         mirror=Mirror.from_json(value["mirror"]) if value.get("mirror") else None,
         identity=tuple(value.get("identity", ())),
+        former=tuple((name, column_id) for name, column_id in value.get("former", ())),
     )
 
 

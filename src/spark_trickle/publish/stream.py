@@ -196,6 +196,6 @@ def _pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator[pa.T
         return
     folder = f"{place.storage.new_name()}-pushed"
     work.wrote(table, folder)
-    write_staged(place.spark, frame, place.storage.path(table, folder))
+    write_staged(frame, place.storage.path(table, folder))
     for name in place.storage.parts(table, folder):
         yield from place.storage.batches(table, name)

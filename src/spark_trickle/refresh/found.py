@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change import Fixpoint, Shaken, Unfit
 from spark_trickle.algebra.operator import Operator
+from spark_trickle.dml.store import written_down
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.spark.frames import Frame, as_frame
 from spark_trickle.spark.run import collect, collect_at_most, run_sql
-from spark_trickle.spark.write import write_staged
 from spark_trickle.sql.render import render
 
 
@@ -118,6 +118,4 @@ def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Tab
     rows = collect_at_most(frame, work.place.settings.max_refresh_rows)
     if rows is not None:
         return as_frame(frame, rows), rows
-    folder = f"{work.place.storage.new_name()}-found"
-    work.wrote(table, folder)
-    return write_staged(work.place.spark, frame, work.place.storage.path(table, folder)), None
+    return written_down(work, table, frame), None

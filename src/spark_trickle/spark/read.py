@@ -37,9 +37,23 @@ def files_by_sign(
     for removed in (False, True):
         chosen = [f for f in files if (f.role is Role.REMOVED) is removed]
         if chosen:
-            frame = spark.read.schema(storage_schema(table)).parquet(*locate(table, chosen))
+            frame = _columns_of(spark, table, locate(table, chosen))
             found[removed] = frame.withColumn(WEIGHT, -frame[WEIGHT]) if removed else frame
     return found
+
+
+def _columns_of(spark: SparkSession, table: Table, paths: list[str]) -> DataFrame:
+    """Spark finds columns by their ids, but tests by their names whether a file can hold what is looked for.
+
+    So a name that was once that of another column is given only to what was read.
+    """
+    aliases = {c.name: f"_trickle_column_{c.id}" for c in table.columns if c.id in table.inherited}
+    schema = storage_schema(table)
+    for field in schema.fields:
+        field.name = aliases.get(field.name, field.name)
+    schema.names = [field.name for field in schema.fields]
+    frame = spark.read.schema(schema).parquet(*paths)
+    return frame.withColumnsRenamed({alias: name for name, alias in aliases.items()}) if aliases else frame
 
 
 def empty(spark: SparkSession, table: Table) -> DataFrame:
@@ -195,8 +209,9 @@ def _words_sql(table: Table, low: int, high: int) -> str:
         f"SELECT shiftright({key}, 6) AS word, shiftleft(1L, CAST(({key}) & 63 AS INT)) AS bits "
         f"FROM {{gone}} UNION ALL SELECT id, 0L FROM range({words})"
     )
-    merged = f"SELECT word, bit_or(bits) AS bits FROM ({bits}) GROUP BY word ORDER BY word"
-    return f"SELECT array_agg(bits) AS {WORDS} FROM ({merged})"
+    merged = f"SELECT word, bit_or(bits) AS bits FROM ({bits}) GROUP BY word"
+    in_order = "array_sort(array_agg(struct(word, bits)))"  # rows come in any order over a network
+    return f"SELECT transform({in_order}, x -> x.bits) AS {WORDS} FROM ({merged})"
 
 
 def _bits_sql(table: Table, bits: Bits) -> str:

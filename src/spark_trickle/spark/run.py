@@ -10,7 +10,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.spark.errors import explained
 
-_QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)""", re.S)  # braces in here are text
+# Comments, which may hold another one, and what is quoted: braces in there are text, and so are quotes.
+_TEXT = re.compile(
+    r"""
+    ( --(?:\\\r?\n|[^\n])*
+    | /\*(?:(?!\*/|/\*).|/\*(?:(?!\*/).)*\*/)*\*/
+    | (?<!\w)[rR](?:'[^']*'|"[^"]*")
+    | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*`
+    )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 
 
 def run_sql(
@@ -23,7 +33,7 @@ def run_sql(
     views = {name: view for name, view in frames.items() if isinstance(view, str)}
     frames = {name: frame for name, frame in frames.items() if name not in views}
     if views:
-        parts = _QUOTED.split(text)
+        parts = _TEXT.split(text)
         for name, view in views.items():
             parts[::2] = [p.replace(f"{{{name}}}", view) for p in parts[::2]]
         text = "".join(parts)
@@ -31,7 +41,7 @@ def run_sql(
         with explained(text, available):
             return spark.sql(text)
     formatted = text.replace("{", "{{").replace("}", "}}")
-    parts = _QUOTED.split(formatted)
+    parts = _TEXT.split(formatted)
     for name in frames:
         parts[::2] = [p.replace(f"{{{{{name}}}}}", f"{{{name}}}") for p in parts[::2]]
     formatted = "".join(parts)

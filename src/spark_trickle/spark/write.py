@@ -45,10 +45,18 @@ def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:
         return {row["file_name"]: row["deletes"] for row in counted.collect()}
 
 
-def write_staged(spark: SparkSession, frame: DataFrame, folder: str) -> DataFrame:
-    """Write a frame down and read it back, so that it is computed once."""
-    # Old and new image of a column carry the same field id; without ids they match by name.
-    plain = frame.select(*[F.col(_quoted(n)).alias(n, metadata={"staged": True}) for n in frame.columns])
+def write_staged(frame: DataFrame, folder: str) -> None:
+    """Write a frame down, to be computed once."""
     with explained(""):
-        plain.write.parquet(folder)
-        return spark.read.schema(plain.schema).parquet(folder)
+        _staged(frame).write.parquet(folder)
+
+
+def read_staged(frame: DataFrame, folder: str) -> DataFrame:
+    """What was written down of a frame."""
+    with explained(""):
+        return frame.sparkSession.read.schema(_staged(frame).schema).parquet(folder)
+
+
+def _staged(frame: DataFrame) -> DataFrame:
+    """Old and new image of a column carry the same field id; without ids they match by name."""
+    return frame.select(*[F.col(_quoted(n)).alias(n, metadata={"staged": True}) for n in frame.columns])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from spark_trickle.sql.words import WordKind, split_words
 
 # Words that may stand before a bracket and are no function, and functions of values alone. What is not
-# listed, a user's own function above all, may differ from row to row.
+# listed, a user's own function above all, may differ from row to row; so may OVER (…).
 _HARMLESS = frozenset(
     """
     ( , and or not in exists any some all between like ilike rlike when then else case select from where
-    on having by over as using values join union intersect except distinct is = < > <= >= <> != + - * /
+    on having by as using values join union intersect except distinct is = < > <= >= <> != + - * /
     % || | cast try_cast abs ceil ceiling floor round bround sign signum sqrt power pow mod pmod exp ln
     log log10 log2 greatest least coalesce ifnull nvl nvl2 nullif if isnull isnotnull isnan nanvl upper
     lower ucase lcase trim ltrim rtrim lpad rpad length len char_length character_length substring

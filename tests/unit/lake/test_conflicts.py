@@ -48,6 +48,11 @@ def overwrite(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
     return lake.commit(change, at=at)
 
 
+def upsert(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
+    """A MERGE that found nothing to change, and adds what it looked for."""
+    return lake.commit(TableChange(table, added=(data_file(),), depends=True), at=at)
+
+
 def compact(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
     new = data_file(role=Role.BASE, as_of=at.id)
     return lake.commit(TableChange(table, added=(new,), ended=lake.files(table, at.id)), at=at)
@@ -68,16 +73,17 @@ def drop(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
 
 
 KEYLESS: dict[Action, list[Action]] = {  # first -> those that cannot follow
-    insert: [delete, update, truncate, overwrite, drop],
-    delete: [insert, delete, update, truncate, overwrite, drop],
-    update: [insert, delete, update, truncate, overwrite, drop],
-    truncate: [insert, delete, update, truncate, overwrite, compact, drop],
-    overwrite: [insert, delete, update, truncate, overwrite, compact, drop],
+    insert: [upsert, delete, update, truncate, overwrite, drop],
+    upsert: [upsert, delete, update, truncate, overwrite, drop],
+    delete: [insert, upsert, delete, update, truncate, overwrite, drop],
+    update: [insert, upsert, delete, update, truncate, overwrite, drop],
+    truncate: [insert, upsert, delete, update, truncate, overwrite, compact, drop],
+    overwrite: [insert, upsert, delete, update, truncate, overwrite, compact, drop],
     compact: [truncate, overwrite, compact, drop],
-    rename: [insert, delete, update, truncate, overwrite, compact, rename, require, drop],
-    drop: [insert, delete, update, truncate, overwrite, compact, rename, require, drop],
+    rename: [insert, upsert, delete, update, truncate, overwrite, compact, rename, require, drop],
+    drop: [insert, upsert, delete, update, truncate, overwrite, compact, rename, require, drop],
 }
-ACTIONS: list[Action] = [insert, delete, update, truncate, overwrite, compact, drop]
+ACTIONS: list[Action] = [insert, upsert, delete, update, truncate, overwrite, compact, drop]
 KEYED: dict[Action, list[Action]] = {insert: [insert, *KEYLESS[insert]]}  # a key makes only this difference
 MATRIX = [
     pytest.param(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from time import monotonic
 
 import pytest
 from sqlalchemy import delete, insert, select
@@ -113,6 +114,15 @@ def test_a_session_covers_the_oldest_snapshot_it_handed_out(lake: Lake) -> None:
     assert reads_since(lake) == 3
     session.end()
     assert reads_since(lake) is None
+
+
+def test_a_lease_is_renewed_while_something_runs(lake: Lake) -> None:
+    session = SessionLease(lake.warehouse.engine, "me", timedelta(milliseconds=10))
+    with session.kept(7):
+        first, end = leases(lake)["me"].expires, monotonic() + 60
+        while leases(lake)["me"].expires == first:
+            assert monotonic() < end, "nobody renewed it"
+    assert reads_since(lake) == 7
 
 
 def test_a_fresh_lease_is_not_written_again(lake: Lake) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
+from spark_trickle.errors import SnapshotNotFoundError
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import writing
 from spark_trickle.lake.lease import Lease, this_host
@@ -66,6 +67,15 @@ def test_what_is_old_enough_goes(lake: Lake) -> None:
     assert [f.path for f in lake.files(table)] == [base.path]
     assert present(lake) == {base.path}
     assert run(lake, 0) == Vacuumed(0, 0, 0)
+
+
+def test_what_was_forgotten_is_not_an_empty_table(lake: Lake) -> None:
+    table, _ = three_commits(lake)
+    read_at = lake.newest().id - 1
+    assert len(lake.files(table, read_at)) == 2
+    run(lake, 0)
+    with pytest.raises(SnapshotNotFoundError):
+        lake.files(table, read_at)
 
 
 def test_what_is_young_stays(lake: Lake) -> None:

@@ -29,6 +29,7 @@ BY_CHANCE = [
     "monotonically_increasing_id() = 0",
     "a = (SELECT first(b) FROM u)",
     "exists(a, x -> f(x))",
+    "sum(a) OVER (ORDER BY b ROWS UNBOUNDED PRECEDING) > 1",
 ]
 
 

@@ -26,6 +26,7 @@ from spark_trickle.cdc.postgres.slot import readable_end, require_slot
 from spark_trickle.cdc.postgres.tuples import locate
 from spark_trickle.cdc.postgres.values import from_text, to_table, weights
 from spark_trickle.errors import ResyncNeededError, SettingError
+from spark_trickle.model.arrow import python_values
 from spark_trickle.model.table import WEIGHT
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -181,4 +182,4 @@ def _fill(partial: Partial, mirror: pa.Table, places: dict[tuple[object, ...], i
 
 
 def _tuples(rows: pa.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
-    return list(zip(*(rows.column(n).to_pylist() for n in names), strict=True))
+    return list(zip(*(python_values(rows.column(n)) for n in names), strict=True))
