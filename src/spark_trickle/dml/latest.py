@@ -10,19 +10,32 @@ from typing import Generic, TypeVar
 _Value = TypeVar("_Value")
 
 
+class _Entry(Generic[_Value]):
+    """A value that is made by the first who asks; others wait for it, and for no other."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made: tuple[_Value] | None = None
+
+    def get(self, make: Callable[[], _Value]) -> _Value:
+        with self._lock:
+            if self._made is None:
+                self._made = (make(),)
+            return self._made[0]
+
+
 class Latest(Generic[_Value]):
     """The values that were asked for last."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: OrderedDict[tuple[object, ...], _Value] = OrderedDict()
+        self._entries: OrderedDict[tuple[object, ...], _Entry[_Value]] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: tuple[object, ...], make: Callable[[], _Value]) -> _Value:
         with self._lock:
-            if key not in self._values:
-                self._values[key] = make()
-                if len(self._values) > self._most:
-                    self._values.popitem(last=False)
-            self._values.move_to_end(key)
-            return self._values[key]
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            if len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+        return entry.get(make)
