@@ -17,6 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_trickle.errors import SqlSyntaxError, UnsupportedError
+from spark_trickle.sql.operators import OperatorParser
 
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
 _SELECT_ALL = Spark().tokenize("SELECT * FROM")
@@ -27,7 +28,7 @@ class Verbatim(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012 since Spark 4 a quote is also doubled
 
-    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
+    class Parser(OperatorParser):
         FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
         FUNCTION_PARSERS = {k: v for k, v in Spark.Parser.FUNCTION_PARSERS.items() if k in _SYNTAX}  # noqa: RUF012
         FUNCTION_PARSERS["SUBSTR"] = FUNCTION_PARSERS["SUBSTRING"]
@@ -43,6 +44,19 @@ class Verbatim(Spark):
             """Spark takes any expression over aggregate functions here, not only a call."""
             found: exp.Expr | None = self._parse_alias(self._parse_bitwise())
             return found
+
+        def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            """TIMESTAMP WITHOUT TIME ZONE: sqlglot reads on after the three words and forgets them."""
+            found: exp.Expr | None = super()._parse_types(*args, **kwargs)
+            before = [t.text.upper() for t in self._tokens[max(self._index - 3, 0) : self._index]]
+            instant = isinstance(found, exp.DataType) and found.this is exp.DType.TIMESTAMPTZ
+            if found is not None and instant and before == ["WITHOUT", "TIME", "ZONE"]:
+                found.set("this", exp.DType.TIMESTAMPNTZ)
+            return found
+
+    class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
+        SUPPORTS_TEMPORAL_PRECISION = True
+        TYPE_MAPPING = {**Spark.Generator.TYPE_MAPPING, exp.DType.TIME: "TIME"}  # noqa: RUF012 no TIMESTAMP
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         """3L stays a number as it is written: a cast would have other digits, and -128Y would not fit."""
@@ -67,7 +81,9 @@ def _is_suffix(token: Token, before: list[Token]) -> bool:
 def parse_query(text: str) -> exp.Query:
     _refuse_depth(text)
     try:
-        found = Verbatim().parser().parse(_tokens(text), text)
+        tokens = _tokens(text)
+        _refuse_pipes(tokens)
+        found = Verbatim().parser().parse(tokens, text)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         detail = str(first.get("description", "the query cannot be read")).rstrip(".").lower()
@@ -107,6 +123,17 @@ def _tokens(text: str) -> list[Token]:
         starts = not found or found[-1].token_type in _BEFORE_QUERY
         found += _SELECT_ALL if token.token_type is TokenType.TABLE and starts else [token]
     return found
+
+
+def _refuse_pipes(tokens: list[Token]) -> None:
+    """sqlglot merges a step into the SELECT before it, so that it would come before LIMIT and GROUP BY."""
+    for token in tokens:
+        if token.token_type is TokenType.PIPE_GT:
+            raise UnsupportedError(
+                "|> in a stream table",
+                "Write the steps as nested queries: SELECT … FROM (SELECT …).",
+                (token.line, token.col - token.end + token.start),
+            )
 
 
 def _refuse_depth(text: str) -> None:

@@ -108,6 +108,7 @@ FEATURES = (
         "a row between two sessions makes one of them, so no key says which rows it touches; "
         "windows with lag() and a running sum do the same",
     ),
+    Feature("steps with |>", LATER, "FROM t |> WHERE v > 1", "nested queries say the same"),
     Feature("TABLESAMPLE", NO, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"),
     Feature("SORT BY, DISTRIBUTE BY", NO, "SELECT k FROM t SORT BY k", "a table has no order"),
 )

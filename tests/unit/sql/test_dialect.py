@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
 
 from spark_trickle.errors import SqlSyntaxError, UnsupportedError
 from spark_trickle.sql.dialect import DEEPEST, parse_query, sql_of
@@ -46,6 +47,13 @@ a / 3L
 -128Y
 -9223372036854775808L
 a LIKE ANY ('a%', '%b')
+interval + 1
+INTERVAL '1 day' + '2020-01-01'
+INTERVAL '1 2' DAY TO HOUR
+CAST(a AS TIME)
+CAST(a AS TIME(3))
+CAST(a AS STRUCT<t: TIME(0)>)
+CAST(a AS INTERVAL DAY TO SECOND)
 """.strip().splitlines()
 
 OTHER = {
@@ -56,6 +64,19 @@ OTHER = {
     "r'a\\d'": "'a\\\\d'",
     "a IS NOT NULL": "NOT a IS NULL",
     "a::int": "CAST(a AS INT)",
+    "TIME '09:00:00'": "CAST('09:00:00' AS TIME)",
+    "CAST(a AS TIMESTAMP WITHOUT TIME ZONE)": "CAST(a AS TIMESTAMP_NTZ)",
+    "CAST(a AS TIMESTAMP)": "CAST(a AS TIMESTAMP)",
+    "ts - INTERVAL 1 DAY 2 HOURS": "ts - (INTERVAL '1' DAY + INTERVAL '2' HOURS)",
+    "INTERVAL 1 DAY - 2 HOURS": "(INTERVAL '1' DAY + INTERVAL '-2' HOURS)",
+    "INTERVAL '1' DAY '2' HOUR - '3' MINUTE": "(INTERVAL '1' DAY + INTERVAL '2' HOUR + INTERVAL -'3' MINUTE)",
+    "INTERVAL +1 DAY - 2": "INTERVAL '1' DAY - 2",
+    "INTERVAL -1.5 SECONDS": "INTERVAL '-1.5' SECONDS",
+    "a & 1 << 3": "a & SHIFTLEFT(1, 3)",
+    "a | b >> 1 & c": "a | SHIFTRIGHT(b, 1) & c",
+    "a << 1 + 2 >> b": "SHIFTRIGHT(SHIFTLEFT(a, 1 + 2), b)",
+    "a >>> 2 << 1": "SHIFTLEFT(SHIFTRIGHTUNSIGNED(a, 2), 1)",
+    "a || b << 1": "SHIFTLEFT(a || b, 1)",
 }
 
 
@@ -75,6 +96,26 @@ def test_what_stays(expression: str) -> None:
 @pytest.mark.parametrize("expression", OTHER)
 def test_what_is_said_in_other_words(expression: str) -> None:
     assert written(expression) == OTHER[expression]
+
+
+@pytest.mark.parametrize(
+    "query", ["FROM t |> LIMIT 3 |> AGGREGATE sum(v) AS s", "SELECT k FROM (FROM t |> WHERE v > 1)"]
+)
+def test_steps_are_refused(query: str) -> None:
+    with pytest.raises(UnsupportedError, match="nested queries") as caught:
+        parse_query(query)
+    assert caught.value.place == (1, query.index("|>") + 1)
+
+
+def test_operators_bind_as_in_spark() -> None:
+    """The text would be the same whatever binds tighter."""
+    found = parse_query("SELECT a | b ^ c & d || e").expressions[0]
+    assert [type(found), type(found.expression), type(found.expression.expression)] == [
+        exp.BitwiseOr,
+        exp.BitwiseXor,
+        exp.BitwiseAnd,
+    ]
+    assert isinstance(found.expression.expression.expression, exp.DPipe)
 
 
 def test_what_is_no_query() -> None:
