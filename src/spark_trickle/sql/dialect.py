@@ -98,7 +98,7 @@ def parse_query(text: str) -> exp.Query:
         query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
-    return _lambda_variables(_plain_subqueries(_plain_counts(query)))
+    return _lambda_variables(_unit_words(_plain_subqueries(_plain_counts(query))))
 
 
 _BEFORE_QUERY = (
@@ -166,6 +166,25 @@ def _plain_subqueries(query: exp.Query) -> exp.Query:
         if kind is not None and isinstance(inner, exp.Query):
             node.replace(kind(this=inner if kind is exp.Exists else exp.Subquery(this=inner)))
     return query
+
+
+_TAKE_A_UNIT = frozenset(("dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timestampdiff"))
+_UNITS = frozenset(
+    "year quarter month week day dayofyear hour minute second millisecond microsecond".split()  # noqa: SIM905
+)
+
+
+def _unit_words(query: exp.Query) -> exp.Query:
+    """dateadd(DAY, 1, d): the unit is a keyword of the call, also beside a column of that name."""
+    for call in query.find_all(exp.Anonymous):
+        if name_of(call) in _TAKE_A_UNIT and len(call.expressions) == 3 and _is_unit(call.expressions[0]):
+            call.expressions[0].replace(exp.Var(this=call.expressions[0].name))
+    return query
+
+
+def _is_unit(node: exp.Expr) -> bool:
+    bare = isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.args.get("quoted")
+    return bare and node.name.lower() in _UNITS
 
 
 def _lambda_variables(query: exp.Query) -> exp.Query:

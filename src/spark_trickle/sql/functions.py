@@ -28,6 +28,9 @@ MOMENTS = frozenset(
     user session_user current_catalog current_database current_schema version
     """.split()  # noqa: SIM905
 )
+WITHOUT_BRACKETS = frozenset(
+    ("current_date", "current_timestamp", "current_time", "current_user", "session_user", "user")
+)
 GENERATORS = frozenset(
     """
     explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple

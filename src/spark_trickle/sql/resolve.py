@@ -8,7 +8,7 @@ from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
 from spark_trickle.sql.bind import Env
 from spark_trickle.sql.dialect import name_of
 from spark_trickle.sql.expressions import SUBQUERIES, bound, is_bound, rewritten
-from spark_trickle.sql.functions import RANDOM
+from spark_trickle.sql.functions import RANDOM, WITHOUT_BRACKETS
 from spark_trickle.sql.places import placed
 from spark_trickle.sql.scope import Scope
 from spark_trickle.sql.structs import Argument, arguments, is_struct, is_zip, named_struct, takes_star, zipped
@@ -64,8 +64,8 @@ def _column(node: exp.Column, scope: Scope, env: Env) -> exp.Expr:
         for name in parts[taken:]:  # fields of a struct
             result = exp.Dot(this=result, expression=exp.to_identifier(name, quoted=True))
         return result
-    if len(parts) == 1 and node.name.upper() in _WORDS and not node.this.args.get("quoted"):
-        return exp.Var(this=node.name)
+    if len(parts) == 1 and node.name.lower() in WITHOUT_BRACKETS:  # in backticks too, if it is no column
+        return exp.Anonymous(this=node.name)
     raise ColumnNotFoundError(".".join(parts), scope.names())
 
 
@@ -95,12 +95,3 @@ def _find_outside(parts: tuple[str, ...], scope: Scope) -> str | None:
             f'"{".".join(parts)}" in a subquery after GROUP BY', "Group by it, or aggregate it."
         )
     return scope.renamed[here]
-
-
-# Functions without brackets, and units of time where Spark takes a bare word.
-_WORDS = frozenset(
-    """
-    CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER SESSION_USER USER LOCALTIMESTAMP YEAR QUARTER
-    MONTH WEEK DAY DAYOFYEAR HOUR MINUTE SECOND MILLISECOND MICROSECOND
-    """.split()  # noqa: SIM905
-)
