@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 
 from sqlglot import exp
 
@@ -14,13 +13,15 @@ from spark_trickle.sql.bind import Env, outputs
 from spark_trickle.sql.bind_from import named
 from spark_trickle.sql.bind_select import finish
 from spark_trickle.sql.block import Block
-from spark_trickle.sql.dialect import sql_of
+from spark_trickle.sql.dialect import Verbatim
 from spark_trickle.sql.expressions import bound, rewritten, to_expr
+from spark_trickle.sql.pivot_names import cell_name, members_of, value_names
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, From
 
 # Spark looks up values of these types; all others it aggregates with IF around their arguments.
 _LOOKED_UP = re.compile(r"tinyint|smallint|int|bigint|float|double|boolean|decimal\(\d+,\s*\d+\)", re.I)
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
 _ADVICE = "Write PIVOT (sum(v) FOR k IN (1, 2)) with all the values."
 
 
@@ -33,29 +34,27 @@ def pivoted(found: From, pivot: exp.Pivot, env: Env) -> From:
     return named(make(found, pivot, field, env), pivot.args.get("alias"), env)
 
 
-def _members(node: exp.Expr) -> list[exp.Expr]:
-    return node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
-
-
 # --- PIVOT -------------------------------------------------------------------------------------------
 
 
 def _pivot(found: From, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
     """Grouped by all columns that are neither aggregated nor told apart by value."""
-    keys = [resolve(k, found.scope, env) for k in _members(field.this)]
+    keys = [resolve(k, found.scope, env) for k in members_of(field.this)]
     calls = [resolve(c.unalias(), found.scope, env) for c in pivot.expressions]
     if not all(has_aggregate(c) for c in calls):
         raise InvalidDefinitionError("PIVOT needs an aggregate function", "Write PIVOT (sum(v) FOR …).")
     used = frozenset[str]().union(*(to_expr(n).columns for n in (*keys, *calls)))
     groups = [(n, c) for n, c in found.scope.star() if c not in used]
+    kinds = _kinds(keys, found, env)
+    tests = [_is_value(keys, kinds, value) for value in field.expressions]
     cells = [
-        (_cell_name(value, call, len(calls)), _is_value(keys, value), resolved)
-        for value in field.expressions
+        (cell_name(name, call, len(calls)), test, resolved)
+        for name, test in zip(value_names(field.expressions, found.plan, env), tests, strict=True)
         for call, resolved in zip(pivot.expressions, calls, strict=True)
     ]
     plain = _grouped(found, groups, [(n, _filtered(call, test)) for n, test, call in cells], env)
-    kinds = env.types(plain.plan)
-    if not all(_LOOKED_UP.fullmatch(kinds[c]) for c in plain.columns[len(groups) :]):
+    made = env.types(plain.plan)
+    if not all(_LOOKED_UP.fullmatch(made[c]) for c in plain.columns[len(groups) :]):
         return plain
     # Where a value does not occur there is nothing to look up: also a count is NULL then, not 0.
     present = [(n, _if_any(test, _filtered(call, test))) for n, test, call in cells]
@@ -74,17 +73,32 @@ def _grouped(
     return finish(select, Block(found.plan, found.scope, env, given))
 
 
-def _is_value(keys: list[exp.Expr], value: exp.Expr) -> exp.Expr:
-    wanted = _members(value.this if isinstance(value, exp.PivotAlias) else value)
+def _kinds(keys: list[exp.Expr], found: From, env: Env) -> list[str]:
+    probes = tuple(Output(env.fresh("key"), to_expr(k)) for k in keys)
+    kinds = env.types(Project(found.plan, probes))
+    return [kinds[p.name] for p in probes]
+
+
+def _is_value(keys: list[exp.Expr], kinds: list[str], value: exp.Expr) -> exp.Expr:
+    """Spark turns the value into the type of the column, not the column into that of the value."""
+    wanted = members_of(value.this if isinstance(value, exp.PivotAlias) else value)
     if any(w.find(exp.Column, exp.Query, exp.PivotAny, exp.Any) for w in wanted):
         raise UnsupportedError("PIVOT with values that are no constants", _ADVICE)
     if len(wanted) != len(keys):
         raise InvalidDefinitionError(
             f"{len(wanted)} values for {len(keys)} columns of PIVOT", "Give one for each column."
         )
-    return exp.and_(
-        *(exp.NullSafeEQ(this=k.copy(), expression=w.copy()) for k, w in zip(keys, wanted, strict=True))
-    )
+    cast = [_as_kind(w, kind) for w, kind in zip(wanted, kinds, strict=True)]
+    return exp.and_(*(exp.NullSafeEQ(this=k.copy(), expression=w) for k, w in zip(keys, cast, strict=True)))
+
+
+def _as_kind(value: exp.Expr, kind: str) -> exp.Expr:
+    """A literal that is of the type already stays as it is: changes of it can be computed at the driver."""
+    whole = isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit()
+    text = isinstance(value, exp.Literal) and value.is_string
+    if (whole and kind in _WHOLE) or (text and kind == "string") or "<" in kind:
+        return value.copy()
+    return exp.Cast(this=value.copy(), to=exp.DataType.build(kind, dialect=Verbatim))
 
 
 def _filtered(call: exp.Expr, test: exp.Expr) -> exp.Expr:
@@ -104,30 +118,14 @@ def _if_any(test: exp.Expr, value: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=exp.GT(this=some, expression=exp.Literal.number(0)), true=value)])
 
 
-def _cell_name(value: exp.Expr, call: exp.Expr, calls: int) -> str:
-    """As Spark calls it: by the value, and by the function if there are several."""
-    own = value.alias if isinstance(value, exp.PivotAlias) else _text(value)
-    if calls == 1:
-        return own
-    return f"{own}_{call.alias or sql_of(call).lower()}"
-
-
-def _text(value: exp.Expr) -> str:
-    if isinstance(value, exp.Tuple):
-        return f"{{{', '.join(_text(v) for v in value.expressions)}}}"
-    if isinstance(value, exp.Literal):
-        return str(value.this) if value.is_string else str(value.this).rstrip(string.ascii_letters)
-    return sql_of(value).lower()
-
-
 # --- UNPIVOT -----------------------------------------------------------------------------------------
 
 
 def _unpivot(found: From, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
     """Every row once for each entry of the list, with the values of the columns that it names."""
     entries = [e.this if isinstance(e, exp.PivotAlias) else e for e in field.expressions]
-    columns = [[to_expr(resolve(m, found.scope, env)) for m in _members(e)] for e in entries]
-    labels = [n.name for n in _members(pivot.expressions[0])]
+    columns = [[to_expr(resolve(m, found.scope, env)) for m in members_of(e)] for e in entries]
+    labels = [n.name for n in members_of(pivot.expressions[0])]
     if any(len(c) != len(labels) for c in columns):
         raise InvalidDefinitionError(
             f"UNPIVOT needs {len(labels)} columns in each entry of its list",
@@ -159,4 +157,4 @@ def _by_number(number: str, choices: list[Expr]) -> Expr:
 def _entry_name(entry: exp.Expr) -> str:
     if isinstance(entry, exp.PivotAlias):
         return str(entry.args["alias"].name)
-    return "_".join(m.name for m in _members(entry))
+    return "_".join(m.name for m in members_of(entry))
