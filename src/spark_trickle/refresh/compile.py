@@ -20,9 +20,10 @@ from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import empty
 from spark_trickle.spark.run import run_sql
+from spark_trickle.spark.types import notation
 from spark_trickle.sql.bind import bind
 from spark_trickle.sql.render import frame_name, render
-from spark_trickle.sql.scope import Find, SourceTable, SourceView
+from spark_trickle.sql.scope import Bound, Find, SourceTable, SourceView
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def compile_query(
         if refusal is not None:
             raise refusal from None
         raise
-    written = names or tuple(n for n, _ in found.outputs)
+    written = names or _written(found, asked)
     _check_names(written, len(found.outputs))
     root = Project(
         found.plan,
@@ -72,6 +73,14 @@ def _asked(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleErro
         return run_query(work, query, schema=home), None
     except TrickleError as error:
         return None, error
+
+
+def _written(found: Bound, asked: Frame | None) -> tuple[str, ...]:
+    """Names as Spark has them; it would also name what has none, by its text."""
+    own = tuple(n for n, _ in found.outputs)
+    if asked is None or len(asked.columns) != len(own):
+        return own
+    return tuple(theirs if mine else "" for mine, theirs in zip(own, asked.columns, strict=True))
 
 
 def _check_names(names: tuple[str, ...], columns: int) -> None:
@@ -101,7 +110,7 @@ def _check_plan(work: Work, plan: Operator, refusal: TrickleError) -> None:
 
 def _check_types(work: Work, asked: Frame, plan: Operator) -> None:
     """A difference would be our mistake: better no stream table than one with other values."""
-    wanted = [f.dataType.simpleString() for f in asked.schema.fields]
+    wanted = [notation(f.dataType) for f in asked.schema.fields]
     found = list(_types(work, plan).values())
     if wanted != found:
         raise InternalError(f"the plan has the types {found}, Spark's has {wanted}")
@@ -121,7 +130,7 @@ def _finder(work: Work) -> Find:
 
 
 def _types(work: Work, op: Operator) -> Mapping[str, str]:
-    return {f.name: f.dataType.simpleString() for f in over_empty_tables(work, op, {}).schema.fields}
+    return {f.name: notation(f.dataType) for f in over_empty_tables(work, op, {}).schema.fields}
 
 
 def over_empty_tables(work: Work, op: Operator, nodes: Mapping[str, Table]) -> Frame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from spark_trickle.errors import QueryError, UnsupportedError
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
@@ -49,6 +49,18 @@ def _storage_field(column: Column) -> dict[str, Any]:
 
 def initial_sql(column: Column) -> str:
     return f"CAST({literal(column.initial or '')} AS {cast_name(column.type)})"
+
+
+def notation(kind: DataType) -> str:
+    """A type as Spark writes it, but the names of fields in backticks: they may hold any letters."""
+    match kind:
+        case StructType():
+            return f"struct<{','.join(f'{quote(f.name)}:{notation(f.dataType)}' for f in kind.fields)}>"
+        case ArrayType():
+            return f"array<{notation(kind.elementType)}>"
+        case MapType():
+            return f"map<{notation(kind.keyType)},{notation(kind.valueType)}>"
+    return kind.simpleString()
 
 
 def data_type(kind: ColumnType) -> DataType:

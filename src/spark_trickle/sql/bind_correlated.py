@@ -127,8 +127,8 @@ def columns_used(node: exp.Expr, scope: Scope, env: Env) -> frozenset[str]:
         trial = replace(env, outer=scope).on_trial()
         bind_query(query, trial)
         found |= {known.get(c, c) for c in trial.free}
-    here = {c for r in scope.relations for _, c in r.columns}
-    return frozenset(found & (here | set(scope.merged.values()) | set(known.values())))
+    here = {n.column for n in scope.everything}
+    return frozenset(found & (here | set(known.values())))
 
 
 def _queries(node: exp.Expr) -> Iterator[exp.Query]:

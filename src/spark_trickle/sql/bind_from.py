@@ -21,7 +21,7 @@ from spark_trickle.sql.bind import (
 from spark_trickle.sql.bind_generate import generated, generated_alone
 from spark_trickle.sql.dialect import parse_query
 from spark_trickle.sql.places import elsewhere, place_of, placed
-from spark_trickle.sql.scope import Bound, From, Relation, Scope, SourceView
+from spark_trickle.sql.scope import Bound, From, SourceView, scope_of
 
 _DEEPEST_VIEW = 50
 
@@ -89,7 +89,7 @@ def _under_one_name(found: From, alias: exp.TableAlias | None) -> From:
         return found
     body = Bound(found.plan, tuple(found.scope.star()))
     body = with_names(body, [i.name for i in alias.args.get("columns") or ()])
-    scope = Scope((Relation((alias.name.lower(),), body.outputs),), outer=found.scope.outer)
+    scope = scope_of((alias.name.lower(),), body.outputs, found.scope.outer)
     return replace(found, scope=scope)
 
 
@@ -112,7 +112,7 @@ def named(body: Bound, alias: exp.TableAlias | None, env: Env) -> From:
 
 
 def _as(body: Bound, alias: tuple[str, ...], env: Env) -> From:
-    scope = Scope((Relation(alias, body.outputs),), outer=env.outer)
+    scope = scope_of(alias, body.outputs, env.outer)
     if env.given is None or not body.given:
         return From(body.plan, scope)
     names = tuple(env.given.columns.values())

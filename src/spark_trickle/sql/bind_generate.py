@@ -11,7 +11,7 @@ from spark_trickle.sql.dialect import name_of, sql_of
 from spark_trickle.sql.expressions import parsed, to_expr
 from spark_trickle.sql.functions import GENERATORS
 from spark_trickle.sql.resolve import resolve
-from spark_trickle.sql.scope import From, Relation, Scope
+from spark_trickle.sql.scope import From, Scope, scope_of
 
 
 def is_generator(node: exp.Expr) -> bool:
@@ -34,9 +34,9 @@ def generated(found: From, call: exp.Expr, alias: exp.TableAlias | None, outer: 
             f"{len(written)} names for {len(names)} columns of {name_of(call)}", "Name every column."
         )
     known_as = (alias.name.lower(),) if alias is not None and alias.name else ()
-    relation = Relation(known_as, tuple(zip(written or own or names, new, strict=True)))
+    made = scope_of(known_as, tuple(zip(written or own or names, new, strict=True)))
     plan = Generate(found.plan, generator, new, outer)
-    return From(plan, found.scope.joined(Scope((relation,))), found.carries)
+    return From(plan, found.scope.joined(made), found.carries)
 
 
 def generated_alone(call: exp.Expr, alias: exp.TableAlias | None, env: Env) -> From:

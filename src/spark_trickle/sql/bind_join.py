@@ -6,6 +6,7 @@ a join needs them, it alone has them; where both have them, they are a part of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -29,7 +30,7 @@ from spark_trickle.sql.block import Block
 from spark_trickle.sql.expressions import conjunction, conjuncts, contains, is_subquery, to_expr
 from spark_trickle.sql.key_types import aligned, equalities_aligned
 from spark_trickle.sql.resolve import resolve
-from spark_trickle.sql.scope import From, Scope
+from spark_trickle.sql.scope import From, Named, Scope
 
 _KINDS = {
     ("", ""): JoinKind.INNER,
@@ -67,8 +68,8 @@ def bind_join(found: From, node: exp.Join, env: Env) -> From:
     other = with_joins(relation(node.this, env), node.this, env)
     names = [i.name for i in node.args.get("using") or ()]
     if str(node.method or "").upper() == "NATURAL":
-        mine = {n.lower() for n, _ in found.scope.star()}
-        names = [n for n, _ in other.scope.star() if n.lower() in mine]
+        theirs = {n.lower() for n in other.scope.names()}
+        names = [n for n in dict.fromkeys(map(str.lower, found.scope.names())) if n in theirs]
     if names:
         return _using(found, other, how, names, env)
     return _on(found, other, how, (), node.args.get("on"), env)
@@ -242,32 +243,54 @@ def key_pair(node: exp.Expr, left: frozenset[str], right: frozenset[str]) -> Key
 
 
 def _using(one: From, two: From, how: How, names: list[str], env: Env) -> From:
-    keys, merged = [], {}
-    for name in names:
-        mine, theirs = one.scope.find((name,)), two.scope.find((name,))
-        if mine is None or theirs is None:
-            raise InvalidDefinitionError(f'column "{name}" of USING is not in both tables', "Use ON.")
-        keys.append(KeyPair(column(mine), column(theirs)))
-        merged[name.lower()] = (mine, theirs)
+    mine, theirs = (tuple(_first(side.scope, name) for name in names) for side in (one, two))
+    keys = tuple(KeyPair(column(m.column), column(t.column)) for m, t in zip(mine, theirs, strict=True))
     one, two, ties = _tied(one, two, how, env)
-    carries = one.carries or two.carries
-    plan = _joined(one, two, how, ties, aligned(tuple(keys), one.plan, two.plan, env), None)
-    if how.kind in (JoinKind.SEMI, JoinKind.ANTI):
-        return From(plan, one.scope, carries)
-    both = {}
+    plan = _joined(one, two, how, ties, aligned(keys, one.plan, two.plan, env), None)
+    shared = _Shared(mine, theirs, how)
+    made: tuple[Output, ...] = ()
     if how.kind is JoinKind.FULL:
-        extra = []
-        for lowered, (mine, theirs) in merged.items():
-            both[lowered] = env.fresh(lowered)
-            value = Expr(f"coalesce(`{mine}`, `{theirs}`)", frozenset((mine, theirs)))
-            extra.append(Output(both[lowered], value))
-        plan = Project(plan, (*outputs(plan.columns), *extra))
-    else:
-        both = {n: theirs if how.swapped else mine for n, (mine, theirs) in merged.items()}
-    scope = one.scope.joined(two.scope)
-    copies = frozenset(c for pair in merged.values() for c in pair)
-    scope = replace(scope, merged={**scope.merged, **both}, hidden=scope.hidden | copies)
-    return From(plan, scope, carries)
+        made = tuple(Output(env.fresh(m.name), _one_or_other(m, t)) for m, t in shared.pairs)
+        plan = Project(plan, (*outputs(plan.columns), *made))
+    return From(plan, shared.scope(one.scope, two.scope, made), one.carries or two.carries)
+
+
+def _first(scope: Scope, name: str) -> Named:
+    """Of several columns with the name Spark takes the first."""
+    found = next((n for n in scope.columns if n.matches((name.lower(),))), None)
+    if found is None:
+        raise InvalidDefinitionError(f'column "{name}" of USING is not in both tables', "Use ON.")
+    return found
+
+
+def _one_or_other(mine: Named, theirs: Named) -> Expr:
+    return Expr(f"coalesce(`{mine.column}`, `{theirs.column}`)", frozenset((mine.column, theirs.column)))
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The columns of USING on both sides: one of each pair is shown, before all others."""
+
+    mine: tuple[Named, ...]
+    theirs: tuple[Named, ...]
+    how: How
+
+    @property
+    def pairs(self) -> Iterator[tuple[Named, Named]]:
+        return zip(self.mine, self.theirs, strict=True)
+
+    def scope(self, one: Scope, two: Scope, made: tuple[Output, ...]) -> Scope:
+        """`made` are what a FULL JOIN shows: they belong to neither side."""
+        mine = tuple(n for n in one.columns if n not in self.mine)
+        if self.how.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return replace(one, columns=self.mine + mine)
+        if made:
+            shown = tuple(Named((), m.name, o.name) for m, o in zip(self.mine, made, strict=True))
+            copies = self.mine + self.theirs
+        else:
+            shown, copies = (self.theirs, self.mine) if self.how.swapped else (self.mine, self.theirs)
+        rest = mine + tuple(n for n in two.columns if n not in self.theirs)
+        return replace(one, columns=shown + rest, hidden=copies + one.hidden + two.hidden)
 
 
 # --- LATERAL -----------------------------------------------------------------------------------------

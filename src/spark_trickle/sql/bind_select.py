@@ -40,7 +40,7 @@ from spark_trickle.sql.key_types import equalities_aligned
 from spark_trickle.sql.places import place_of
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, From, Scope
-from spark_trickle.sql.structs import field_names, is_star, left_out_of, qualifier
+from spark_trickle.sql.structs import excepted, field_names, is_star, kept_of, qualifier
 from spark_trickle.sql.time_window import with_window_columns
 
 
@@ -156,7 +156,7 @@ def _resolved(node: exp.Expr, earlier: list[Item], block: Block) -> exp.Expr:
     by_name = {i.name.lower(): i.node for i in earlier if i.name}
 
     def change(part: exp.Expr) -> exp.Expr | None:
-        if isinstance(part, SUBQUERIES):
+        if isinstance(part, SUBQUERIES) or is_star(part):  # names in EXCEPT are those of the star
             return part.copy()
         free = isinstance(part, exp.Column) and not is_bound(part) and not part.table
         if free and block.scope.find((part.name,)) is None and part.name.lower() in by_name:
@@ -170,19 +170,14 @@ def _expanded(node: exp.Expr, block: Block) -> list[Item]:
     star = node.this if isinstance(node, exp.Column) else node
     if star.args.get("replace") or star.args.get("rename"):
         raise UnsupportedError("* REPLACE in a stream table", "List the columns.")
-    left_out = left_out_of(node)
-    return [i for i in _starred(qualifier(node), block) if i.name.lower() not in left_out]
-
-
-def _starred(name: tuple[str, ...], block: Block) -> list[Item]:
-    given = set(block.given)
     try:
-        return [Item(n, bound(c)) for n, c in block.scope.star(name) if c not in given]
+        found = block.scope.expanded(qualifier(node))
     except ColumnNotFoundError:
-        fields = _fields(name, block)
+        fields = _fields(qualifier(node), block)
         if not fields:
             raise
-        return fields
+        return [i for i in fields if (i.name.lower(),) not in excepted(node)]
+    return [Item(n.name, bound(n.column)) for n in kept_of(node, found) if n.column not in block.given]
 
 
 def _fields(name: tuple[str, ...], block: Block) -> list[Item]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.operator import Operator
 from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
@@ -45,78 +45,70 @@ Types = Callable[[Operator], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Relation:
-    """A table, subquery or view in FROM under its alias."""
+class Named:
+    """A column of the tree under the name that a query has for it."""
 
     alias: tuple[str, ...]  # lower case; a table without alias is known by all parts of its name
-    columns: tuple[tuple[str, str], ...]  # (name, column of the tree)
+    name: str
+    column: str
 
-    def matches(self, qualifier: tuple[str, ...]) -> bool:
+    def belongs_to(self, qualifier: tuple[str, ...]) -> bool:
         return bool(self.alias) and self.alias[-len(qualifier) :] == qualifier
+
+    def matches(self, parts: tuple[str, ...]) -> bool:
+        """Whether a dotted name in lower case means it."""
+        return self.name.lower() == parts[-1] and (len(parts) == 1 or self.belongs_to(parts[:-1]))
 
 
 @dataclass(frozen=True)
 class Scope:
     """What names mean at one level of a query; `outer` is the level around a subquery."""
 
-    relations: tuple[Relation, ...] = ()
-    merged: Mapping[str, str] = field(default_factory=dict)  # columns of USING, by lower-case name
-    hidden: frozenset[str] = frozenset()  # copies of them that * leaves out
+    columns: tuple[Named, ...] = ()  # what * shows, in its order
+    hidden: tuple[Named, ...] = ()  # copies of the columns of USING: only t.k and t.* reach them
     outer: Scope | None = None
     renamed: Mapping[str, str] | None = None  # after GROUP BY: what is left of the columns
 
+    @property
+    def everything(self) -> tuple[Named, ...]:
+        return self.hidden + self.columns
+
     def joined(self, other: Scope) -> Scope:
-        return replace(
-            self,
-            relations=self.relations + other.relations,
-            merged={**self.merged, **other.merged},
-            hidden=self.hidden | other.hidden,
-        )
+        return replace(self, columns=self.columns + other.columns, hidden=self.hidden + other.hidden)
 
     def find(self, parts: tuple[str, ...]) -> str | None:
         """The column that a dotted name means here, or None."""
         lowered = tuple(p.lower() for p in parts)
-        if len(lowered) == 1 and lowered[0] in self.merged:
-            return self.merged[lowered[0]]
-        found = [
-            column
-            for relation in self.relations
-            if len(lowered) == 1 or relation.matches(lowered[:-1])
-            for name, column in relation.columns
-            if name.lower() == lowered[-1]
-        ]
+        reached = self.columns if len(lowered) == 1 else self.everything
+        found = {n.column for n in reached if n.matches(lowered)}
         if len(found) > 1:
-            found = [c for c in found if c not in self.hidden] or found
-        if len(set(found)) > 1:
             raise UnsupportedError(
                 f'the ambiguous name "{".".join(parts)}"', "Write the table before it, as in t.x."
             )
-        return found[0] if found else None
+        return next(iter(found), None)
 
     def names(self) -> tuple[str, ...]:
-        return tuple(n for r in self.relations for n, _ in r.columns)
+        return tuple(n.name for n in self.columns)
 
-    def star(self, qualifier: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-        """The columns of `*` or `t.*`; those of USING come first and once."""
+    def expanded(self, qualifier: tuple[str, ...] = ()) -> list[Named]:
+        """The columns of `*` or `t.*`; those that USING hides come first in the latter, as Spark has it."""
+        if not qualifier:
+            return list(self.columns)
         lowered = tuple(p.lower() for p in qualifier)
-        if qualifier:
-            chosen = [r for r in self.relations if r.matches(lowered)]
-            if not chosen:
-                raise ColumnNotFoundError(f"{'.'.join(qualifier)}.*", self.names())
-            return [pair for r in chosen for pair in r.columns]
-        merged = [(n, c) for n, c in self._merged_names()]
-        rest = [
-            (n, c)
-            for r in self.relations
-            for n, c in r.columns
-            if n.lower() not in self.merged and c not in self.hidden
-        ]
-        return merged + rest
+        found = [n for n in self.everything if n.belongs_to(lowered)]
+        if not found:
+            raise ColumnNotFoundError(f"{'.'.join(qualifier)}.*", self.names())
+        return found
 
-    def _merged_names(self) -> Iterator[tuple[str, str]]:
-        for lowered, column in self.merged.items():
-            written = next(n for r in self.relations for n, _ in r.columns if n.lower() == lowered)
-            yield written, column
+    def star(self) -> list[tuple[str, str]]:
+        return [(n.name, n.column) for n in self.columns]
+
+
+def scope_of(
+    alias: tuple[str, ...], outputs: tuple[tuple[str, str], ...], outer: Scope | None = None
+) -> Scope:
+    """A table, subquery or view in FROM under its alias."""
+    return Scope(tuple(Named(alias, name, column) for name, column in outputs), outer=outer)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,17 @@ arrays_zip(a, b). `*` among the arguments is the columns of the query, not all t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sqlglot import exp
 
-from spark_trickle.sql.dialect import Verbatim, name_of
+from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
+from spark_trickle.sql.dialect import name_of
 from spark_trickle.sql.expressions import bound
-from spark_trickle.sql.scope import Scope
+from spark_trickle.sql.scope import Named, Scope
+from spark_trickle.sql.words import split_words
 
+_DEPTHS = {"<": 1, "(": 1, ">": -1, ")": -1}
 _MAKES_A_STRUCT = (exp.Alias, exp.Anonymous, exp.Select)  # where (a, b) is one value, and not a list
 
 
@@ -29,9 +33,11 @@ def is_zip(node: exp.Expr) -> bool:
 
 
 def takes_star(node: exp.Expr) -> bool:
-    """Whether `*` is among the arguments; that of count(*) stands for rows, not for columns."""
-    listed = isinstance(node, exp.Func | exp.In | exp.Distinct) and name_of(node) != "count"
-    return listed and any(is_star(part) for part in node.expressions)
+    """Whether `*` is among the arguments; that of count(*) stands for rows, with EXCEPT it does not."""
+    if not isinstance(node, exp.Func | exp.In | exp.Distinct):
+        return False
+    rows = name_of(node) == "count"
+    return any(is_star(part) and not (rows and not excepted(part)) for part in node.expressions)
 
 
 Argument = tuple[str, exp.Expr]  # its name, if it has one
@@ -40,9 +46,8 @@ Argument = tuple[str, exp.Expr]  # its name, if it has one
 def arguments(node: exp.Expr, scope: Scope) -> Iterator[Argument]:
     for part in node.expressions:
         if is_star(part):
-            left_out = left_out_of(part)
-            found = scope.star(qualifier(part))
-            yield from ((n, bound(c)) for n, c in found if n.lower() not in left_out)
+            found = kept_of(part, scope.expanded(qualifier(part)))
+            yield from ((n.name, bound(n.column)) for n in found)
         elif isinstance(part, exp.Alias):
             yield part.alias, part.this
         else:
@@ -89,14 +94,45 @@ def qualifier(star: exp.Expr) -> tuple[str, ...]:
     return tuple(p.name for p in star.parts[:-1]) if isinstance(star, exp.Column) else ()
 
 
-def left_out_of(star: exp.Expr) -> frozenset[str]:
-    """The columns of * EXCEPT (…), in lower case."""
+def excepted(star: exp.Expr) -> list[tuple[str, ...]]:
+    """The names in * EXCEPT (…), in lower case."""
     inner = star.this if isinstance(star, exp.Column) else star
-    return frozenset(e.name.lower() for e in inner.args.get("except_") or ())
+    listed = inner.args.get("except_") or ()
+    return [tuple(p.name.lower() for p in _parts(e)) for e in listed]
+
+
+def _parts(node: exp.Expr) -> list[exp.Expr]:
+    return node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
+
+
+def kept_of(star: exp.Expr, found: list[Named]) -> list[Named]:
+    """The columns that a star stands for, without those of its EXCEPT."""
+    left_out: set[str] = set()
+    for parts in excepted(star):
+        columns = {n.column for n in found if n.matches(parts)}
+        if not columns:
+            _refuse_fields(parts, found)
+            raise ColumnNotFoundError(".".join(parts), tuple(n.name for n in found))
+        left_out |= columns
+    return [n for n in found if n.column not in left_out]
+
+
+def _refuse_fields(parts: tuple[str, ...], found: list[Named]) -> None:
+    if any(n.matches(parts[:taken]) for taken in range(1, len(parts)) for n in found):
+        raise UnsupportedError(
+            f"EXCEPT of a field, {'.'.join(parts)}",
+            "List the columns, and make the struct of the other fields.",
+        )
 
 
 def field_names(kind: str) -> tuple[str, ...]:
     """The fields of a type in Spark's notation, or none."""
-    if not kind.lower().startswith("struct<"):
+    words = split_words(kind)
+    if words[0].upper != "STRUCT":
         return ()
-    return tuple(f.name for f in exp.DataType.build(kind, dialect=Verbatim).expressions)
+    depth, found = 0, []
+    for word, after in pairwise(words):
+        depth += _DEPTHS.get(word.upper, 0)
+        if depth == 1 and word.upper in ("<", ","):
+            found.append(after.text)
+    return tuple(found)

@@ -15,7 +15,7 @@ def with_window_columns(select: exp.Select, scope: Scope) -> exp.Select:
     calls = [g for g in (group.expressions if group is not None else ()) if name_of(g) == "window"]
     if len(calls) != 1 or scope.find(("window",)) is not None:
         return select
-    if any(r.matches(("window",)) for r in scope.relations):
+    if any(n.belongs_to(("window",)) for n in scope.columns):
         return select
 
     def change(node: exp.Expr) -> exp.Expr | None:
