@@ -26,7 +26,7 @@ from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, S
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table
 from spark_trickle.refresh.circle import is_circle, refresh_circle
 from spark_trickle.refresh.circular import check_circle, check_mode
-from spark_trickle.refresh.compile import Compiled, compile_query, over_empty_tables
+from spark_trickle.refresh.compile import Compiled, compile_query, nodes_of, over_empty_tables
 from spark_trickle.refresh.decide import Decision, Facts
 from spark_trickle.refresh.drop import refuse_published, refuse_users, stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
@@ -36,9 +36,10 @@ from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.options import check_options, is_on
 from spark_trickle.refresh.outdated import outdated, zone_of
 from spark_trickle.refresh.run import Occasion, refresh, run_nodes
+from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql import statements as s
-from spark_trickle.sql.moments import moments_in
+from spark_trickle.sql.moments import moments_of
 
 
 def create_stream(work: Work, statement: s.CreateStream) -> Result:
@@ -54,7 +55,7 @@ def create_stream(work: Work, statement: s.CreateStream) -> Result:
         return Result()
     exact = is_on(options, "exact_floats")
     compiled = compile_query(work, statement.query, work.place.schema, statement.columns, exact)
-    moments = _moments(statement.query, Mode(statement.mode))
+    moments = _moments(compiled.nodes, Mode(statement.mode))
     _refuse_mirrors(work, Mode(statement.mode), compiled.sources)
     _warn_of_blanks(compiled.sources)
     table = _define(work, schema, name, statement, compiled, moments)
@@ -73,9 +74,9 @@ def _room(work: Work, statement: s.CreateStream) -> bool:
     return make_room(work, statement.name, "table", False, statement.if_not_exists)
 
 
-def _moments(query: str, mode: Mode) -> tuple[str, ...]:
+def _moments(nodes: Sequence[Node], mode: Mode) -> tuple[str, ...]:
     """Functions of the clock: a difference cannot know when they change."""
-    found = moments_in(query)
+    found = moments_of(n.plan for n in nodes)
     if found and mode in (Mode.DIFFERENTIAL, Mode.IMMEDIATE):
         raise UnsupportedError(
             f"{found[0]}() in REFRESH MODE {mode}", "Use AUTO or FULL, or pass the moment in a table."
@@ -236,7 +237,7 @@ def _redefine(work: Work, table: Table, stream: Stream) -> Table:
     new = replace(
         stream,
         options=_all_options(
-            {k: v for k, v in stream.options.items() if k != "moments"}, _moments(stream.query, stream.mode)
+            {k: v for k, v in stream.options.items() if k != "moments"}, _moments(compiled.nodes, stream.mode)
         ),
         sources=compiled.sources,
         nodes=tuple(t.id for t in tables.values()),
@@ -314,7 +315,7 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
             mode=Mode(statement.mode or stream.mode),
             options={**stream.options, **dict(statement.options)},
         )
-        _moments(stream.query, new.mode)
+        _moments(nodes_of(stream.plan), new.mode)
         _refuse_mirrors(work, new.mode, new.sources)
         if graph_of(work.catalog.tables()).circle_of(table.id):
             check_mode(table, new.mode)

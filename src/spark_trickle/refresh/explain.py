@@ -29,7 +29,7 @@ from spark_trickle.refresh.passes import CHANGE, RENDER, passed
 from spark_trickle.refresh.run import known_facts, node_tables
 from spark_trickle.refresh.split import Node
 from spark_trickle.refresh.steps import with_steps
-from spark_trickle.sql.moments import moments_in
+from spark_trickle.sql.moments import moments_of
 from spark_trickle.sql.render import render
 
 Line = tuple[str, str]
@@ -166,15 +166,15 @@ def _with_names(work: Work, text: str) -> str:
 
 def validate(work: Work, query: str) -> list[tuple[str, str, str]]:
     """Whether a query can be a stream table: check, result, detail."""
-    found: list[tuple[str, str, str]] = []
-    moments = moments_in(query)
-    if moments:
-        names = ", ".join(f"{m}()" for m in moments)
-        found.append(("deterministic", "warning", f"{names}: refreshed in full every time"))
     try:
         compiled = compile_query(work, query, work.place.schema)
     except TrickleError as error:
-        return [*found, ("supported", "error", f"{error.message}. {error.hint}")]
+        return [("supported", "error", f"{error.message}. {error.hint}")]
+    found: list[tuple[str, str, str]] = []
+    moments = moments_of(n.plan for n in compiled.nodes)
+    if moments:
+        names = ", ".join(f"{m}()" for m in moments)
+        found.append(("deterministic", "warning", f"{names}: refreshed in full every time"))
     found.append(("supported", "ok", f"{len(compiled.nodes)} tables, {len(compiled.sources)} sources"))
     dearest = max((cost(n.plan) for n in compiled.nodes), key=lambda c: c.rank)
     mode = "FULL" if moments else "DIFFERENTIAL"

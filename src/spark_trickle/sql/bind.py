@@ -189,8 +189,14 @@ def bind_values(node: exp.Values, env: Env) -> Bound:
     if env.outer is not None and any(v.find(exp.Column, exp.Query) for row in rows for v in row):
         return with_names(bind_derived(_as_union(rows), env), written or labels)
     names = tuple(env.fresh(n) for n in labels)
-    constant = Constant(names, tuple(tuple(to_expr(v) for v in row) for row in rows))
+    constant = Constant(names, tuple(tuple(_constant(v, env) for v in row) for row in rows))
     return with_names(Bound(constant, tuple(zip(labels, names, strict=True))), written)
+
+
+def _constant(node: exp.Expr, env: Env) -> Expr:
+    from spark_trickle.sql.resolve import resolve
+
+    return to_expr(resolve(node, Scope(), env))
 
 
 def _as_union(rows: list[list[exp.Expr]]) -> exp.Query:

@@ -98,6 +98,7 @@ def parse_query(text: str) -> exp.Query:
         query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
+    query = _plain_calls(query)
     return _lambda_variables(_unit_words(_plain_subqueries(_plain_counts(query))))
 
 
@@ -152,6 +153,21 @@ def _plain_counts(query: exp.Query) -> exp.Query:
         for call in list(place.find_all(exp.Anonymous)):
             if name_of(call) == "positive" and isinstance(call.expressions[0], exp.Literal):
                 call.replace(call.expressions[0])
+    return query
+
+
+_HOMES = (["builtin"], ["system", "builtin"])
+
+
+def _plain_calls(query: exp.Query) -> exp.Query:
+    """`now`() and system.builtin.now() are now()."""
+    for call in query.find_all(exp.Anonymous):
+        if isinstance(call.this, exp.Identifier) and call.this.name.isidentifier():
+            call.set("this", call.this.name)
+    for dot in list(query.find_all(exp.Dot)):
+        home = [i.name.lower() for i in dot.this.find_all(exp.Identifier, bfs=False)]
+        if home in _HOMES and not isinstance(dot.expression, exp.Identifier):
+            dot.replace(dot.expression)
     return query
 
 

@@ -25,7 +25,7 @@ RANDOM = frozenset(
 MOMENTS = frozenset(
     """
     now current_date curdate current_timestamp current_time localtimestamp current_timezone current_user
-    user session_user current_catalog current_database current_schema version
+    user session_user current_catalog current_database current_schema current_path version
     """.split()  # noqa: SIM905
 )
 WITHOUT_BRACKETS = frozenset(

@@ -130,5 +130,7 @@ def test_what_is_no_query() -> None:
 
 @pytest.mark.parametrize("unit", ["day", "MONTH"])
 def test_units_are_no_columns(unit: str) -> None:
-    query = parse_query(f"SELECT dateadd({unit}, {unit}, d), date_add(d, {unit}), dateadd(`{unit}`, 1, d) FROM t")
+    query = parse_query(
+        f"SELECT dateadd({unit}, {unit}, d), date_add(d, {unit}), dateadd(`{unit}`, 1, d) FROM t"
+    )
     assert [c.name for c in query.find_all(exp.Column) if c.name == unit] == [unit] * 3
