@@ -11,7 +11,7 @@ from spark_trickle.algebra.serial import dump, load
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.dml.query import run_query
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import InternalError, InvalidDefinitionError, TrickleError
+from spark_trickle.errors import InternalError, InvalidDefinitionError, SqlSyntaxError, TrickleError
 from spark_trickle.model.stream import Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
@@ -21,6 +21,7 @@ from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import empty
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import notation
+from spark_trickle.sql.additions import may_be_taken, without_additions
 from spark_trickle.sql.bind import bind
 from spark_trickle.sql.render import frame_name, render
 from spark_trickle.sql.scope import Bound, Find, SourceTable, SourceView
@@ -44,6 +45,8 @@ def compile_query(
 ) -> Compiled:
     """Spark judges a query first; what it cannot run, such as > ANY (…), may still be a plan of ours."""
     asked, refusal = _asked(work, query, home)
+    if refusal is not None and not may_be_taken(refusal):
+        _check_grammar(work, query, home, refusal)
     try:
         found = bind(query, _finder(work), lambda op: _types(work, op), home, exact_floats)
     except TrickleError:
@@ -73,6 +76,16 @@ def _asked(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleErro
         return run_query(work, query, schema=home), None
     except TrickleError as error:
         return None, error
+
+
+def _check_grammar(work: Work, query: str, home: str, refusal: TrickleError) -> None:
+    """What is left without our additions to its grammar, Spark must be able to read."""
+    rest = without_additions(query)
+    if rest == query:
+        raise refusal
+    _, again = _asked(work, rest, home)
+    if isinstance(again, SqlSyntaxError):
+        raise refusal
 
 
 def _written(found: Bound, asked: Frame | None) -> tuple[str, ...]:
