@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import mean, median
 
 from spark_trickle.model.stream import Action, Run
@@ -10,7 +11,9 @@ from spark_trickle.model.stream import Action, Run
 _LEAST_RUNS = 2
 _NEWEST = 20
 _LATEST = 5  # of these the median counts: machines and tables change
-_STALE = 10  # full refreshes in a row after which a differential one is tried again
+_STALE = 10  # full refreshes in a row after which a differential one may be tried again
+_TRIAL = 0.1  # the share of the time that they took, which the trial may cost
+_GROWN = 8.0  # by how much a table may have grown since a full refresh that tells what the next one costs
 _APART = 2.0  # how far numbers of changed rows must lie apart to tell what one of them costs
 _CLEAR_GAIN = 1.1
 _WORTH_MS = 100.0
@@ -25,6 +28,7 @@ class Estimate:
     full: float
     runs: int
     source_rows: int
+    worth_a_trial: bool = False  # full refreshes are all that happened lately
 
     @property
     def text(self) -> str:
@@ -42,18 +46,20 @@ class Estimate:
 
 
 def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Estimate | None:
-    """None while too little is known, or when what is known is too old."""
+    """None while too little is known."""
     differential = [r for r in runs if r.action is Action.DIFFERENTIAL][:_NEWEST]
     full = [r for r in runs if r.action in (Action.FULL, Action.REINITIALIZE)][:_NEWEST]
-    if len(differential) < _LEAST_RUNS or not full:
+    in_full = _full(full, source_rows)
+    if len(differential) < _LEAST_RUNS or in_full is None:
         return None
-    if all(r.action is not Action.DIFFERENTIAL for r in runs[:_STALE]):
-        return None
+    found = _differential(differential, changed_rows)
+    since = list(takewhile(lambda r: r.action is not Action.DIFFERENTIAL, runs))
     return Estimate(
-        _differential(differential, changed_rows),
-        _full(full, source_rows),
+        found,
+        in_full,
         len(differential) + len(full),
         source_rows,
+        worth_a_trial=len(since) >= _STALE and found - in_full <= _TRIAL * sum(r.total_ms for r in since),
     )
 
 
@@ -92,10 +98,9 @@ def _by_line(runs: list[Run], changed_rows: int) -> float:
     return max(min(y), mean_y + slope * (changed_rows - mean_x))
 
 
-def _full(runs: list[Run], source_rows: int) -> float:
-    """In proportion to the rows that are read."""
-    scaled = [
-        r.total_ms * (source_rows / r.source_rows if r.source_rows and source_rows else 1.0)
-        for r in runs[:_LATEST]
-    ]
-    return median(scaled)
+def _full(runs: list[Run], source_rows: int) -> float | None:
+    """In proportion to the rows that are read; a table of another size by far tells nothing of this one."""
+    alike = [r for r in runs if r.source_rows / _GROWN <= source_rows <= r.source_rows * _GROWN]
+    if not alike:
+        return None
+    return median(r.total_ms * (source_rows / max(r.source_rows, 1) or 1.0) for r in alike[:_LATEST])

@@ -53,6 +53,8 @@ def decide(facts: Facts, settings: Settings) -> Decision:
 def _automatic(facts: Facts, settings: Settings, changed: str) -> Decision:
     known = estimate(facts.runs, facts.changed_rows, facts.source_rows)
     few = facts.changed_rows <= settings.differential_free_rows
+    if known is not None and known.worth_a_trial:
+        return Decision(Action.DIFFERENTIAL, f"{changed}; {known.text}; long ago, so it is tried again")
     if known is not None and known.full_is_clearly_better:
         return Decision(Action.FULL, f"{changed}; {known.text}")
     if known is not None and not few:

@@ -64,9 +64,23 @@ def test_small_changes_stay_differential_unless_that_is_clearly_slower() -> None
     assert decide(facts(10, awful), Settings()).action is F
 
 
-def test_it_is_tried_again_after_many_full_refreshes() -> None:
-    old = runs(*[(F, 0, 100.0)] * 10, *[(D, 10, 5_000.0)] * 3)
-    assert decide(facts(10, old), Settings()).action is D
+def test_it_is_tried_again_when_that_costs_little_beside_what_full_refreshes_cost() -> None:
+    for changed in (10, 600_000):  # the share alone would say FULL
+        old = runs(*[(F, 0, 1_000.0)] * 20, *[(D, changed, 3_000.0)] * 3)
+        decision = decide(facts(changed, old), Settings())
+        assert decision.action is D
+        assert decision.reason.endswith("; long ago, so it is tried again")
+        assert decide(facts(changed, old[1:]), Settings()).action is F
+
+
+def test_a_table_of_another_size_by_far_tells_nothing_of_this_one() -> None:
+    """Created over few rows, then loaded: a full refresh of a million rows is no million times as long."""
+    small = (*runs(*[(D, 2_000_000, 60_000.0)] * 3), Run(F, 0, 1, 400.0))
+    assert estimate(small, 2_000_000, 1_000_000) is None
+    assert decide(facts(2_000_000, small), Settings()).action is F
+    empty = (*runs(*[(D, 10, 500.0)] * 3), Run(F, 0, 0, 50.0))
+    assert decide(facts(10, empty), Settings()).action is D
+    assert estimate((*runs((D, 1, 5.0), (D, 1, 5.0)), Run(F, 0, 0, 50.0)), 1, 0) is not None
 
 
 def test_a_first_refresh_that_was_slow_does_not_speak_against_the_next_ones() -> None:
