@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from spark_trickle import connect
-from spark_trickle.errors import CircularError, ConflictError, QueryError, UnsupportedError
+from spark_trickle.errors import CircularError, ConflictError, InUseError, QueryError, UnsupportedError
 from spark_trickle.model.stream import Action
 from spark_trickle.refresh.run import Occasion
 from spark_trickle.refresh.together import refresh_together
 from spark_trickle.session import Trickle
-from tests.conftest import rows
+from tests.conftest import Location, rows
 
 
 @pytest.fixture(scope="module")
@@ -203,3 +204,80 @@ def test_an_immediate_source_that_moves_on_meanwhile(tr_sqlite: Trickle) -> None
     tr.sql("DELETE FROM t WHERE id = 2")
     tr.refresh_all()
     assert rows(tr.table("tip")) == [(1, 1, 2)]
+
+
+def test_a_transaction_from_before_an_immediate_stream_table_is_seen_by_it(
+    tr: Trickle, location: Location
+) -> None:
+    tr.sql("CREATE TABLE w (x INT)")
+    with location.connect() as early, location.connect() as late:
+        early.sql("BEGIN")
+        early.sql("INSERT INTO w VALUES (1)")
+        tr.sql("CREATE STREAM TABLE counted REFRESH MODE IMMEDIATE AS SELECT count(*) AS n FROM w")
+        late.sql("BEGIN")
+        late.sql("INSERT INTO w VALUES (2)")
+        with pytest.raises(ConflictError, match="was defined by snapshot"):
+            early.sql("COMMIT")
+        late.sql("COMMIT")
+        early.sql("INSERT INTO w VALUES (1)")
+    assert rows(tr.table("counted")) == [(2,)]
+
+
+def test_many_definitions_in_one_commit(tr: Trickle) -> None:
+    tr.sql("CREATE TABLE t (k INT)")
+    tr.sql("INSERT INTO t VALUES (1), (2)")
+    definitions = [
+        {"name": "one", "query": "SELECT k FROM t"},
+        {"name": "two", "query": "SELECT count(*) AS n FROM one"},
+        {"name": "now", "query": "SELECT sum(k) AS s FROM t", "refresh_mode": "IMMEDIATE"},
+    ]
+    tr.sql(f"SELECT * FROM trickle.bulk_create('{json.dumps(definitions)}')").collect()
+    assert tr.refresh("two").action is Action.NO_DATA
+    assert rows(tr.table("two")) == [(2,)]
+    tr.sql("INSERT INTO t VALUES (3)")
+    tr.refresh("two", upstream=True)
+    assert rows(tr.table("two")) == [(3,)]
+    assert rows(tr.table("now")) == [(6,)]
+
+
+def test_a_view_that_is_replaced_makes_what_reads_it_anew(tr: Trickle) -> None:
+    tr.sql("CREATE TABLE t (x INT)")
+    tr.sql("INSERT INTO t VALUES (1), (200)")
+    tr.sql("CREATE VIEW v AS SELECT * FROM t WHERE x > 0")
+    tr.sql("CREATE VIEW vv AS SELECT * FROM v")
+    tr.sql("CREATE STREAM TABLE s AS SELECT x FROM vv")
+    for view in ("v", "vv"):
+        with pytest.raises(InUseError, match=r"main\.s"):
+            tr.sql(f"DROP VIEW {view}")
+    tr.sql("CREATE OR REPLACE VIEW v AS SELECT * FROM t WHERE x > 100")
+    report = tr.refresh("s")
+    assert report.action is Action.REINITIALIZE
+    assert "the view main.v was replaced" in report.reason
+    assert rows(tr.table("s")) == [(200,)]
+    assert rows(tr.sql("SELECT * FROM trickle.audit('s')")) == []
+    assert tr.refresh("s").action is Action.NO_DATA
+    tr.sql("DROP STREAM TABLE s")
+    tr.sql("DROP VIEW vv")
+
+
+def test_a_query_that_is_read_again_means_the_tables_it_meant(tr: Trickle) -> None:
+    """They were renamed, and others took their names."""
+    tr.sql("CREATE TABLE t (id INT PRIMARY KEY, k INT, d DOUBLE)")
+    tr.sql("INSERT INTO t VALUES (1, 1, 0.5), (2, 1, 0.25)")
+    tr.sql("CREATE STREAM TABLE s AS SELECT t.k, sum(d) AS d FROM t GROUP BY k")
+    tr.sql("CREATE STREAM TABLE copied AS SELECT id, d FROM t")
+    for alter in (
+        "RENAME COLUMN d TO e",
+        "RENAME COLUMN id TO number",
+        "ADD COLUMN d DOUBLE",
+        "RENAME TO t_old",
+    ):
+        tr.sql(f"ALTER TABLE t {alter}")
+    tr.sql("CREATE TABLE t (id INT, k INT, d DOUBLE)")
+    tr.sql("INSERT INTO t_old VALUES (3, 2, 4.0, 7.0)")
+    assert tr.refresh("copied").action is Action.DIFFERENTIAL  # its key is still one
+    tr.sql("ALTER STREAM TABLE s SET (exact_floats = true)")
+    for name, found in {"s": [(1, 0.75), (2, 4.0)], "copied": [(1, 0.5), (2, 0.25), (3, 4.0)]}.items():
+        tr.refresh(name)
+        assert rows(tr.table(name)) == found
+        assert rows(tr.sql(f"SELECT * FROM trickle.audit('{name}')")) == []

@@ -78,6 +78,16 @@ def refuse_readers(
         raise InUseError(table.full_name, change, tuple(readers))
 
 
+def refuse_view_readers(work: Work, view: View, leaving: frozenset[int] = frozenset()) -> None:
+    """Stream tables that a view is part of could not be made anew without it."""
+    if not work.place.settings.block_source_ddl:
+        return
+    streams = [(t, t.stream) for t in work.catalog.tables() if t.stream is not None and t.id not in leaving]
+    readers = [t.full_name for t, stream in streams if any(i == view.id for i, _ in stream.views)]
+    if readers:
+        raise InUseError(view.full_name, "dropped", tuple(readers))
+
+
 def check_name(name: str) -> None:
     if not name.strip():
         raise InvalidDefinitionError("a name is empty", "Give it at least one letter.")

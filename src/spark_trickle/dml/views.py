@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from spark_trickle.dml.names import check_column_names, drop_relation, free_name, make_room, refuse_readers
+from spark_trickle.dml.names import (
+    check_column_names,
+    drop_relation,
+    free_name,
+    make_room,
+    refuse_readers,
+    refuse_view_readers,
+)
 from spark_trickle.dml.query import run_query
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
@@ -53,6 +60,8 @@ def drop_schema(work: Work, statement: s.DropSchema) -> None:
     for member in members:
         if isinstance(member, Table):
             refuse_readers(work, member, "dropped", leaving=leaving)
+        else:
+            refuse_view_readers(work, member, leaving)
     for member in members:
         drop_relation(work, member)
     work.define(commit.DropSchema(schema))
@@ -106,4 +115,5 @@ def drop_view(work: Work, statement: s.DropView) -> None:
             ".".join(statement.name),
             display_names(r for r in work.catalog.relations.values() if isinstance(r, View)),
         )
+    refuse_view_readers(work, found)
     work.define(commit.DropView(found))

@@ -71,7 +71,8 @@ def record(connection: Connection, done: Refreshed, current: int, snapshot: int)
         raise ConflictError(
             f'the stream table "{done.report.name}"', done.expected or 0, current, "refreshed"
         )
-    if done.together and changed_tables(connection, done.outside, done.frontier, current):
+    known_now = done.together or done.at_commit
+    if known_now and changed_tables(connection, done.outside, done.frontier, current):
         # It would be taken to know them up to this commit, and it read them before.
         raise ConflictError(f'a source of "{done.report.name}"', done.frontier, current, "refreshed")
     connection.execute(delete(s.trickle_stream).where(s.trickle_stream.c.table_id == done.table_id))
@@ -126,8 +127,18 @@ def forget(connection: Connection, table_id: int) -> None:
         connection.execute(delete(table).where(table.c.table_id == table_id))
 
 
-def recent_runs(connection: Connection, table_id: int, most: int = 40) -> tuple[Run, ...]:
-    """What the last refreshes cost, newest first."""
+_NEWEST, _NEWEST_IN_FULL = 40, 400
+
+
+def recent_runs(connection: Connection, table_id: int) -> tuple[Run, ...]:
+    """What the last refreshes cost, newest first; more of them if all were in full."""
+    found = _newest_runs(connection, table_id, _NEWEST)
+    if len(found) < _NEWEST or any(r.action is Action.DIFFERENTIAL for r in found):
+        return found
+    return _newest_runs(connection, table_id, _NEWEST_IN_FULL)
+
+
+def _newest_runs(connection: Connection, table_id: int, most: int) -> tuple[Run, ...]:
     c = s.trickle_refresh.c
     query = (
         select(c.action, c.delta_rows, c.source_rows, c.duration_ms, c.phases)

@@ -41,6 +41,7 @@ class Source:
 
     table_id: int
     columns: tuple[tuple[str, int, str], ...]  # name in the plan, id, type of those columns it uses
+    name: tuple[str, str] | None = None  # its schema and name then
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Stream:
     nodes: tuple[int, ...]  # tables of the inner nodes, in order
     plan: str
     time_zone: str = ""  # of the session that made it, where its rows depend on it
+    views: tuple[tuple[int, str], ...] = ()  # ids and names of the views that are part of it
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -64,10 +66,11 @@ class Stream:
             "mode": self.mode.value,
             "schedule": self.schedule,
             "options": dict(self.options),
-            "sources": [[s.table_id, [list(c) for c in s.columns]] for s in self.sources],
+            "sources": [[s.table_id, [list(c) for c in s.columns], s.name] for s in self.sources],
             "nodes": list(self.nodes),
             "plan": self.plan,
             "time_zone": self.time_zone,
+            "views": [list(v) for v in self.views],
         }
 
     @classmethod
@@ -78,13 +81,17 @@ class Stream:
             mode=Mode(value["mode"]),
             schedule=value["schedule"],
             options=value["options"],
-            sources=tuple(
-                Source(i, tuple((n, c, t) for n, c, t in columns)) for i, columns in value["sources"]
-            ),
+            sources=tuple(_source(*parts) for parts in value["sources"]),
             nodes=tuple(value["nodes"]),
             plan=value["plan"],
             time_zone=value.get("time_zone", ""),
+            views=tuple((i, name) for i, name in value.get("views", ())),
         )
+
+
+def _source(table_id: int, columns: list[tuple[str, int, str]], name: list[str] | None = None) -> Source:
+    known = tuple((n, column_id, kind) for n, column_id, kind in columns)
+    return Source(table_id, known, (name[0], name[1]) if name else None)
 
 
 @dataclass(frozen=True)
@@ -163,4 +170,4 @@ class Refreshed:
     at_commit: bool = False  # the commit itself is its frontier: it was computed from what the commit changes
     initiated_by: str = "manual"
     waited_ms: float | None = None  # from the first change to this refresh
-    outside: tuple[int, ...] = ()  # stream tables that it reads and that do not move on in this commit
+    outside: tuple[int, ...] = ()  # what it reads and takes to be known up to this commit, which others make

@@ -7,12 +7,12 @@ from typing import Any
 
 from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.model.stream import Stream
+from spark_trickle.model.stream import Mode, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import sql_name
 from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.define import create_stream
-from spark_trickle.refresh.run import node_tables
+from spark_trickle.refresh.run import Occasion, node_tables
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.statements import CreateStream
 from spark_trickle.sql.words import quote
@@ -56,7 +56,9 @@ def bulk_create(work: Work, text: str) -> Answer:
     own = begin(work.place)
     try:
         for d in definitions:
-            create_stream(own, _statement(d))
+            # Nobody refreshes it once more at the end, so it must see all that is there when it is committed.
+            statement = _statement(d)
+            create_stream(own, statement, Occasion(at_commit=statement.mode == Mode.IMMEDIATE))
         snapshot = own.commit("bulk_create").id
     except BaseException:
         own.discard()

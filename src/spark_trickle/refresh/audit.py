@@ -19,6 +19,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.model.types import is_float
 from spark_trickle.refresh.in_full import run_in_full
 from spark_trickle.refresh.inputs import Inputs
+from spark_trickle.refresh.known_names import by_known_names
 from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.run import definition, node_tables
 from spark_trickle.spark.frames import Frame
@@ -71,7 +72,7 @@ def _as_it_was(work: Work, table: Table) -> Work:
         known = work.catalog.table_by_id(source.table_id)
         if known is not None and known.stream is not None:
             then.see(known, frontier.streams)
-    return then
+    return by_known_names(then, definition(table))
 
 
 def _by_spark(work: Work, then: Work, table: Table) -> Frame:

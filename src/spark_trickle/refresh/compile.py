@@ -34,6 +34,7 @@ class Compiled:
     nodes: tuple[Node, ...]
     sources: tuple[Source, ...]
     stages: tuple[Stage, ...]  # what each pass left, the nodes last
+    views: tuple[tuple[int, str], ...]
 
     @property
     def text(self) -> str:
@@ -48,7 +49,8 @@ def compile_query(
     if refusal is not None and not may_be_taken(refusal):
         _check_grammar(work, query, home, refusal)
     try:
-        found = bind(query, _finder(work), lambda op: _types(work, op), home, exact_floats)
+        views: dict[int, str] = {}
+        found = bind(query, _finder(work, views), lambda op: _types(work, op), home, exact_floats)
     except TrickleError:
         if refusal is not None:
             raise refusal from None
@@ -68,7 +70,8 @@ def compile_query(
         _check_plan(work, whole, refusal)
     if asked is not None:
         _check_types(work, asked, whole)
-    return Compiled(tuple(Node(name, tree) for name, tree in trees), _sources(work, trees), stages)
+    nodes = tuple(Node(name, tree) for name, tree in trees)
+    return Compiled(nodes, _sources(work, trees), stages, tuple(sorted(views.items())))
 
 
 def _asked(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleError | None]:
@@ -129,13 +132,16 @@ def _check_types(work: Work, asked: Frame, plan: Operator) -> None:
         raise InternalError(f"the plan has the types {found}, Spark's has {wanted}")
 
 
-def _finder(work: Work) -> Find:
+def _finder(work: Work, views: dict[int, str]) -> Find:
+    """What is behind a name; views are noted."""
+
     def find(parts: tuple[str, ...], home: str) -> SourceTable | SourceView | None:
         relation = work.catalog.find(parts, home)
         match relation:
             case Table():
                 return SourceTable(f"t{relation.id}", relation.column_names)
             case View():
+                views[relation.id] = relation.full_name
                 return SourceView(relation.sql, relation.column_names, relation.source_columns, relation.home)
         return None
 
@@ -173,8 +179,9 @@ def _sources(work: Work, trees: Trees) -> tuple[Source, ...]:
         for _, name in scan.names:
             known = table.column(name)
             columns[name] = (known.id, sql_name(known.type))
+    names = {t.id: (t.schema, t.name) for t in work.catalog.tables()}
     return tuple(
-        Source(i, tuple((n, c, t) for n, (c, t) in sorted(columns.items())))
+        Source(i, tuple((n, c, t) for n, (c, t) in sorted(columns.items())), names[i])
         for i, columns in sorted(used.items())
     )
 

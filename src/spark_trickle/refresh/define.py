@@ -32,17 +32,18 @@ from spark_trickle.refresh.drop import refuse_published, refuse_users, stream_ta
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.inputs import source_table
+from spark_trickle.refresh.known_names import by_known_names
 from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.options import check_options, is_on
 from spark_trickle.refresh.outdated import outdated, zone_of
-from spark_trickle.refresh.run import Occasion, refresh, run_nodes
+from spark_trickle.refresh.run import Occasion, outside, refresh, run_nodes
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.moments import moments_of
 
 
-def create_stream(work: Work, statement: s.CreateStream) -> Result:
+def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Occasion()) -> Result:  # noqa: B008
     schema, name = free_name(work, statement.name)
     if statement.mode not in list(Mode):
         raise InvalidDefinitionError(
@@ -60,7 +61,7 @@ def create_stream(work: Work, statement: s.CreateStream) -> Result:
     _warn_of_blanks(compiled.sources)
     table = _define(work, schema, name, statement, compiled, moments)
     if is_on(options, "initialize", True):
-        return Result(rows_inserted=fill(work, table, "created").rows_inserted)
+        return Result(rows_inserted=fill(work, table, "created", occasion=occasion).rows_inserted)
     return Result()
 
 
@@ -114,7 +115,7 @@ def _define(
 ) -> Table:
     """The tables of all nodes, types as Spark has them; the stream table comes last and owns the others."""
     owner = work.new_id() + 2 * (len(compiled.nodes) - 1)
-    keys = keys_of(work, [n.plan for n in compiled.nodes])
+    keys = keys_of(work, [n.plan for n in compiled.nodes], compiled.sources)
     tables = _define_nodes(work, name, compiled, owner, keys)
     frame = over_empty_tables(work, compiled.nodes[-1].plan, tables)
     stream = Stream(
@@ -127,6 +128,7 @@ def _define(
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
         time_zone=zone_of(work, compiled.text, compiled.sources),
+        views=compiled.views,
     )
     table = with_identity(replace(_new_table(work, schema, name, frame), stream=stream), keys[-1])
     check_column_names(list(table.column_names))
@@ -191,7 +193,19 @@ def fill(
         phases=clock.phases,
         source_rows=sum(work.row_count(source_table(work, s)) for s in stream.sources),
     )
-    work.refreshed.append(Refreshed(table.id, expected, work.base.id, report, started, **occasion.noted))
+    before = {r.table_id for r in work.refreshed}  # their rows are read as this commit leaves them
+    together = occasion.together or any(s.table_id in before for s in stream.sources)
+    work.refreshed.append(
+        Refreshed(
+            table.id,
+            expected,
+            work.base.id,
+            report,
+            started,
+            outside=outside(work, [table], occasion.at_commit),
+            **replace(occasion, together=together).noted,
+        )
+    )
     return report
 
 
@@ -221,15 +235,17 @@ def rebuild(
 
 
 def _redefine(work: Work, table: Table, stream: Stream) -> Table:
-    names = table.column_names if stream.query == (table.stream.query if table.stream else "") else ()
+    same = table.stream is not None and stream.query == table.stream.query
+    names = table.column_names if same else ()
     exact = is_on(dict(stream.options), "exact_floats")
-    compiled = compile_query(work, stream.query, stream.home, names, exact)
+    asked = by_known_names(work, stream) if same else work
+    compiled = compile_query(asked, stream.query, stream.home, names, exact)
     check_circle(work, table, stream.mode, compiled)
     _refuse_mirrors(work, stream.mode, compiled.sources)
     for node in table.stream.nodes if table.stream else ():
         if (inner := work.catalog.table_by_id(node)) is not None:
             work.define(commit.DropTable(inner))
-    keys = keys_of(work, [n.plan for n in compiled.nodes])
+    keys = keys_of(work, [n.plan for n in compiled.nodes], compiled.sources)
     tables = _define_nodes(work, table.name, compiled, table.id, keys)
     shape = _new_table(
         work, table.schema, table.name, over_empty_tables(work, compiled.nodes[-1].plan, tables)
@@ -243,6 +259,7 @@ def _redefine(work: Work, table: Table, stream: Stream) -> Table:
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
         time_zone=zone_of(work, compiled.text, compiled.sources),
+        views=compiled.views,
     )
     if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
         again = with_identity(replace(table, stream=new), keys[-1])

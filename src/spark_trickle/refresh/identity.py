@@ -8,19 +8,22 @@ from dataclasses import replace
 from spark_trickle.algebra.keys import Key, unique_key
 from spark_trickle.algebra.operator import Operator
 from spark_trickle.dml.work import Work
+from spark_trickle.model.stream import Source
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar, is_float
 from spark_trickle.refresh.compile import nodes_of
 
 
-def keys_of(work: Work, plans: Sequence[Operator]) -> list[Key]:
-    """For each node of a plan; empty where none is known."""
+def keys_of(work: Work, plans: Sequence[Operator], sources: Sequence[Source]) -> list[Key]:
+    """For each node of a plan; empty where none is known. The plan has names of its own for columns."""
+    names = {(s.table_id, number): name for s in sources for name, number, _ in s.columns}
 
     def known(source: str) -> Key:
         if source.startswith("n"):
             return unique_key(plans[int(source[1:]) - 1], known)
         table = work.catalog.table_by_id(int(source[1:])) if source.startswith("t") else None
-        return tuple(c.name for c in table.distinct_by) if table is not None else ()
+        key = table.distinct_by if table is not None else ()
+        return tuple(names.get((int(source[1:]), c.id), c.name) for c in key)
 
     return [unique_key(plan, known) for plan in plans]
 
@@ -28,7 +31,7 @@ def keys_of(work: Work, plans: Sequence[Operator]) -> list[Key]:
 def key_of(work: Work, table: Table) -> Key:
     if table.stream is None:
         return tuple(c.name for c in table.distinct_by)
-    return keys_of(work, [n.plan for n in nodes_of(table.stream.plan)])[-1]
+    return keys_of(work, [n.plan for n in nodes_of(table.stream.plan)], table.stream.sources)[-1]
 
 
 def with_identity(table: Table, key: Key) -> Table:

@@ -24,6 +24,8 @@ def outdated(work: Work, table: Table) -> tuple[str, ...]:
     assert stream is not None
     found = [f"{column} has another type now" for column in retyped(work, stream)]
     found += lost_identity(work, table)
+    there = {r.id for r in work.catalog.relations.values()}
+    found += [f"the view {name} was replaced" for i, name in stream.views if i not in there]
     here = time_zone(work.place.spark) if stream.time_zone else ""
     if here != stream.time_zone:
         found.append(f"the time zone of the session is {here}, and was {stream.time_zone} when it was made")

@@ -78,7 +78,7 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
                 work.base.id,
                 report,
                 started,
-                outside=outside(work, [table]),
+                outside=outside(work, [table], occasion.at_commit),
                 **occasion.noted,
             )
         )
@@ -104,11 +104,15 @@ def _run(
     return Decision(Action.FULL, reason), run_nodes(work, table, knows, Action.FULL, facts, clock)
 
 
-def outside(work: Work, tables: Sequence[Table]) -> tuple[int, ...]:
-    """The stream tables that some read and that are not refreshed in this work."""
+def outside(work: Work, tables: Sequence[Table], at_commit: bool = False) -> tuple[int, ...]:
+    """What some read and take to be known up to the commit, although this work does not refresh it.
+
+    That is other stream tables; and every source of those that are kept in the commit of a statement.
+    """
     here = {r.table_id for r in work.refreshed} | {t.id for t in tables}
     read = {source.table_id for t in tables for source in definition(t).sources} - here
-    return tuple(sorted(i for i in read if (t := work.catalog.table_by_id(i)) and t.stream is not None))
+    found = {i: work.catalog.table_by_id(i) for i in read}
+    return tuple(sorted(i for i, t in found.items() if t and (at_commit or t.stream is not None)))
 
 
 def refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:

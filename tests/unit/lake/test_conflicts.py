@@ -19,6 +19,7 @@ from spark_trickle.model.commit import (
     TableChange,
 )
 from spark_trickle.model.files import Role
+from spark_trickle.model.stream import Mode, Source, Stream
 from spark_trickle.model.table import Schema, Table, View
 from tests.unit.lake.lakes import Lake, data_file, renamed, table_value
 
@@ -128,6 +129,22 @@ def test_an_insert_after_a_compaction_reads_on(lake: Lake) -> None:
     compact(lake, table, read_at)
     roles = {(f.role, f.begin) for f in lake.files(table)}
     assert roles == {(Role.BASE, lake.newest().id), (Role.CHANGE, inserted.id)}
+
+
+@pytest.mark.parametrize("mode", [Mode.IMMEDIATE, Mode.AUTO])
+def test_a_stream_table_that_came_meanwhile_sees_what_changes_at_once(lake: Lake, mode: Mode) -> None:
+    table = lake.create(next(_names))
+    read_at = lake.newest()
+    stream = Stream("SELECT 1", "main", mode, None, {}, (Source(table.id, ()),), (), "[]")
+    lake.commit(
+        definitions=[
+            CreateTable(replace(table_value(lake.newest().next_catalog_id, next(_names)), stream=stream))
+        ]
+    )
+    if mode is Mode.IMMEDIATE:
+        with pytest.raises(ConflictError, match="was defined by snapshot"):
+            insert(lake, table, read_at)
+    insert(lake, table, read_at if mode is Mode.AUTO else lake.newest())
 
 
 def test_other_tables_do_not_matter(lake: Lake) -> None:
