@@ -97,6 +97,13 @@ SELECT count(*) AS n FROM ev a CROSS JOIN sales.`Größe` b WHERE a.id < b.id
 SELECT w.start AS s, count(*) AS n FROM (SELECT window(ts, '10 seconds', '5 seconds') AS w, amt FROM ev) GROUP BY w
 SELECT "say ""x""" AS w, 'it''s' AS q, 'a""b' AS z, "it''s" AS y, id FROM ev
 SELECT id % 3 + 1 AS k, max(amt) AS m, count(*) AS n FROM ev GROUP BY id % 3 + 1
+SELECT id, named_struct('a', -id) AS s FROM ev ORDER BY s.a LIMIT 5
+SELECT id AS n, named_struct('zip', -addr.zip) AS addr FROM ev ORDER BY addr.zip LIMIT 5
+SELECT id, named_struct('n', -addr.zip) AS addr FROM ev ORDER BY addr.zip, 1 LIMIT 5
+SELECT addr.city AS c, named_struct('zip', sum(id)) AS addr FROM ev GROUP BY addr.city HAVING addr.zip > 10
+SELECT id, amt FROM ev UNION ALL SELECT id, n FROM sales.`Größe` ORDER BY ALL DESC LIMIT 4
+SELECT d, `user name` AS u, sum(amt) AS amt, grouping_id() AS g FROM ev GROUP BY d, `user name` GROUPING SETS ((d), ()) HAVING amt > 1
+SELECT named_struct('a', struct(id AS b)) AS s, s.a.b + 1 AS c, s.A AS e FROM ev
 '''.strip().split("\n")
 
 

@@ -29,8 +29,10 @@ from spark_trickle.algebra.operator import (
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.dialect import parse_query
-from spark_trickle.sql.expressions import bound, is_position, rewritten, to_expr
+from spark_trickle.sql.expressions import bound, rewritten, to_expr, with_fields
+from spark_trickle.sql.named_windows import with_windows_written_out
 from spark_trickle.sql.places import placed
+from spark_trickle.sql.positions import is_all, is_position, keys_of, listed_at
 from spark_trickle.sql.scope import Bound, Find, Scope, Types
 
 _LARGEST_LIMIT = 2_147_483_647
@@ -91,7 +93,12 @@ def _no_types(op: Operator) -> dict[str, str]:
 
 def bind(sql: str, find: Find, types: Types, home: str, exact_floats: bool = False) -> Bound:
     """The tree of a whole query."""
-    return bind_query(parse_query(sql), Env(find, types, home, exact_floats=exact_floats))
+    return bind_query(read_query(sql), Env(find, types, home, exact_floats=exact_floats))
+
+
+def read_query(sql: str) -> exp.Query:
+    """A text as a tree that can be bound part by part."""
+    return with_windows_written_out(parse_query(sql))
 
 
 def bind_query(node: exp.Query, env: Env) -> Bound:
@@ -228,28 +235,30 @@ def distinct_rows(plan: Operator, env: Env) -> Operator:
 
 def ordered_and_limited(node: exp.Expr, body: Bound, env: Env) -> Bound:
     """ORDER BY of a result that is complete: its keys are columns of the result."""
-    order = [sort_key(o, _in_output(o.this, body)) for o in _ordered(node)]
-    return limited(node, body, order, env)
-
-
-def _ordered(node: exp.Expr) -> list[exp.Ordered]:
-    order = node.args.get("order")
-    return list(order.expressions) if order is not None else []
+    keys = keys_of(node.args.get("order"))
+    if is_all(keys) and "all" not in (n.lower() for n, _ in body.outputs):
+        return limited(node, body, [sort_key(keys[0], bound(c)) for c in body.columns], env)
+    return limited(node, body, [sort_key(o, _in_output(o.this, body)) for o in keys], env)
 
 
 def _in_output(node: exp.Expr, body: Bound) -> exp.Expr:
     def change(part: exp.Expr) -> exp.Expr | None:
-        if isinstance(part, exp.Column):
-            found = [c for n, c in body.outputs if n.lower() == part.name.lower()]
-            if len(found) == 1:
-                return bound(found[0])
-            raise UnsupportedError(
-                f'ORDER BY "{part.name}" after a set operation', "Order by a column of the result."
-            )
-        return None
+        if not isinstance(part, exp.Column):
+            return None
+        first, *rest = (p.name for p in part.parts)
+        if rest and (struct := named(first)):
+            return with_fields(bound(struct[0]), rest)
+        if len(found := named(part.name)) == 1:
+            return bound(found[0])
+        raise UnsupportedError(
+            f'ORDER BY "{part.name}" after a set operation', "Order by a column of the result."
+        )
+
+    def named(name: str) -> list[str]:
+        return [c for n, c in body.outputs if n.lower() == name.lower()]
 
     if is_position(node):
-        return bound(body.outputs[int(node.this) - 1][1])
+        return bound(body.columns[listed_at(node, len(body.columns), "ORDER BY")])
     return rewritten(node, change)
 
 

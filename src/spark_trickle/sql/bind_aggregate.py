@@ -41,6 +41,7 @@ from spark_trickle.sql.expressions import (
     rewritten,
     to_expr,
 )
+from spark_trickle.sql.listed_names import otherwise
 from spark_trickle.sql.wide_decimals import can_add, has_mean, mean_of, zero
 
 _ORDERED = re.compile(
@@ -139,6 +140,8 @@ class _Aggregation:
             if name := call_name(part):
                 return self._call(part, name)
             if is_bound(part) and part.name not in set(self._by_text.values()) | set(self._block.given):
+                if (listed := otherwise(part)) is not None:
+                    return self._above(listed)
                 raise InvalidDefinitionError(
                     f'column "{re.sub(r"_[0-9]+$", "", part.name)}" is neither grouped nor aggregated',
                     "Add it to GROUP BY, or wrap it in any_value().",

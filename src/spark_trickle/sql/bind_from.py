@@ -15,11 +15,11 @@ from spark_trickle.sql.bind import (
     bind_query,
     bind_values,
     outputs,
+    read_query,
     renamed,
     with_names,
 )
 from spark_trickle.sql.bind_generate import generated, generated_alone
-from spark_trickle.sql.dialect import parse_query
 from spark_trickle.sql.places import elsewhere, place_of, placed
 from spark_trickle.sql.scope import Bound, From, SourceView, scope_of
 
@@ -164,7 +164,7 @@ def _view(view: SourceView, parts: tuple[str, ...], env: Env) -> Bound:
         )
     inside = replace(env.inner(), home=view.home, ctes={}, depth=env.depth + 1)
     with elsewhere():
-        body = bind_query(parse_query(view.sql), inside)
+        body = bind_query(read_query(view.sql), inside)
     by_name = {n.lower(): (n, c) for n, c in body.outputs}
     if any(n.lower() not in by_name for n in view.source_columns):
         raise InvalidDefinitionError(

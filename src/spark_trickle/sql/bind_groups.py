@@ -15,7 +15,8 @@ from spark_trickle.sql.aggregates import has_aggregate
 from spark_trickle.sql.bind import outputs
 from spark_trickle.sql.block import Block, Tail
 from spark_trickle.sql.dialect import sql_of
-from spark_trickle.sql.expressions import is_bound, is_position
+from spark_trickle.sql.expressions import is_bound
+from spark_trickle.sql.positions import is_position, listed_at
 from spark_trickle.sql.resolve import resolve
 
 _MOST_SETS = 64
@@ -57,18 +58,7 @@ def groups_of(select: exp.Select, tail: Tail, block: Block) -> Groups:
     if clause.args.get("totals"):
         raise UnsupportedError("WITH TOTALS", "Use ROLLUP.")
     groups = Groups()
-    factors: list[list[tuple[int, ...]]] = []
-    parts = list(clause.expressions)
-    for kind, name in ((exp.Rollup, "rollup"), (exp.Cube, "cube"), (exp.GroupingSets, "grouping_sets")):
-        for extra in clause.args.get(name) or ():
-            # GROUP BY a, b WITH ROLLUP rolls up everything before it.
-            parts = (
-                [extra if extra.expressions else kind(expressions=parts)]
-                if not extra.expressions
-                else [*parts, extra]
-            )
-    for part in parts:
-        factors.append(_sets_of(part, groups, tail, block))
+    factors = [_sets_of(part, groups, tail, block) for part in _parts(clause, groups, tail, block)]
     groups.sets = [tuple(sorted({i for s in combo for i in s})) for combo in product(*factors)]
     groups.plain = all(len(f) == 1 for f in factors) and groups.sets == [tuple(range(len(groups.keys)))]
     if len(groups.sets) > _MOST_SETS:
@@ -76,6 +66,20 @@ def groups_of(select: exp.Select, tail: Tail, block: Block) -> Groups:
             f"{len(groups.sets)} grouping sets; more than {_MOST_SETS}", "Use fewer columns in CUBE."
         )
     return groups
+
+
+def _parts(clause: exp.Group, groups: Groups, tail: Tail, block: Block) -> list[exp.Expr]:
+    """What stands between commas; WITH ROLLUP, WITH CUBE or GROUPING SETS after them is about all of it."""
+    parts: list[exp.Expr] = list(clause.expressions)
+    for kind, name in ((exp.Rollup, "rollup"), (exp.Cube, "cube")):
+        if clause.args.get(name):
+            parts = [kind(expressions=parts)]
+    if sets := clause.args.get("grouping_sets"):
+        # The sets alone count; the list before them says in which order keys are numbered.
+        for part in parts:
+            _key(part, groups, tail, block)
+        parts = list(sets)
+    return parts
 
 
 def _sets_of(part: exp.Expr, groups: Groups, tail: Tail, block: Block) -> list[tuple[int, ...]]:
@@ -126,7 +130,7 @@ def _key_node(node: exp.Expr, tail: Tail, block: Block) -> exp.Expr:
 
     at: int | None = None
     if is_position(node):
-        at = int(node.this) - 1
+        at = listed_at(node, len(tail.items), "GROUP BY")
     elif _is_free(node) and block.scope.find((node.name,)) is None:
         names = [item.name.lower() for item in tail.items]
         at = names.index(node.name.lower()) if node.name.lower() in names else None

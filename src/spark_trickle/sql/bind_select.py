@@ -30,14 +30,14 @@ from spark_trickle.sql.expressions import (
     bound,
     conjuncts,
     contains,
-    is_bound,
-    is_position,
     is_subquery,
     rewritten,
     to_expr,
 )
 from spark_trickle.sql.key_types import equalities_aligned
-from spark_trickle.sql.places import place_of
+from spark_trickle.sql.listed_names import further_right, in_having, in_order
+from spark_trickle.sql.places import place_of, placed
+from spark_trickle.sql.positions import is_all, is_position, keys_of, listed_at
 from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, From, Scope
 from spark_trickle.sql.structs import excepted, field_names, is_star, kept_of, qualifier
@@ -94,8 +94,8 @@ def finish(select: exp.Select, block: Block) -> Bound:
     order = _order_nodes(select, items, block)
     tail = Tail(
         items,
-        _named_clause(select, "having", items, block),
-        _named_clause(select, "qualify", items, block),
+        _having(select, items, block),
+        _qualify(select, items, block),
         order,
     )
     single = False
@@ -105,7 +105,7 @@ def finish(select: exp.Select, block: Block) -> Bound:
         tail = aggregated(select, tail, block)
     if tail.having is not None:
         _filter(tail.having, block)
-    tail = _with_windows(select, tail, block)
+    tail = _with_windows(tail, block)
     if tail.qualify is not None:
         _filter(tail.qualify, block)
     tail = _with_generators(tail, block)
@@ -136,10 +136,10 @@ def _items(select: exp.Select, block: Block) -> list[Item]:
             raise UnsupportedError("TRANSFORM … USING in a stream table", "Use functions of SQL instead.")
         if isinstance(node, exp.Aliases):
             items.append(
-                Item("\0".join(i.name for i in node.expressions), _resolved(node.this, items, block))
+                Item("\0".join(i.name for i in node.expressions), further_right(node.this, items, block))
             )
             continue
-        items.append(Item(_name(node), _resolved(node.unalias().unnest(), items, block)))
+        items.append(Item(_name(node), further_right(node.unalias().unnest(), items, block)))
     return items
 
 
@@ -149,21 +149,6 @@ def _name(node: exp.Expr) -> str:
     if isinstance(node, exp.Column | exp.Dot):
         return node.name
     return ""
-
-
-def _resolved(node: exp.Expr, earlier: list[Item], block: Block) -> exp.Expr:
-    """A name that is no column may be that of an expression further left."""
-    by_name = {i.name.lower(): i.node for i in earlier if i.name}
-
-    def change(part: exp.Expr) -> exp.Expr | None:
-        if isinstance(part, SUBQUERIES) or is_star(part):  # names in EXCEPT are those of the star
-            return part.copy()
-        free = isinstance(part, exp.Column) and not is_bound(part) and not part.table
-        if free and block.scope.find((part.name,)) is None and part.name.lower() in by_name:
-            return exp.Paren(this=by_name[part.name.lower()].copy())
-        return None
-
-    return resolve(rewritten(node, change), block.scope, block.env)
 
 
 def _expanded(node: exp.Expr, block: Block) -> list[Item]:
@@ -199,27 +184,42 @@ def _fields(name: tuple[str, ...], block: Block) -> list[Item]:
     ]
 
 
-def _named_clause(select: exp.Select, clause: str, items: list[Item], block: Block) -> exp.Expr | None:
-    found = select.args.get(clause)
-    return None if found is None else _resolved(found.this, items, block)
+def _having(select: exp.Select, items: list[Item], block: Block) -> exp.Expr | None:
+    found = select.args.get("having")
+    return None if found is None else in_having(found.this, items, block)
+
+
+def _qualify(select: exp.Select, items: list[Item], block: Block) -> exp.Expr | None:
+    found = select.args.get("qualify")
+    return None if found is None else further_right(found.this, items, block)
 
 
 def _order_nodes(select: exp.Select, items: list[Item], block: Block) -> list[tuple[exp.Ordered, exp.Expr]]:
-    order = select.args.get("order")
-    if order is None or not (select.args.get("limit") or select.args.get("offset") or _distinct_on(select)):
+    keys = keys_of(select.args.get("order"))
+    if not (select.args.get("limit") or select.args.get("offset") or _distinct_on(select)):
         return []
-    found = []
-    for ordered in order.expressions:
-        node = ordered.this
-        if is_position(node):
-            found.append((ordered, items[int(node.this) - 1].node.copy()))
-            continue
-        alias = {i.name.lower(): i.node for i in items if i.name}
-        if isinstance(node, exp.Column) and not node.table and node.name.lower() in alias:
-            found.append((ordered, alias[node.name.lower()].copy()))
-            continue
-        found.append((ordered, _resolved(node, items, block)))
-    return found
+    named = "all" in (i.name.lower() for i in items) or block.scope.find(("all",)) is not None
+    if is_all(keys) and not named:
+        return [(keys[0], item.node.copy()) for item in _places(items, len(items))]
+    return [(ordered, _order_node(ordered.this, items, block)) for ordered in keys]
+
+
+def _order_node(node: exp.Expr, items: list[Item], block: Block) -> exp.Expr:
+    if not is_position(node):
+        return in_order(node, items, block).unnest()
+    at = listed_at(node, len(items), "ORDER BY")
+    with placed(node):
+        return _places(items, at)[at].node.copy()
+
+
+def _places(items: list[Item], at: int) -> list[Item]:
+    """The list, if it is known what stands there: a generator may make several columns."""
+    for item in items[:at]:
+        if is_generator(item.node) and (not item.name or "\0" in item.name):
+            raise UnsupportedError(
+                "ORDER BY a position after a generator of several columns", "Use LATERAL VIEW."
+            )
+    return items
 
 
 def _distinct_on(select: exp.Select) -> exp.Expr | None:
@@ -230,15 +230,14 @@ def _distinct_on(select: exp.Select) -> exp.Expr | None:
 # --- windows and generators --------------------------------------------------------------------------
 
 
-def _with_windows(select: exp.Select, tail: Tail, block: Block) -> Tail:
-    named = {w.name.lower(): w for w in select.args.get("windows") or ()}
+def _with_windows(tail: Tail, block: Block) -> Tail:
     while True:
         innermost: dict[str, exp.Window] = {}
         for node in tail.nodes:
             _collect_windows(node, innermost)
         if not innermost:
             return tail
-        tail = _compute_windows(innermost, named, tail, block)
+        tail = _compute_windows(innermost, tail, block)
 
 
 def _collect_windows(node: exp.Expr, found: dict[str, exp.Window]) -> bool:
@@ -251,15 +250,13 @@ def _collect_windows(node: exp.Expr, found: dict[str, exp.Window]) -> bool:
     return any(inside) or isinstance(node, exp.Window)
 
 
-def _compute_windows(
-    windows: dict[str, exp.Window], named: dict[str, exp.Window], tail: Tail, block: Block
-) -> Tail:
+def _compute_windows(windows: dict[str, exp.Window], tail: Tail, block: Block) -> Tail:
     from spark_trickle.sql.bind_subquery import subqueries_computed
 
     replaced: dict[str, str] = {}
     by_partition: dict[tuple[Expr, ...], list[Output]] = {}
     for text, window in windows.items():
-        whole = subqueries_computed(_complete(window, named, block), block)
+        whole = subqueries_computed(window.copy(), block)
         partition = tuple(to_expr(p) for p in whole.args.get("partition_by") or ())
         if block.given:
             whole.set("partition_by", [*(bound(g) for g in block.given), *whole.args.get("partition_by", [])])
@@ -279,33 +276,10 @@ def _compute_windows(
     return tail.map(lambda n: rewritten(n, change))
 
 
-def _complete(window: exp.Window, named: dict[str, exp.Window], block: Block) -> exp.Window:
-    """OVER w and OVER (w ORDER BY …) with what the WINDOW clause says of w."""
-    copy = window.copy()
-    name = copy.alias or ""
-    if not name:
-        return copy
-    definition = named.get(name.lower())
-    if definition is None:
-        raise InvalidDefinitionError(f'the window "{name}" is not defined', "Add it to the WINDOW clause.")
-    definition = _complete(definition, named, block) if definition.args.get("alias") else definition
-    for part in ("partition_by", "order", "spec"):
-        value = definition.args.get(part)
-        if value and not copy.args.get(part):
-            copy.set(
-                part,
-                [resolve(v, block.scope, block.env) for v in value]
-                if isinstance(value, list)
-                else resolve(value, block.scope, block.env),
-            )
-    copy.set("alias", None)
-    copy.set("over", "OVER")
-    return copy
-
-
 def _with_generators(tail: Tail, block: Block) -> Tail:
     """SELECT explode(…): a row for every element."""
     items: list[Item] = []
+    made: dict[str, exp.Expr] = {}
     for item in tail.items:
         if not is_generator(item.node):
             if contains(item.node, is_generator):
@@ -316,8 +290,15 @@ def _with_generators(tail: Tail, block: Block) -> Tail:
         written = item.name.split("\0") if item.name else []
         names, new = generated_names(block.plan, generator, False, block.env, written)
         block.plan = Generate(block.plan, generator, new)
+        made[sql_of(item.node)] = bound(new[0])
         items += [Item(n, bound(c)) for n, c in zip(written or names, new, strict=True)]
-    return replace(tail, items=items)
+    # What is ordered by it is ordered by the row that it made, not by rows made once more.
+    order = (
+        [(o, rewritten(n, lambda part: made.get(sql_of(part)))) for o, n in tail.order]
+        if made
+        else tail.order
+    )
+    return replace(tail, items=items, order=order)
 
 
 # --- the result --------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp, parse_one
 
@@ -22,6 +22,13 @@ def bound(name: str) -> exp.Column:
 
 def is_bound(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and bool(node.meta.get("bound"))
+
+
+def with_fields(value: exp.Expr, names: Sequence[str]) -> exp.Expr:
+    """A field of a struct, or a field of that."""
+    for name in names:
+        value = exp.Dot(this=value, expression=exp.to_identifier(name, quoted=True))
+    return value
 
 
 def parsed(text: str, columns: frozenset[str]) -> exp.Expr:
@@ -97,11 +104,6 @@ def conjunction(parts: list[Expr]) -> Expr | None:
         return parts[0]
     columns = frozenset[str]().union(*(p.columns for p in parts))
     return Expr(" AND ".join(f"({p.sql})" for p in parts), columns)
-
-
-def is_position(node: exp.Expr) -> bool:
-    """ORDER BY 1: a number stands for a column of the list; 1L is just a number."""
-    return isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit()
 
 
 def contains(node: exp.Expr, test: Callable[[exp.Expr], bool]) -> bool:

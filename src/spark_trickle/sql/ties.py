@@ -14,7 +14,8 @@ from sqlglot import exp
 from spark_trickle.sql.aggregates import has_aggregate
 from spark_trickle.sql.bind import number_in
 from spark_trickle.sql.dialect import parse_query, sql_of
-from spark_trickle.sql.expressions import is_position, rewritten
+from spark_trickle.sql.expressions import rewritten
+from spark_trickle.sql.positions import is_all, is_position, keys_of, listed_at
 
 _NO_END = 2**62
 
@@ -69,9 +70,8 @@ def choice_of(sql: str, names: Sequence[str]) -> Choice | None:
     rows = query.copy()
     for clause in ("order", "limit", "offset"):
         rows.set(clause, None)
-    ordered = query.args["order"].expressions if query.args.get("order") else []
     beside: list[exp.Expr] = []
-    keys = [_key(o, rows, [n.lower() for n in names], beside) for o in ordered]
+    keys = [_key(o, rows, [n.lower() for n in names], beside) for o in _ordered(query, names)]
     if not all(keys):
         return None
     for n, value in enumerate(beside, start=1):
@@ -79,6 +79,14 @@ def choice_of(sql: str, names: Sequence[str]) -> Choice | None:
     columns = [*(f"c{n + 1}" for n in range(len(names))), *(f"o{n + 1}" for n in range(len(beside)))]
     text = f"SELECT * FROM ({sql_of(rows)}) AS q({', '.join(columns)})"
     return Choice(text, tuple(keys), start, _NO_END if limit is None else start + limit)
+
+
+def _ordered(query: exp.Expr, names: Sequence[str]) -> list[exp.Ordered]:
+    keys = keys_of(query.args.get("order"))
+    if not is_all(keys) or "all" in (n.lower() for n in names):
+        return keys
+    each = {k: v for k, v in keys[0].args.items() if k != "this"}
+    return [exp.Ordered(this=exp.Literal.number(n), **each) for n, _ in enumerate(names, start=1)]
 
 
 def _key(ordered: exp.Ordered, rows: exp.Expr, names: list[str], beside: list[exp.Expr]) -> str:
@@ -98,7 +106,7 @@ def _key(ordered: exp.Ordered, rows: exp.Expr, names: list[str], beside: list[ex
 def _of_result(node: exp.Expr, rows: exp.Expr, names: list[str]) -> str:
     """The value over columns of the result; an empty text if it needs others."""
     if is_position(node):
-        return f"c{node.this}"
+        return f"c{listed_at(node, len(names), 'ORDER BY') + 1}"
     if isinstance(rows, exp.Select) and not any(item.is_star for item in rows.expressions):
         listed = [sql_of(item.unalias()) for item in rows.expressions]
         if len(listed) == len(names) and sql_of(node) in listed:
