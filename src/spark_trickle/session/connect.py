@@ -22,6 +22,7 @@ from spark_trickle.session.trickle import Trickle
 from spark_trickle.settings import gathered
 from spark_trickle.spark.held import Held
 from spark_trickle.spark.session import open_session
+from spark_trickle.sql.depth import make_room
 
 
 def connect(
@@ -32,6 +33,7 @@ def connect(
     data_path: str | None = None,
 ) -> Trickle:
     """Open a warehouse, or create it: a folder, or the SQLAlchemy address of a catalog with `data_path`."""
+    make_room()
     place = os.fspath(path)
     file = None if "://" in place else Path(place) / "trickle.toml"
     chosen = gathered(file, os.environ, settings or {})

@@ -28,6 +28,7 @@ from spark_trickle.algebra.operator import (
     column,
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.depth import room_to_recurse
 from spark_trickle.sql.dialect import parse_query
 from spark_trickle.sql.expressions import bound, rewritten, to_expr, with_fields
 from spark_trickle.sql.named_windows import with_windows_written_out
@@ -93,7 +94,8 @@ def _no_types(op: Operator) -> dict[str, str]:
 
 def bind(sql: str, find: Find, types: Types, home: str, exact_floats: bool = False) -> Bound:
     """The tree of a whole query."""
-    return bind_query(read_query(sql), Env(find, types, home, exact_floats=exact_floats))
+    with room_to_recurse():
+        return bind_query(read_query(sql), Env(find, types, home, exact_floats=exact_floats))
 
 
 def read_query(sql: str) -> exp.Query:

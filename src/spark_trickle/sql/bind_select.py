@@ -28,6 +28,7 @@ from spark_trickle.sql.dialect import sql_of
 from spark_trickle.sql.expressions import (
     SUBQUERIES,
     bound,
+    conjunction,
     conjuncts,
     contains,
     is_subquery,
@@ -42,6 +43,8 @@ from spark_trickle.sql.resolve import resolve
 from spark_trickle.sql.scope import Bound, From, Scope
 from spark_trickle.sql.structs import excepted, field_names, is_star, kept_of, qualifier
 from spark_trickle.sql.time_window import with_window_columns
+
+_MOST_FILTERS = 50  # one above the other: a tree should not be as deep as a condition is long
 
 
 def bind_select(select: exp.Select, env: Env) -> Bound:
@@ -80,8 +83,9 @@ def where(select: exp.Select, block: Block) -> None:
                 "an aggregate or window function in WHERE", "Use HAVING or QUALIFY.", place_of(part)
             )
     resolved = [resolve(part, block.scope, block.env) for part in plain]
-    for part in equalities_aligned(resolved, block.plan, block.env):
-        block.plan = Filter(block.plan, to_expr(part))
+    tests = [to_expr(part) for part in equalities_aligned(resolved, block.plan, block.env)]
+    for test in tests if len(tests) <= _MOST_FILTERS else filter(None, [conjunction(tests)]):
+        block.plan = Filter(block.plan, test)
     for part in nested:
         filter_by_subquery(part, block)
 

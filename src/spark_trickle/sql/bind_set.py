@@ -28,20 +28,14 @@ from spark_trickle.sql.scope import Bound
 
 
 def bind_set_operation(node: exp.SetOperation, env: Env) -> Bound:
+    if isinstance(node, exp.Union) and not node.args.get("by_name"):
+        return ordered_and_limited(node, _union(node, env), env)
     left, right = bind_query(node.left, env), bind_query(node.right, env)
     if node.args.get("by_name"):
         left, right = _by_name(left, right, env)
-    if len(left.outputs) != len(right.outputs):
-        raise InvalidDefinitionError(
-            f"{len(left.outputs)} columns on one side and {len(right.outputs)} on the other",
-            "Both sides of a set operation need the same number of columns.",
-        )
+    _refuse_other_width(left, right)
+    first, second = _same_types(env, _shown(left), _shown(right))
     distinct = node.args.get("distinct") is not False
-    names = [n for n, _ in left.outputs]
-    keep = _kept(left), _kept(right)
-    first, second = _same_types(
-        env, *(Project(b.plan, outputs(k)) for b, k in zip((left, right), keep, strict=True))
-    )
     plan: Operator
     if isinstance(node, exp.Union):
         plan = UnionAll((first, second))
@@ -51,11 +45,64 @@ def bind_set_operation(node: exp.SetOperation, env: Env) -> Bound:
     else:
         kind = SetKind.INTERSECT_ALL if isinstance(node, exp.Intersect) else SetKind.EXCEPT_ALL
         plan = SetOperation(first, second, kind)
-    found = plan.columns
-    given = len(left.given)
-    return ordered_and_limited(
-        node, Bound(plan, tuple(zip(names, found[given:], strict=True)), found[:given]), env
-    )
+    return ordered_and_limited(node, _named_as(left, plan), env)
+
+
+def _refuse_other_width(left: Bound, right: Bound) -> None:
+    if len(left.outputs) != len(right.outputs):
+        raise InvalidDefinitionError(
+            f"{len(left.outputs)} columns on one side and {len(right.outputs)} on the other",
+            "Both sides of a set operation need the same number of columns.",
+        )
+
+
+def _named_as(side: Bound, plan: Operator) -> Bound:
+    """Rows that have the columns of a side, under its names."""
+    given = len(side.given)
+    names = (n for n, _ in side.outputs)
+    return Bound(plan, tuple(zip(names, plan.columns[given:], strict=True)), plan.columns[:given])
+
+
+def _union(node: exp.Union, env: Env) -> Bound:
+    """A chain of unions as one of all its parts: side by side it is not as deep as it is long."""
+    distinct = node.args.get("distinct") is not False
+    first, *others = (bind_query(part, env) for part in _chain(node, distinct))
+    together = [renamed(_shown(first), env)]
+    types = list(env.types(together[0]).values())
+    for other in others:
+        _refuse_other_width(first, other)
+        together, types = _with_part(together, types, renamed(_shown(other), env), env)
+    plan: Operator = UnionAll(tuple(together))
+    return _named_as(first, distinct_rows(plan, env) if distinct else plan)
+
+
+def _chain(node: exp.Union, distinct: bool) -> list[exp.Query]:
+    """The parts, from left to right; what is made distinct in the end need not be so before."""
+    parts = [node.right]
+    left = node.left
+    while isinstance(left, exp.Union) and _goes_on(left, distinct):
+        parts.append(left.right)
+        left = left.left
+    return [left, *reversed(parts)]
+
+
+def _goes_on(union: exp.Union, distinct: bool) -> bool:
+    if union.args.get("distinct") is not False and not distinct:
+        return False
+    return not any(union.args.get(clause) for clause in ("by_name", "with_", "order", "limit", "offset"))
+
+
+def _with_part(
+    together: list[Operator], have: list[str], part: Operator, env: Env
+) -> tuple[list[Operator], list[str]]:
+    """One more part; if the common types become others, all before are cast as one, as Spark does."""
+    if list(env.types(part).values()) == have:
+        return [*together, part], have
+    before = together[0] if len(together) == 1 else UnionAll(tuple(together))
+    both = list(env.types(UnionAll((before, part))).values())
+    if both == have:
+        return [*together, _cast(part, both, env)], have
+    return [_cast(before, both, env), _cast(part, both, env)], both
 
 
 def _matched(first: Operator, second: Operator, both: bool, env: Env) -> Operator:
@@ -96,8 +143,8 @@ def _with_all(side: Bound, names: Mapping[str, str], env: Env) -> Bound:
     return replace(side, plan=plan, outputs=tuple((n, {**own, **lacking}[k]) for k, n in names.items()))
 
 
-def _kept(side: Bound) -> tuple[str, ...]:
-    return (*side.given, *side.columns)
+def _shown(side: Bound) -> Operator:
+    return Project(side.plan, outputs((*side.given, *side.columns)))
 
 
 def _same_types(env: Env, left: Operator, right: Operator) -> tuple[Operator, Operator]:

@@ -17,6 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_trickle.errors import SqlSyntaxError, UnsupportedError
+from spark_trickle.sql.depth import room_to_recurse, with_flat_chains
 from spark_trickle.sql.operators import OperatorParser
 
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
@@ -80,6 +81,20 @@ def _is_suffix(token: Token, before: list[Token]) -> bool:
 
 def parse_query(text: str) -> exp.Query:
     _refuse_depth(text)
+    with room_to_recurse():
+        query = _parse(text)
+        with_flat_chains(query)
+        return query
+
+
+def parse_expression(text: str) -> exp.Expr | None:
+    """An expression of a plan, read again."""
+    with room_to_recurse():
+        found = Verbatim().parse(text)[0]
+        return None if found is None else with_flat_chains(found)
+
+
+def _parse(text: str) -> exp.Query:
     try:
         tokens = _tokens(text)
         _refuse_pipes(tokens)
@@ -115,7 +130,7 @@ _BEFORE_QUERY = (
 
 def _tokens(text: str) -> list[Token]:
     """window(…) is a function, not the clause that names windows; TABLE t is a query."""
-    tokens = Verbatim().tokenize(text)
+    tokens = _without_levels(Verbatim().tokenize(text))
     for token, after in pairwise(tokens):
         if token.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN:
             token.token_type = TokenType.VAR
@@ -135,6 +150,23 @@ def _refuse_pipes(tokens: list[Token]) -> None:
                 "Write the steps as nested queries: SELECT … FROM (SELECT …).",
                 (token.line, token.col - token.end + token.start),
             )
+
+
+_LEVEL = ["MAX", "RECURSION", "LEVEL"]
+
+
+def _without_levels(tokens: list[Token]) -> list[Token]:
+    """r(n) MAX RECURSION LEVEL 10 AS (…) asks Spark to stop there; here a setting says when to stop."""
+    words = [t.text.upper() for t in tokens]
+    found: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        if words[at : at + 3] == _LEVEL and "".join(words[at + 3 : at + 4]).isdigit():
+            at += 4
+        else:
+            found.append(tokens[at])
+            at += 1
+    return found
 
 
 def _refuse_depth(text: str) -> None:

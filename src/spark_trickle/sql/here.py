@@ -16,8 +16,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from spark_trickle.algebra.operator import Expr
+from spark_trickle.errors import UnsupportedError
 from spark_trickle.model.arrow import flat
-from spark_trickle.sql.dialect import Verbatim, name_of
+from spark_trickle.sql.dialect import name_of, parse_expression
 from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here_values import (
     DATE_PARTS,
@@ -101,8 +102,8 @@ def may_evaluate(expr: Expr) -> bool:
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> exp.Expr | None:
     try:
-        tree = Verbatim().parse(text)[0]
-    except SqlglotError:
+        tree = parse_expression(text)
+    except (SqlglotError, UnsupportedError):
         return None
     known = tree is not None and all(_is_known(node) for node in tree.walk())
     return tree if known else None

@@ -25,7 +25,7 @@ from spark_trickle.algebra.operator import (
     Project,
     column,
 )
-from spark_trickle.sql.dialect import Verbatim, sql_of
+from spark_trickle.sql.dialect import parse_expression, sql_of
 from spark_trickle.sql.expressions import conjunction, shared_conjuncts
 from spark_trickle.sql.join_sizes import Different, Guess, Sizes
 
@@ -113,8 +113,7 @@ def _equality(pair: KeyPair) -> _Condition:
 
 @lru_cache(maxsize=4096)
 def _conditions(predicate: Expr) -> tuple[_Condition, ...]:
-    tree = Verbatim().parse(predicate.sql)[0]
-    parts = shared_conjuncts(tree)
+    parts = shared_conjuncts(parse_expression(predicate.sql))
     if len(parts) == 1:
         return (_condition(parts[0], predicate),)
     return tuple(_condition(p, _within(p, predicate)) for p in parts)

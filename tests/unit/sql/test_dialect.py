@@ -134,3 +134,37 @@ def test_units_are_no_columns(unit: str) -> None:
         f"SELECT dateadd({unit}, {unit}, d), date_add(d, {unit}), dateadd(`{unit}`, 1, d) FROM t"
     )
     assert [c.name for c in query.find_all(exp.Column) if c.name == unit] == [unit] * 3
+
+
+LONG = {
+    "or": "SELECT k FROM t WHERE " + " OR ".join(f"v = {n}" for n in range(2000)),
+    "and": "SELECT k FROM t WHERE " + " AND ".join(f"v <> {n} OR k = {n}" for n in range(2000)),
+}
+
+
+@pytest.mark.parametrize("query", LONG.values(), ids=LONG)
+def test_long_conditions_are_not_deep(query: str) -> None:
+    parsed = parse_query(query)
+    assert max(node.depth for node in parsed.walk()) < 30
+    assert " ".join(sql_of(parsed).split()) == query
+
+
+DEEP = {
+    "signs": f"SELECT {'- ' * 100_000}1",
+    "negations": f"SELECT {'NOT ' * 100_000}true",
+    "cases": f"SELECT {'CASE WHEN a THEN 1 ELSE ' * 10_000}2{' END' * 10_000}",
+    "brackets": f"SELECT {'(' * 100_000}1{')' * 100_000}",
+}
+
+
+@pytest.mark.parametrize("query", DEEP.values(), ids=DEEP)
+def test_what_is_too_deep_is_refused(query: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        parse_query(query)
+    assert "nest" in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_level_of_a_recursion_is_left_to_a_setting() -> None:
+    found = parse_query("WITH RECURSIVE r(n) MAX RECURSION LEVEL 9 AS (SELECT 1) SELECT max AS level FROM r")
+    assert sql_of(found) == "WITH RECURSIVE r(n) AS (SELECT 1) SELECT max AS level FROM r"
