@@ -1,7 +1,8 @@
-"""A table and statements -> its rows as they arrive by copy, by both kinds of trigger, and from the log."""
+"""A table and statements -> its rows as they arrive by both ways to copy, both kinds of trigger, and from the log."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,11 @@ from spark_trickle.cdc.postgres.buffer import Position, changes, reading, this_m
 from spark_trickle.cdc.postgres.capture import plan_capture
 from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
 from spark_trickle.cdc.postgres.install import install, uninstall
+from spark_trickle.cdc.postgres.parallel import SharedRead, shared_read
 from spark_trickle.cdc.postgres.publication import publish, unpublish
 from spark_trickle.cdc.postgres.slot import create_slot, drop_slot
+from spark_trickle.cdc.postgres.types import MappedColumn
+from spark_trickle.cdc.postgres.values import to_table, weights
 from spark_trickle.cdc.postgres.wal import peek
 from tests.postgres.world import World, mapped, table_of
 
@@ -43,4 +47,15 @@ def both_ways(world: World, name: str, statements: list[str], **options: Any) ->
         unpublish(connection, "p")
     with snapshot(connection, [table]):
         arrived["copy"] = pa.concat_tables(copy_rows(connection, table, columns))
+        arrived["side by side"] = _side_by_side(world, shared_read(connection, table, columns, 10), columns)
     return arrived
+
+
+def _side_by_side(world: World, read: SharedRead, columns: Sequence[MappedColumn]) -> pa.Table:
+    """What executors would do, one query after the other; while the moment of the queries is held."""
+    task = world.application()
+    with task.transaction():
+        task.execute(read.setup)
+        rows = [row for query in read.queries for row in task.execute(query).fetchall()]
+    texts = [pa.array([row[n] for row in rows], pa.string()) for n in range(len(columns))]
+    return to_table(columns, texts, weights([1] * len(rows)))
