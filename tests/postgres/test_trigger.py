@@ -447,6 +447,25 @@ def test_replica_sessions_are_captured_too(world: World) -> None:
     mirror.check()
 
 
+SWAPS = [
+    ["ALTER TABLE t RENAME TO was", create("t", "a int"), "INSERT INTO t VALUES (7)"],
+    ["ALTER TABLE t RENAME TO was", create("t", "a int, z text"), "INSERT INTO was VALUES (3)"],
+    ["ALTER TABLE t RENAME TO was"],
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("swap", SWAPS)
+def test_truncate_after_another_table_took_the_name(world: World, mode: str, swap: list[str]) -> None:
+    world.run(create("t", "a int"), "INSERT INTO t VALUES (1), (2)")
+    mirror = TriggerMirror(world, mode=mode)
+    world.run(*swap, "TRUNCATE was", "INSERT INTO was VALUES (4)")
+    mirror.name = "public.was"
+    mirror.prepare()
+    mirror.poll()
+    mirror.check()
+
+
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_truncate_that_cannot_see_all_rows_is_a_loss(world: World, level: str) -> None:
     world.run(create("t", "a int"), create("other", "a int"))

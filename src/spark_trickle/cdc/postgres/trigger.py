@@ -221,7 +221,10 @@ def _pair(capture: Capture, old: str, new: str) -> sql.Composed:
 
 
 def _truncate_body(capture: Capture) -> sql.Composed:
-    """TRUNCATE takes away rows that an older snapshot cannot see: only READ COMMITTED can write them all."""
+    """TRUNCATE takes away rows that an older snapshot cannot see: only READ COMMITTED can write them all.
+
+    The table is named when it happens: by then another one may have its old name.
+    """
     insert = sql.SQL(
         "INSERT INTO {buffer} (change_id, xid, action, {names}) SELECT {id}, {xid}, 'D', {fields} FROM ONLY "
     ).format(
@@ -231,22 +234,18 @@ def _truncate_body(capture: Capture) -> sql.Composed:
         xid=_XID,
         fields=_fields("r", capture.columns),
     )
-    if capture.source.kind == "p":
-        text = sql.Literal(insert.as_string(None).replace("%", "%%") + "%I.%I AS r")
-        write = sql.SQL("EXECUTE format({text}, TG_TABLE_SCHEMA, TG_TABLE_NAME);").format(text=text)
-    else:
-        write = sql.SQL("{insert}{table} AS r;").format(insert=insert, table=capture.source.sql)
+    text = sql.Literal(insert.as_string(None).replace("%", "%%") + "%I.%I AS r")
     return sql.SQL("""
         IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
             INSERT INTO {losses} (source, reason) VALUES ({source}, {reason});
         ELSE
-            {write}
+            EXECUTE format({text}, TG_TABLE_SCHEMA, TG_TABLE_NAME);
         END IF;
     """).format(
         losses=capture.losses,
         source=capture.source.oid,
         reason="it was truncated by a transaction that cannot see all of its rows",
-        write=write,
+        text=text,
     )
 
 
