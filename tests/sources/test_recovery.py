@@ -58,6 +58,20 @@ def test_lost_changes_are_noticed_and_copied_again(shop: Shop, loss: str) -> Non
     exact(shop)
 
 
+def test_functions_of_an_older_version_are_replaced(shop: Shop) -> None:
+    mirrored(shop)
+    ((oid,),) = shop.world.rows("SELECT 'orders'::regclass::oid")
+    shop.run(
+        f"CREATE OR REPLACE FUNCTION trickle_changes.capture_{oid}_truncate() RETURNS trigger "
+        "LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "UPDATE trickle_changes.captures SET description = description - 'edition'",
+    )
+    assert shop.tr.sync("shop").resynced == {}
+    shop.run("TRUNCATE orders", "INSERT INTO orders VALUES (1, 'c1', 1)")
+    assert shop.tr.sync("shop").tables == {"main.orders": (1, 100)}
+    exact(shop)
+
+
 def test_lost_changes_wait_for_a_word_if_asked_to(shop: Shop) -> None:
     mirrored(shop, resync="manual")
     before = shop.here("SELECT * FROM orders")

@@ -11,7 +11,7 @@ from spark_trickle.cdc.position import keep_position, read_position
 from spark_trickle.cdc.postgres.buffer import changes, reading
 from spark_trickle.cdc.postgres.compact import compact
 from spark_trickle.cdc.postgres.discover import SourceTable
-from spark_trickle.cdc.postgres.install import Installed, installed
+from spark_trickle.cdc.postgres.install import Installed, installed, modernize
 from spark_trickle.cdc.postgres.moment import Moment
 from spark_trickle.cdc.postgres.status import buffer_bytes, pending
 from spark_trickle.cdc.reading import Read, commit_reading
@@ -38,7 +38,7 @@ def read_until(job: Job) -> tuple[Read, Moment]:
     found = Read(begin(job.place))
     mirrors = [(t, s) for t, s in job.mirrors(found.work) if s.status is MirrorStatus.ACTIVE]
     known, there = installed(job.connection, job.options.schema), job.remote([t for t, _ in mirrors])
-    _shorten(job, mirrors, known, there)
+    _prepare(job, mirrors, known, there)
     with reading(job.connection, job.options.schema) as moment:
         for table, state in mirrors:
             try:
@@ -69,19 +69,21 @@ def _read(
     found.captures.append((capture, since.at(moment)))
 
 
-def _shorten(
+def _prepare(
     job: Job,
     mirrors: list[tuple[Table, MirrorState]],
     known: dict[int, Installed],
     there: dict[int, SourceTable],
 ) -> None:
-    """Cancel in the source what came and went, where so much waits that it pays."""
+    """Bring functions up to date, and cancel what came and went, where so much waits that it pays."""
     for table, state in mirrors:
         remote = there.get(table.id)
         if remote is None or remote.oid not in known:
             continue
-        broken = any(d.breaks for d in known[remote.oid].drift(remote))
-        if not broken and _waiting(job, remote.oid, job.place.settings.compact_buffer_rows):
+        if any(d.breaks for d in known[remote.oid].drift(remote)):
+            continue
+        modernize(job.connection, known[remote.oid], remote)
+        if _waiting(job, remote.oid, job.place.settings.compact_buffer_rows):
             compact(job.connection, known[remote.oid].capture(remote), read_position(state.position))
 
 

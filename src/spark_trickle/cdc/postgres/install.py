@@ -23,6 +23,7 @@ from spark_trickle.errors import SourceSchemaChangedError
 _MARK = "spark-trickle: changes on their way to a warehouse"
 _OWN_MARK = "spark-trickle made this"
 _INSTALL_LOCK = 5_117_430_862_915
+_LOCK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Installed:
     guarded: bool
     token: str
     marks: Marks
+    edition: int = 1  # of its functions
 
     def gap(self, connection: Connection, table: SourceTable) -> str | None:
         """Why changes may have been missed."""
@@ -72,7 +74,7 @@ def installed(connection: Connection, schema: str = SCHEMA) -> dict[int, Install
     return {oid: _read(oid, schema, token, json.loads(text)) for oid, token, text in found}
 
 
-def install(connection: Connection, capture: Capture, lock_seconds: float = 5.0) -> str:
+def install(connection: Connection, capture: Capture, lock_seconds: float = _LOCK_SECONDS) -> str:
     """Capture every change of the table that commits from now on; doing it again changes nothing.
 
     The token that comes back names the buffer: whoever reads it later says which one it means. It is a new
@@ -116,8 +118,20 @@ def _going_on(connection: Connection, capture: Capture) -> Installed | None:
     return None
 
 
+def modernize(connection: Connection, found: Installed, table: SourceTable) -> None:
+    """Replace functions that an older version of ours wrote. The triggers stay, so no table is locked."""
+    if found.edition >= trigger.EDITION:
+        return
+    capture = found.capture(table)
+    noted = sql.SQL("UPDATE {} SET description = description || {}::jsonb WHERE source = {}").format(
+        capture.captures, json.dumps({"edition": trigger.EDITION}), table.oid
+    )
+    with _changing(connection, _LOCK_SECONDS):
+        run(connection, *trigger.function_statements(capture), noted)
+
+
 def widen(
-    connection: Connection, capture: Capture, more: Collection[str], lock_seconds: float = 5.0
+    connection: Connection, capture: Capture, more: Collection[str], lock_seconds: float = _LOCK_SECONDS
 ) -> Capture:
     """Capture more columns. The buffer holds NULL for them in older rows: copy the table again afterwards."""
     (table,) = describe(connection, [capture.source.oid])
@@ -143,7 +157,7 @@ def renew(connection: Connection, capture: Capture) -> str:
     return token
 
 
-def uninstall(connection: Connection, capture: Capture, lock_seconds: float = 5.0) -> None:
+def uninstall(connection: Connection, capture: Capture, lock_seconds: float = _LOCK_SECONDS) -> None:
     """Leave nothing of a capture behind; the last one takes the schema along, if we made it."""
     if not value(connection, _exists(capture.schema, "captures")):
         return
@@ -229,6 +243,7 @@ def _described(capture: Capture, noted: Marks) -> str:
         "unlogged": capture.unlogged,
         "guarded": capture.guarded,
         "marks": asdict(noted),
+        "edition": trigger.EDITION,
     })  # fmt: skip
 
 

@@ -24,6 +24,7 @@ _COMMA = sql.SQL(", ")
 _CHUNK = 32  # bits that an integer holds
 _XID = sql.SQL("(SELECT pg_current_xact_id())")  # asked once for a statement; the default asks for each row
 EVENTS = ("insert", "update", "delete", "row", "truncate")
+EDITION = 2  # of the functions: raise it when their texts change, so that captures that exist get them too
 
 
 # --- the buffer ----------------------------------------------------------------------------------
