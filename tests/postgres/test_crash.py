@@ -104,6 +104,53 @@ def test_a_crash_without_changes_is_a_loss_of_nothing_but_is_told(fragile: World
         mirror.poll()
 
 
+# Tables that a crash empties, at least in part; and what may come between the crash and the next reading.
+UNLOGGED = [
+    (["CREATE UNLOGGED TABLE t (id int PRIMARY KEY)"], []),
+    (["CREATE UNLOGGED TABLE t (id int PRIMARY KEY)"], ["ALTER TABLE t SET LOGGED"]),
+    (
+        [
+            "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+            "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (2)",
+            "CREATE UNLOGGED TABLE high PARTITION OF t FOR VALUES FROM (2) TO (9)",
+        ],
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(("tables", "after"), UNLOGGED)
+def test_unlogged_tables_say_that_they_are_empty(fragile: World, tables: list[str], after: list[str]) -> None:
+    fragile.run(*tables, create("u", "id int"), "INSERT INTO t VALUES (1), (2)")
+    mirror = TriggerMirror(fragile)
+    logged = TriggerMirror(fragile, "public.u", mirror.connection)
+    fragile.run("INSERT INTO t VALUES (3)")
+    restart(fragile)  # an orderly end loses nothing
+    mirror.connection = logged.connection = fragile.connect()
+    mirror.poll()
+    mirror.check()
+
+    crash(fragile)
+    fragile.run(*after, "INSERT INTO t VALUES (4)")
+    mirror.connection = logged.connection = fragile.connect()
+    mirror.prepare()
+    reason = "the server crashed, and the table is unlogged"
+    with pytest.raises(ResyncNeededError, match=reason):
+        mirror.poll()
+    assert [f.value for f in capture_findings(mirror.connection) if not f.ok] == [reason]
+    install(mirror.connection, mirror.capture)  # does not hide it
+    with pytest.raises(ResyncNeededError, match=reason):
+        mirror.poll()
+    logged.poll()
+    logged.check()
+
+    mirror.resync()
+    fragile.run("INSERT INTO t VALUES (5)")
+    mirror.poll()
+    mirror.check()
+    assert all(f.ok for f in capture_findings(mirror.connection))
+
+
 def test_slots_survive_at_every_step(fragile: World) -> None:
     fragile.run(create("t", "id int PRIMARY KEY, a text"), "INSERT INTO t VALUES (0, 'x')")
     mirror = LogMirror(fragile)

@@ -499,11 +499,23 @@ def test_other_tables_may_come_and_go(world: World) -> None:
     mirror.check()
 
 
-def test_unlogged_tables(world: World) -> None:
-    world.run("CREATE UNLOGGED TABLE t (id int PRIMARY KEY)")
+UNLOGGED = [
+    ["CREATE UNLOGGED TABLE t (id int PRIMARY KEY)"],
+    [
+        "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE UNLOGGED TABLE leaf PARTITION OF t DEFAULT",
+    ],
+]
+
+
+@pytest.mark.parametrize("tables", UNLOGGED)
+def test_unlogged_tables(world: World, tables: list[str]) -> None:
+    world.run(*tables)
     connection = world.connect()
-    with pytest.raises(SourceSetupError, match="is unlogged"):
+    with pytest.raises(SourceSetupError, match="is unlogged") as caught:
         publish(connection, "p", [table_of(connection, "public.t")])
+    world.run(caught.value.hint.removeprefix("Run ").split(",")[0])
+    publish(connection, "p", [table_of(connection, "public.t")])
 
 
 def test_publications_are_kept_as_they_should_be(world: World) -> None:

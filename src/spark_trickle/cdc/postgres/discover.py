@@ -69,6 +69,7 @@ class Partition(Relation):
     """A leaf, which says by itself what the log holds of its old rows."""
 
     replica_identity: str = "d"
+    logged: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,12 @@ class SourceTable(Relation):
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(c.name for c in self.columns)
+
+    @property
+    def unlogged(self) -> tuple[Relation, ...]:
+        """What of it the log does not know, and a crash of the server empties."""
+        own = () if self.logged else (self,)
+        return (*own, *(p for p in self.partitions if not p.logged))
 
     def column(self, name: str) -> SourceColumn:
         return next(c for c in self.columns if c.name == name)
@@ -250,7 +257,8 @@ _COLUMNS = sql.SQL("""
 """)
 
 _PARTITIONS = sql.SQL("""
-    SELECT root.oid::int8, leaf.oid::int8, n.nspname::text, leaf.relname::text, leaf.relreplident::text
+    SELECT root.oid::int8, leaf.oid::int8, n.nspname::text, leaf.relname::text, leaf.relreplident::text,
+        leaf.relpersistence = 'p'
     FROM pg_class root, pg_partition_tree(root.oid) p
         JOIN pg_class leaf ON leaf.oid = p.relid JOIN pg_namespace n ON n.oid = leaf.relnamespace
     WHERE root.oid = ANY ({oids}::oid[]) AND root.relkind = 'p' AND p.isleaf

@@ -41,10 +41,20 @@ class Installed:
     token: str
     marks: Marks
     edition: int = 1  # of its functions
+    logged: bool = True  # the table, at that time
 
     def gap(self, connection: Connection, table: SourceTable) -> str | None:
         """Why changes may have been missed."""
+        if self._emptied(connection, table):
+            return "the server crashed, and the table is unlogged"
         return gap(connection, self.planned(table), self.marks, [c.name for c in self.columns])
+
+    def _emptied(self, connection: Connection, table: SourceTable) -> bool:
+        """Whether a crash may have emptied the table, also if it was made to survive the next one since."""
+        if self.logged and not table.unlogged:
+            return False
+        alive = sql.SQL("SELECT FROM {} WHERE source = {} AND token = {}::uuid")
+        return not rows(connection, alive.format(self.planned(table).alive, self.oid, self.token))
 
     def drift(self, table: SourceTable) -> list[Drift]:
         return drift(self.columns, [self.known], table.columns)
@@ -194,7 +204,7 @@ def _prepare_schema(connection: Connection, capture: Capture) -> None:
 
 
 def _bookkeeping(capture: Capture) -> list[Statement]:
-    """`losses` says what could not be captured; `alive` is emptied by a crash, as unlogged buffers are."""
+    """`losses` says what could not be captured; `alive` is emptied by a crash, as all that is unlogged."""
     return [
         sql.SQL(
             "CREATE TABLE {} (source oid PRIMARY KEY, token uuid NOT NULL, description jsonb NOT NULL)"
@@ -224,7 +234,7 @@ def _note(connection: Connection, capture: Capture, before: Installed | None) ->
 
 
 def _note_alive(capture: Capture, token: str) -> Statement:
-    """The token once more, in a table that dies with what an unlogged buffer held."""
+    """The token once more, in a table that dies with what an unlogged buffer or table held."""
     return sql.SQL("INSERT INTO {} VALUES ({}, {}::uuid)").format(capture.alive, capture.source.oid, token)
 
 
@@ -244,6 +254,7 @@ def _described(capture: Capture, noted: Marks) -> str:
         "guarded": capture.guarded,
         "marks": asdict(noted),
         "edition": trigger.EDITION,
+        "logged": not capture.source.unlogged,
     })  # fmt: skip
 
 

@@ -21,10 +21,12 @@ _GENERATED = 180_000  # since this version the log can show stored generated col
 
 def require_identity(table: SourceTable) -> None:
     """Refuse a table whose UPDATE and DELETE the server itself would refuse once it is published."""
-    if not table.logged:
+    if table.unlogged:
+        unknown = table.unlogged[0]
+        name = quoted(unknown.schema, unknown.name)
         raise SourceSetupError(
-            f'table "{table.full_name}" is unlogged, so the write-ahead log does not know it',
-            f"Run ALTER TABLE {quoted(table.schema, table.name)} SET LOGGED, or capture it with triggers.",
+            f'table "{unknown.full_name}" is unlogged, so the write-ahead log does not know it',
+            f"Run ALTER TABLE {name} SET LOGGED, or capture it with triggers.",
         )
     fixes = [f"ALTER TABLE {quoted(r.schema, r.name)} REPLICA IDENTITY {to}" for r, to in _nameless(table)]
     if fixes:
