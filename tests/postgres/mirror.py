@@ -14,6 +14,7 @@ from spark_trickle.cdc.postgres.capture import Capture
 from spark_trickle.cdc.postgres.chunks import Bounds
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
+from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.install import install, renew
 from spark_trickle.cdc.postgres.publication import publish
 from spark_trickle.cdc.postgres.slot import advance, create_slot
@@ -91,11 +92,14 @@ class LogMirror:
         self.held: dict[int, pa.Table] = {}
         self.followed: list[Followed] = []
         for table in tables:
-            columns = mapped(table)
-            with snapshot(self.connection, [table]) as moment:
-                copied = list(copy_rows(self.connection, table, columns))
-            self.held[table.oid] = _rows(columns, copied)
-            self.followed.append(Followed(table, columns, marks[table.oid], since=moment))
+            self.follow(table, marks[table.oid])
+
+    def follow(self, table: SourceTable, mark: str) -> None:
+        columns = mapped(table)
+        with snapshot(self.connection, [table]) as moment:
+            copied = list(copy_rows(self.connection, table, columns))
+        self.held[table.oid] = _rows(columns, copied)
+        self.followed.append(Followed(table, columns, mark, since=moment))
 
     def peek(self, max_changes: int = 10_000) -> Batch:
         return peek(self.connection, self.slot, self.publication, self.followed, self.after, max_changes)

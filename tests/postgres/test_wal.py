@@ -499,6 +499,54 @@ def test_other_tables_may_come_and_go(world: World) -> None:
     mirror.check()
 
 
+# How a table is made, how a writer begins, and how it ends.
+WRITERS = [
+    ([create("u", "id int PRIMARY KEY")], ["INSERT INTO u VALUES (1)"], ["COMMIT"]),
+    (
+        [
+            "CREATE TABLE u (id int PRIMARY KEY) PARTITION BY LIST (id)",
+            "CREATE TABLE leaf PARTITION OF u DEFAULT",
+        ],
+        ["INSERT INTO leaf VALUES (1)"],
+        ["COMMIT"],
+    ),
+    (
+        [create("u", "id int PRIMARY KEY")],
+        ["INSERT INTO u VALUES (1)", "PREPARE TRANSACTION 'x'"],
+        ["COMMIT PREPARED 'x'"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("tables", "begins", "ends"), WRITERS)
+def test_a_table_is_added_when_its_writers_have_ended(
+    world: World, tables: list[str], begins: list[str], ends: list[str]
+) -> None:
+    """What they wrote before is not in the log, and a copy would not see it."""
+    world.run(create("t", "id int PRIMARY KEY"), *tables)
+    mirror = LogMirror(world)
+    (t,), u = (f.source for f in mirror.followed), table_of(mirror.connection, "public.u")
+    writer, other = world.application(), world.application()
+    for statement in ["BEGIN", *begins]:
+        writer.execute(statement)
+    other.execute("BEGIN")
+    other.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(
+        SourceBusyError, match=r'write to "public\.u" did not end within 0\.2 seconds'
+    ) as caught:
+        publish(mirror.connection, "publication", [t, u], [u], 0.2)
+    assert "pg_stat_activity" in caught.value.hint
+    assert published(mirror.connection, "publication").keys() == {t.oid}
+    for statement in ends:
+        writer.execute(statement)
+    marks = publish(mirror.connection, "publication", [t, u], [u])  # who writes to others is not waited for
+    mirror.follow(u, marks[u.oid])
+    world.run("INSERT INTO u VALUES (2)")
+    other.execute("COMMIT")
+    mirror.drain()
+    mirror.check()
+
+
 UNLOGGED = [
     ["CREATE UNLOGGED TABLE t (id int PRIMARY KEY)"],
     [

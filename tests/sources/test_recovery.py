@@ -204,6 +204,41 @@ def test_a_log_that_has_to_wait_for_a_writer(shop: Shop, monkeypatch: pytest.Mon
     shop.check("SELECT * FROM orders")
 
 
+MIRROR_LATE = "CREATE TABLE late FROM SOURCE shop.public.late"
+HIDE_AND_SHOW = ["ALTER PUBLICATION {name} DROP TABLE late", "ALTER PUBLICATION {name} ADD TABLE late"]
+
+# What was done here, what happens there while a transaction writes to a table, and what brings it into the log.
+LATE: list[tuple[list[str], list[str], str]] = [
+    ([], [], MIRROR_LATE),
+    ([MIRROR_LATE], HIDE_AND_SHOW, "SYNC SOURCE shop"),
+]
+
+
+@pytest.mark.parametrize(("before", "meanwhile", "statement"), LATE)
+def test_a_table_that_joins_the_log_has_to_wait_for_a_writer(
+    shop: Shop, before: list[str], meanwhile: list[str], statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captures, "LOCK_SECONDS", 0.3)
+    mirrored(shop, "wal")
+    shop.run("CREATE TABLE late (id int PRIMARY KEY)")
+    for first in before:
+        shop.tr.sql(first)
+    writer = shop.world.application()
+    writer.execute("BEGIN")
+    writer.execute("INSERT INTO late VALUES (1)")
+    name = shop.tr.answer("wal_source_status").dicts()[0]["publication"]
+    shop.run(*(s.format(name=name) for s in meanwhile))
+    with pytest.raises(SourceBusyError, match=r'write to "public\.late"'):
+        shop.tr.sql(statement)
+    writer.execute("COMMIT")
+    shop.tr.sync("shop")
+    shop.check("SELECT * FROM late")
+    shop.run("INSERT INTO late VALUES (2)")
+    shop.tr.sync("shop")
+    shop.check("SELECT * FROM late")
+    exact(shop)
+
+
 def test_a_key_that_is_gone(shop: Shop) -> None:
     """What rows were told apart by cannot be relied on any more, neither here nor in stream tables."""
     mirrored(shop)

@@ -14,7 +14,7 @@ from spark_trickle.cdc.postgres.capture import Capture
 from spark_trickle.cdc.postgres.discover import SourceTable, describe
 from spark_trickle.cdc.postgres.install import install, installed, uninstall
 from spark_trickle.cdc.postgres.publication import publish, published, unpublish
-from spark_trickle.cdc.postgres.run import run
+from spark_trickle.cdc.postgres.run import LOCK_SECONDS, run
 from spark_trickle.cdc.postgres.slot import create_slot, drop_slot, slot_state
 from spark_trickle.dml.work import begin
 from spark_trickle.errors import ResyncNeededError
@@ -81,9 +81,9 @@ def open_log(
         run(job.connection, limit.format(sql.Literal("0")))
 
 
-def add_to_log(job: Job, tables: Sequence[SourceTable]) -> dict[int, str]:
-    """Make the publication hold exactly these tables; their marks."""
-    return publish(job.connection, job.state.publication, tables)
+def add_to_log(job: Job, tables: Sequence[SourceTable], new: Sequence[SourceTable] = ()) -> dict[int, str]:
+    """Make the publication hold exactly these tables, of `new` ones without missing a change; their marks."""
+    return publish(job.connection, job.state.publication, tables, new, LOCK_SECONDS)
 
 
 def close_log(job: Job) -> None:

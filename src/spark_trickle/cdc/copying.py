@@ -183,7 +183,7 @@ def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
     others = [t for t, s in job.mirrors(work) if t.id != table.id and s.status is MirrorStatus.ACTIVE]
     there = [*job.remote(others).values(), remote]
     if job.by_log:
-        new, marks = job.state, add_to_log(job, there)
+        new, marks = job.state, add_to_log(job, there, [remote])
     else:
         opened, marks = open_log(job, there)
         job.note(opened)

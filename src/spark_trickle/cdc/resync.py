@@ -16,6 +16,7 @@ from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
 from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.install import renew
 from spark_trickle.cdc.postgres.moment import Moment
+from spark_trickle.cdc.postgres.publication import published
 from spark_trickle.cdc.postgres.watch import TableMarks, table_marks
 from spark_trickle.dml.work import begin
 from spark_trickle.errors import InvalidDefinitionError
@@ -31,11 +32,10 @@ def resync(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Landing, i
     state = _state(job, table)
     new = adapted(table, remote, more)
     if job.by_log:
-        published = _show_in_log(job, table, remote)
-        token = ""
+        token, mark = "", _show_in_log(job, table, remote, state)
     else:
         capture, _ = put_triggers(job, new, remote)
-        token, published = renew(job.connection, capture), ""
+        token, mark = renew(job.connection, capture), ""
     if new != table:
         work.define(commit.AlterTable(table, new))
     columns = columns_of(new, remote)
@@ -43,7 +43,7 @@ def resync(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Landing, i
         noted = table_marks(job.connection, remote, [c.name for c in columns])
         rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, None, job.progress)
         landing = land_difference(work, new, rows)
-    position = _position(job, token, moment, published, noted)
+    position = _position(job, token, moment, mark, noted)
     done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=position)
     return landing, job.commit(work, f"resync of {remote.full_name}", [done])
 
@@ -63,12 +63,14 @@ def _position(job: Job, token: str, moment: Moment, published: str, noted: Table
     return keep_position(Position(token, moment))
 
 
-def _show_in_log(job: Job, table: Table, remote: SourceTable) -> str:
+def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState) -> str:
     """The mark of the table in the publication. A slot that is gone takes all mirrors with it."""
     mirrors = [t for t, _ in job.mirrors(begin(job.place)) if mirror_of(t).becomes is None]
     there = list({**job.remote(mirrors), table.id: remote}.values())
     if has_log(job):
-        return add_to_log(job, there)[remote.oid]
+        shown = published(job.connection, job.state.publication).get(remote.oid)
+        known = shown == state.position.get("published", "")  # else it came back by another hand
+        return add_to_log(job, there, [] if known else [remote])[remote.oid]
     opened, marks = open_log(job, there)
     lost = [
         replace(s, status=MirrorStatus.RESYNC_NEEDED, reason="the replication slot had to be made anew")

@@ -16,14 +16,21 @@ from spark_trickle.cdc.postgres.capture import SCHEMA, Capture, Mode, widened
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.discover import SourceTable, describe
 from spark_trickle.cdc.postgres.drift import Drift, RecordedColumn, drift, record
-from spark_trickle.cdc.postgres.run import Statement, rows, run, transaction, value
+from spark_trickle.cdc.postgres.run import (
+    LOCK_SECONDS,
+    Statement,
+    lock_timeout,
+    rows,
+    run,
+    transaction,
+    value,
+)
 from spark_trickle.cdc.postgres.watch import Marks, TableMarks, gap, marks
 from spark_trickle.errors import SourceSchemaChangedError
 
 _MARK = "spark-trickle: changes on their way to a warehouse"
 _OWN_MARK = "spark-trickle made this"
 _INSTALL_LOCK = 5_117_430_862_915
-_LOCK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ def installed(connection: Connection, schema: str = SCHEMA) -> dict[int, Install
     return {oid: _read(oid, schema, token, json.loads(text)) for oid, token, text in found}
 
 
-def install(connection: Connection, capture: Capture, lock_seconds: float = _LOCK_SECONDS) -> str:
+def install(connection: Connection, capture: Capture, lock_seconds: float = LOCK_SECONDS) -> str:
     """Capture every change of the table that commits from now on; doing it again changes nothing.
 
     The token that comes back names the buffer: whoever reads it later says which one it means. It is a new
@@ -136,12 +143,12 @@ def modernize(connection: Connection, found: Installed, table: SourceTable) -> N
     noted = sql.SQL("UPDATE {} SET description = description || {}::jsonb WHERE source = {}").format(
         capture.captures, json.dumps({"edition": trigger.EDITION}), table.oid
     )
-    with _changing(connection, _LOCK_SECONDS):
+    with _changing(connection, LOCK_SECONDS):
         run(connection, *trigger.function_statements(capture), noted)
 
 
 def widen(
-    connection: Connection, capture: Capture, more: Collection[str], lock_seconds: float = _LOCK_SECONDS
+    connection: Connection, capture: Capture, more: Collection[str], lock_seconds: float = LOCK_SECONDS
 ) -> Capture:
     """Capture more columns. The buffer holds NULL for them in older rows: copy the table again afterwards."""
     (table,) = describe(connection, [capture.source.oid])
@@ -167,7 +174,7 @@ def renew(connection: Connection, capture: Capture) -> str:
     return token
 
 
-def uninstall(connection: Connection, capture: Capture, lock_seconds: float = _LOCK_SECONDS) -> None:
+def uninstall(connection: Connection, capture: Capture, lock_seconds: float = LOCK_SECONDS) -> None:
     """Leave nothing of a capture behind; the last one takes the schema along, if we made it."""
     if not value(connection, _exists(capture.schema, "captures")):
         return
@@ -179,10 +186,9 @@ def uninstall(connection: Connection, capture: Capture, lock_seconds: float = _L
 
 @contextmanager
 def _changing(connection: Connection, lock_seconds: float) -> Iterator[None]:
-    timeout = sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{int(lock_seconds * 1000)}ms"))
     lock = sql.SQL("SELECT pg_advisory_xact_lock({})").format(_INSTALL_LOCK)
     with transaction(connection):
-        run(connection, timeout, lock)
+        run(connection, lock_timeout(lock_seconds), lock)
         yield
 
 

@@ -13,8 +13,15 @@ from psycopg import sql
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.discover import Relation, SourceTable
 from spark_trickle.cdc.postgres.names import quoted
-from spark_trickle.cdc.postgres.run import Statement, rows, run
-from spark_trickle.errors import ReplicaIdentityError, ResyncNeededError, SourceSetupError, UnsupportedError
+from spark_trickle.cdc.postgres.ranges import rows_of
+from spark_trickle.cdc.postgres.run import LOCK_SECONDS, Statement, lock_timeout, rows, run, transaction
+from spark_trickle.errors import (
+    ReplicaIdentityError,
+    ResyncNeededError,
+    SourceBusyError,
+    SourceSetupError,
+    UnsupportedError,
+)
 
 _GENERATED = 180_000  # since this version the log can show stored generated columns
 
@@ -43,11 +50,41 @@ def _nameless(table: SourceTable) -> list[tuple[Relation, str]]:
     return [(p, wanted) for p in table.partitions if p.replica_identity not in allowed]
 
 
-def publish(connection: Connection, publication: str, tables: Sequence[SourceTable]) -> dict[int, str]:
-    """Make a publication hold these tables, before the slot is created; the marks that they have in it."""
+def publish(
+    connection: Connection,
+    publication: str,
+    tables: Sequence[SourceTable],
+    new: Sequence[SourceTable] = (),
+    lock_seconds: float = LOCK_SECONDS,
+) -> dict[int, str]:
+    """Make a publication hold these tables; the marks that they have in it.
+
+    The log shows what was written while the table was published, not what was committed then. Whoever
+    creates a slot afterwards waits for all that is half done. If there is one already, say which tables are
+    `new`: those who write to them are waited for, but not longer than `lock_seconds`.
+    """
     for table in tables:
         require_identity(table)
         _require_visible(connection, table)
+    with transaction(connection):
+        _await_writers(connection, new, lock_seconds)
+        return _publish(connection, publication, tables)
+
+
+def _await_writers(connection: Connection, tables: Sequence[SourceTable], seconds: float) -> None:
+    """Until the end of the transaction nobody else is in the middle of writing to these tables."""
+    run(connection, lock_timeout(seconds))
+    for table in tables:
+        try:
+            run(connection, sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(rows_of(table)))
+        except SourceBusyError:
+            raise SourceBusyError(
+                f'transactions that write to "{table.full_name}" did not end within {seconds:g} seconds',
+                "Try again when they have ended; pg_stat_activity and pg_prepared_xacts list them.",
+            ) from None
+
+
+def _publish(connection: Connection, publication: str, tables: Sequence[SourceTable]) -> dict[int, str]:
     found = rows(connection, _PUBLICATION.format(sql.Literal(publication)))
     if not found:
         run(connection, _create(connection, publication, tables))

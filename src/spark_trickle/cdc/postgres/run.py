@@ -23,6 +23,7 @@ from spark_trickle.errors import (
 Statement = sql.SQL | sql.Composed
 
 _STREAMED = 500  # rows that a stream brings at a time
+LOCK_SECONDS = 5.0  # to wait for a table: not long, because those who write to it wait behind us meanwhile
 
 
 def rows(connection: Connection, query: Statement) -> list[tuple[Any, ...]]:
@@ -81,6 +82,11 @@ def transaction(connection: Connection) -> Iterator[None]:
         if _give_up(connection):
             raise InternalError("rows were left unread at the end of a transaction")
         require_open(connection)
+
+
+def lock_timeout(seconds: float) -> Statement:
+    """How long each statement of a transaction may wait for what others have locked."""
+    return sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{int(seconds * 1000)}ms"))
 
 
 def require_open(connection: Connection) -> None:
