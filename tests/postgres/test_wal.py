@@ -818,6 +818,26 @@ def test_the_documented_rights_are_enough(world: World) -> None:
     world.run("DROP ROLE reader")
 
 
+def test_who_may_only_read_waits_for_writers_too(world: World) -> None:
+    """Somebody else has published the table; what is open since then may be in the log by half."""
+    world.run(create("t", "id int PRIMARY KEY"), "CREATE ROLE reader LOGIN")
+    admin = world.connect()
+    marks = publish(admin, "publication", [table_of(admin, "public.t")])
+    for statement in log_rights("reader", [table_of(admin, "public.t")]):
+        world.application().execute(statement)
+    connection = world.connect("test", "reader")
+    table = table_of(connection, "public.t")
+    writer = world.application()
+    writer.execute("BEGIN")
+    writer.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(SourceBusyError, match=r'write to "public\.t"'):
+        publish(connection, "publication", [table], [table], 0.2)
+    writer.execute("COMMIT")
+    assert publish(connection, "publication", [table], [table], 0.2) == marks
+    world.application().execute(sql.SQL("DROP OWNED BY reader"))
+    world.run("DROP ROLE reader")
+
+
 def test_plans_and_slots_do_not_disturb_each_other(world: World) -> None:
     """Buffers are tables too, but nobody publishes them."""
     world.run(create("t", "id int PRIMARY KEY"))

@@ -13,12 +13,11 @@ from psycopg import sql
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.discover import Relation, SourceTable
 from spark_trickle.cdc.postgres.names import quoted
-from spark_trickle.cdc.postgres.ranges import rows_of
-from spark_trickle.cdc.postgres.run import LOCK_SECONDS, Statement, lock_timeout, rows, run, transaction
+from spark_trickle.cdc.postgres.run import LOCK_SECONDS, Statement, rows, run, transaction
+from spark_trickle.cdc.postgres.writers import await_writers
 from spark_trickle.errors import (
     ReplicaIdentityError,
     ResyncNeededError,
-    SourceBusyError,
     SourceSetupError,
     UnsupportedError,
 )
@@ -67,21 +66,8 @@ def publish(
         require_identity(table)
         _require_visible(connection, table)
     with transaction(connection):
-        _await_writers(connection, new, lock_seconds)
+        await_writers(connection, new, lock_seconds)
         return _publish(connection, publication, tables)
-
-
-def _await_writers(connection: Connection, tables: Sequence[SourceTable], seconds: float) -> None:
-    """Until the end of the transaction nobody else is in the middle of writing to these tables."""
-    run(connection, lock_timeout(seconds))
-    for table in tables:
-        try:
-            run(connection, sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(rows_of(table)))
-        except SourceBusyError:
-            raise SourceBusyError(
-                f'transactions that write to "{table.full_name}" did not end within {seconds:g} seconds',
-                "Try again when they have ended; pg_stat_activity and pg_prepared_xacts list them.",
-            ) from None
 
 
 def _publish(connection: Connection, publication: str, tables: Sequence[SourceTable]) -> dict[int, str]:
