@@ -103,8 +103,11 @@ def record_failure(engine: Engine, table_id: int, started: datetime, failure: Tr
     error = str(failure)
     with writing(engine) as connection:
         found = state(connection, table_id)
-        status = Status.FUSED if isinstance(failure, FuseBlownError) else Status.ERROR
-        values = {"status": status.value, "error": error, "errors_in_a_row": found.errors_in_a_row + 1}
+        values = {
+            "status": _failed(found.status, failure).value,
+            "error": error,
+            "errors_in_a_row": found.errors_in_a_row + 1,
+        }
         changed = connection.execute(
             update(s.trickle_stream).where(s.trickle_stream.c.table_id == table_id).values(**values)
         )
@@ -113,6 +116,12 @@ def record_failure(engine: Engine, table_id: int, started: datetime, failure: Tr
         connection.execute(
             insert(s.trickle_refresh).values(table_id=table_id, started=started, action="ERROR", error=error)
         )
+
+
+def _failed(before: Status, failure: TrickleError) -> Status:
+    if before is Status.SUSPENDED:  # only resume() lets the scheduler have it again
+        return before
+    return Status.FUSED if isinstance(failure, FuseBlownError) else Status.ERROR
 
 
 def name_of(connection: Connection, table_id: int) -> str | None:
