@@ -117,7 +117,7 @@ def test_immediate_fails_with_its_statement(shop: Trickle) -> None:
         "CREATE STREAM TABLE shares REFRESH MODE IMMEDIATE AS SELECT id, 100 / v AS share FROM a WHERE id > 50000"
     )
     before = (shop.snapshot, shop.sql("SELECT * FROM a").count())
-    with pytest.raises(QueryError, match="DIVIDE_BY_ZERO"):
+    with pytest.raises(QueryError, match=r'DIVIDE_BY_ZERO: in the IMMEDIATE stream table "main.shares"'):
         shop.sql("INSERT INTO a VALUES (60000, 1, 0)")
     assert (shop.snapshot, shop.sql("SELECT * FROM a").count()) == before
     shop.sql("INSERT INTO a VALUES (60001, 1, 10)")

@@ -12,7 +12,7 @@ import pytest
 
 from spark_trickle import connect
 from spark_trickle.dml.work import now
-from spark_trickle.errors import FuseBlownError, InvalidDefinitionError, SettingError
+from spark_trickle.errors import FuseBlownError, InvalidDefinitionError, QueryError, SettingError
 from spark_trickle.lake import scheduling
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
@@ -40,6 +40,10 @@ def events(tr: Trickle) -> list[str]:
 
 def waiting(tr: Trickle, name: str) -> str:
     return str(next(r["waiting_for"] for r in tr.answer("status").dicts() if r["name"] == name))
+
+
+def files(place: Path) -> set[Path]:
+    return set((place / "warehouse").rglob("*.parquet"))
 
 
 def test_it_refreshes_what_is_due_in_order(tr: Trickle) -> None:
@@ -129,6 +133,24 @@ def test_a_failing_one_is_retried_then_suspended_then_resumed(tr: Trickle) -> No
     assert tr.drain()
     assert tr.sql("SELECT * FROM trickle.audit('shares')").collect() == []
     assert tr.answer("diagnose_errors", "shares").dicts()[0]["cause_is_gone"]
+
+
+def test_an_immediate_one_that_fails_is_a_failure_of_what_it_follows(tr: Trickle, tmp_path: Path) -> None:
+    tr.sql("CREATE STREAM TABLE kept SCHEDULE '10ms' AS SELECT id, v FROM a")
+    tr.sql("CREATE STREAM TABLE shares REFRESH MODE IMMEDIATE AS SELECT id, 100 / v AS share FROM kept")
+    tr.sql("INSERT INTO a VALUES (7, 0)")
+    before = files(tmp_path)
+    for fail in (tr.refresh, lambda name: tr.reset_fuse(name, "reinitialize")):
+        with pytest.raises(QueryError, match=r'DIVIDE_BY_ZERO: in the IMMEDIATE stream table "main.shares"'):
+            fail("kept")
+    assert files(tmp_path) == before
+    known = {r["name"]: r for r in tr.answer("status").dicts()}
+    assert (known["main.kept"]["status"], known["main.kept"]["consecutive_errors"]) == ("ERROR", 2)
+    assert known["main.shares"]["status"] == "ACTIVE"
+    assert [h["action"] for h in tr.answer("refresh_history", "kept").dicts()] == ["ERROR", "ERROR", "FULL"]
+    assert [name for name, _ in tr.scheduler().tick().failures] == ["main.kept"]
+    assert "auto_suspended" in events(tr)
+    assert '"main.shares"' in waiting(tr, "main.kept")
 
 
 def test_a_fuse_stops_what_is_absurd(tr: Trickle) -> None:

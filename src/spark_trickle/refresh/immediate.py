@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 from spark_trickle.dml.work import Work
+from spark_trickle.errors import QueryError
 from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
@@ -28,7 +33,19 @@ def keep_immediate(work: Work) -> None:
         table = graph.tables[i]
         changed = any(s in work.changes and work.changes[s].changes_content for s in graph.reads[i])
         if changed and _immediate(table) and i not in {r.table_id for r in work.refreshed}:
-            refresh_stream(work, table, Occasion("immediate", at_commit=True))
+            with _named(table):
+                refresh_stream(work, table, Occasion("immediate", at_commit=True))
+
+
+@contextmanager
+def _named(table: Table) -> Iterator[None]:
+    """Who changed a source did not write this query, and must learn which one it is."""
+    try:
+        yield
+    except QueryError as error:
+        raise replace(
+            error, detail=f'in the IMMEDIATE stream table "{table.full_name}": {error.detail}'
+        ) from error
 
 
 def _immediate(table: Table) -> bool:

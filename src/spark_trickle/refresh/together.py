@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import CatalogBusyError, ConflictError, TrickleError
 from spark_trickle.lake import stream as states
-from spark_trickle.model.stream import RefreshReport
+from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.define import refresh_unit
+from spark_trickle.refresh.define import fill_again, refresh_unit
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.immediate import keep_immediate
 from spark_trickle.refresh.run import Occasion
@@ -29,19 +31,40 @@ def refresh_together(work: Work, tables: Sequence[Table], occasion: Occasion) ->
     started, reports = now(), dict[int, RefreshReport]()
     graph = graph_of(work.catalog.tables())
     for ids in graph.units(t.id for t in tables):
-        try:
+        with _recorded(work, ids, started):
             done = refresh_unit(work, [graph.tables[i] for i in ids], occasion)
-        except (ConflictError, CatalogBusyError):
-            work.discard()
-            raise
-        except TrickleError as error:
-            work.discard()
-            for i in ids:
-                states.record_failure(work.place.warehouse.engine, i, started, error)
-            raise
         reports.update(zip(ids, done, strict=True))
-    keep_immediate(work)
+    moved = [i for i, report in reports.items() if report.action is not Action.NO_DATA]
+    with _recorded(work, moved, started):
+        keep_immediate(work)
     return [reports[t.id] for t in tables]
+
+
+def refill(work: Work, table: Table, why: str) -> RefreshReport:
+    """Everything anew by the plan that there is; of a circle all members."""
+    ids = graph_of(work.catalog.tables()).circle_of(table.id) or (table.id,)
+    with _recorded(work, ids, now()):
+        report = fill_again(work, table, why)
+        keep_immediate(work)
+    return report
+
+
+@contextmanager
+def _recorded(work: Work, ids: Iterable[int], started: datetime) -> Iterator[None]:
+    """What fails leaves no files, and is noted for the stream tables that were to move on.
+
+    Also if it is an IMMEDIATE one over them: they are what will be tried again.
+    """
+    try:
+        yield
+    except (ConflictError, CatalogBusyError):  # nobody's fault
+        work.discard()
+        raise
+    except TrickleError as error:
+        work.discard()
+        for i in ids:
+            states.record_failure(work.place.warehouse.engine, i, started, error)
+        raise
 
 
 def company(work: Work, table: Table, upstream: bool = False) -> list[Table]:

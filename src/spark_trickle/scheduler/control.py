@@ -17,11 +17,9 @@ from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.model.table import Table
 from spark_trickle.publish.calls import Publishing
 from spark_trickle.publish.stream import push
-from spark_trickle.refresh.define import fill_again
 from spark_trickle.refresh.drop import stream_table
-from spark_trickle.refresh.immediate import keep_immediate
 from spark_trickle.refresh.run import Occasion
-from spark_trickle.refresh.together import company, refresh_together, streams_by_id
+from spark_trickle.refresh.together import company, refill, refresh_together, streams_by_id
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.sql.cursor import Cursor
 
@@ -163,8 +161,7 @@ class Control(Publishing):
             tables = company(work, table)
             reports = refresh_together(work, tables, Occasion(fused=False, together=len(tables) > 1))
         else:
-            reports = [fill_again(work, table, "the fuse was reset")]
-            keep_immediate(work)
+            reports = [refill(work, table, "the fuse was reset")]
         return self._finished(work, reports)[-1]
 
     def _work(self) -> Work:
