@@ -10,6 +10,9 @@ from typing import Any
 
 from spark_trickle.errors import SettingError
 
+# Ten years: also where it is stretched many times over, the next moment has a date.
+LONGEST_SCHEDULE_SECONDS = 10 * 365 * 86_400
+
 
 def _setting(default: Any, meaning: str, low: float = 0, high: float = float("inf")) -> Any:
     return field(default=default, metadata={"meaning": meaning, "low": low, "high": high})
@@ -81,7 +84,10 @@ class Settings:
         0.1, "Shortest time between two refreshes of a stream table.", low=0.01, high=86_400
     )
     default_schedule_seconds: float = _setting(
-        1.0, "Time between refreshes where the schedule is calculated and nothing reads it.", low=0.01
+        1.0,
+        "Time between refreshes where the schedule is calculated and nothing reads it.",
+        low=0.01,
+        high=LONGEST_SCHEDULE_SECONDS,
     )
     max_concurrent_refreshes: int = _setting(2, "Refreshes that run at the same time.", low=1, high=256)
     max_consecutive_errors: int = _setting(

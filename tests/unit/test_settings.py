@@ -49,6 +49,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("commit_retries", 1_001, "outside 0 to 1000"),
     ("commit_retries", -1, "outside 0 to 1000"),
     ("compact_change_files", 1, "outside 2 to inf"),
+    ("default_schedule_seconds", 1e12, "outside 0.01 to 315360000"),
     ("auto_compact", "yes", '"yes" is neither true nor false'),
     ("auto_compact", 1, "expected bool, got 1"),
     ("compression", "brotli", '"brotli" is not one of zstd'),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.settings import LONGEST_SCHEDULE_SECONDS
 
 _UNITS = {
     "ms": 0.001,
@@ -37,6 +38,7 @@ _FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12),
 _MONTHS = {m: n for n, m in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), start=1)}  # noqa: SIM905
 _DAYS = {d: n for n, d in enumerate("sun mon tue wed thu fri sat".split())}  # noqa: SIM905
 _HINT = "Write a duration such as '30s', '5m' or '1h30m', 'calculated', or CRON '*/5 * * * *'."
+_LONG_HINT = "Write a shorter one, or WITH (tier = frozen) if it is to be refreshed only by hand."
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ def parse_duration(text: str) -> float:
         total, at = total + float(part[1]) * seconds, part.end()
     if at != len(text.rstrip()) or total <= 0:
         raise InvalidDefinitionError(f'"{text}" is no schedule', _HINT)
+    if total > LONGEST_SCHEDULE_SECONDS:
+        raise InvalidDefinitionError(f'the schedule "{text}" is longer than ten years', _LONG_HINT)
     return total
 
 

@@ -24,6 +24,7 @@ NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)  # a Sunday
         ("500ms", 0.5),
         ("1d", 86_400),
         ("1w", 604_800),
+        ("3650d", 315_360_000),
     ],
 )
 def test_durations(text: str, seconds: float) -> None:
@@ -58,6 +59,12 @@ BAD = ["x", "5", "-5m", "0s", "5q", "1h 5", "", "cron * * *", "61 * * * *", "* 2
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_refused(text: str) -> None:
     with pytest.raises(InvalidDefinitionError):
+        parse_schedule(text)
+
+
+@pytest.mark.parametrize("text", ["3650d1s", "9999999d", "1h 9999999 weeks", f"{'9' * 400}d"])
+def test_what_is_too_long_is_refused(text: str) -> None:
+    with pytest.raises(InvalidDefinitionError, match="is longer than ten years"):
         parse_schedule(text)
 
 

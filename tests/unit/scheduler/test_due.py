@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from spark_trickle.model.stream import Mode, Source, Status, Stream, StreamState
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.scheduler.due import Standing, World, interval, lagging, plan, retry_delay
-from spark_trickle.settings import Settings
+from spark_trickle.settings import LONGEST_SCHEDULE_SECONDS, Settings
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 SETTINGS = Settings()
@@ -93,6 +95,21 @@ def test_tiers_and_backoff_stretch_the_interval() -> None:
     slow = replace(standing(10), last_duration_ms=25_000.0)
     assert interval(world(ONE, a=slow), 10, SETTINGS) == 25
     assert interval(world(ONE, a=slow), 10, replace(SETTINGS, auto_backoff=False)) == 10
+
+
+@pytest.mark.parametrize(
+    ("schedule", "settings"),
+    [
+        ("3650d", SETTINGS),
+        ("calculated", replace(SETTINGS, default_schedule_seconds=float(LONGEST_SCHEDULE_SECONDS))),
+    ],
+)
+def test_the_longest_schedule_has_a_date(schedule: str, settings: Settings) -> None:
+    g = graph(table(1), table(10, (1,), schedule=schedule, options={"tier": "cold"}))
+    slow = replace(standing(10), last_duration_ms=1e18)
+    found = plan(world(g, a=slow), NOW, settings)
+    assert found.wake is not None
+    assert found.wake > NOW + timedelta(days=36_500)
 
 
 def test_calculated_is_the_tightest_of_its_readers() -> None:
