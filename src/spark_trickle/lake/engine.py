@@ -22,7 +22,11 @@ def open_engine(url: str | URL, timeout: float) -> Engine:
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
         # Commits queue on one lock; a waiting writer must see what the holder committed, so READ COMMITTED.
-        options = f"-c lock_timeout={int(timeout * 1000)} -c application_name=spark-trickle-catalog"
+        # The driver reads times only as ISO writes them, whatever the server prefers.
+        options = (
+            f"-c lock_timeout={int(timeout * 1000)} -c datestyle=ISO "
+            "-c application_name=spark-trickle-catalog"
+        )
         return create_engine(
             parsed,
             pool_pre_ping=True,
