@@ -18,6 +18,7 @@ from spark_trickle.observe.sources import together
 EVENTS = (
     "append_only_reverted",
     "auto_suspended",
+    "catalog_unavailable",
     "change_buffer_backpressure",
     "fuse_blown",
     "orphan_recovered",

@@ -6,13 +6,14 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event, Thread
 
 from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.dml.work import Place, now
-from spark_trickle.errors import CatalogBusyError, Kind, TrickleError
+from spark_trickle.errors import CatalogBusyError, Kind, TrickleError, WarehouseError
 from spark_trickle.lake import scheduling, sources
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
@@ -22,6 +23,7 @@ from spark_trickle.refresh.graph import Graph
 from spark_trickle.scheduler.due import Plan, Unit, World, plan, retry_delay
 from spark_trickle.scheduler.followers import Followers, Sync
 from spark_trickle.scheduler.look import look
+from spark_trickle.scheduler.outage import Outage, pause
 from spark_trickle.scheduler.upkeep import Upkeep
 from spark_trickle.spark.session import described
 
@@ -57,6 +59,8 @@ class Scheduler:
     _stop: Event = field(default_factory=Event)
     _thread: Thread | None = None
     _active: bool = False
+    _reached: bool = False  # the catalog answered since it was started
+    _outage: Outage = field(default_factory=Outage)
     _told: datetime = field(default_factory=now)
     _graphs: dict[int, Graph] = field(default_factory=dict)
     _stale_alerts: dict[int, datetime] = field(default_factory=dict)
@@ -113,16 +117,14 @@ class Scheduler:
             with ThreadPoolExecutor(workers, thread_name_prefix="trickle-worker") as pool:
                 while not self._stop.is_set() and (end is None or time.monotonic() < end):
                     heard = self.place.warehouse.changed.heard
-                    try:
-                        found, tick = self._round(pool, follow=True)
-                    except CatalogBusyError:  # others are slow; the next round will see
-                        found, tick = None, Tick(False)
+                    found, tick = self._attempt(pool)
                     if not tick.reports:
                         self._rest(heard, found, end)
         finally:
-            self._active = False
+            self._active = self._reached = False
             self._followers.stop()
-            scheduling.let_go(self.place.warehouse.engine, self.session_id)
+            with suppress(CatalogBusyError, WarehouseError):  # then the lease runs out by itself
+                scheduling.let_go(self.place.warehouse.engine, self.session_id)
 
     def tick(self) -> Tick:
         """One round: everything that is due now, and nothing else."""
@@ -141,9 +143,35 @@ class Scheduler:
                 self._rest(heard, None, end)
         return False
 
+    def _attempt(self, pool: ThreadPoolExecutor) -> tuple[Plan | None, Tick]:
+        """A round, or none while the catalog is away; one that never answered is a wrong address."""
+        try:
+            done = self._round(pool, follow=True)
+            self._note_outage()
+        except CatalogBusyError:  # others are slow; the next round will see
+            return None, Tick(False)
+        except WarehouseError as error:
+            if not self._reached:
+                raise
+            self._lost(error)
+            return None, Tick(False)
+        self._reached = True
+        return done
+
+    def _lost(self, error: WarehouseError) -> None:
+        self._active = False  # another may have taken over, and died, before it is back
+        alert = Alert(now(), "catalog_unavailable", "warehouse", error.message)
+        if self._outage.lost(alert):
+            self._tell(alert)
+
+    def _note_outage(self) -> None:
+        if self._outage.unnoted is not None:
+            scheduling.raise_alert(self.place.warehouse.engine, self._outage.unnoted)
+        self._outage.back()
+
     def _rest(self, heard: int, found: Plan | None, end: float | None) -> None:
         """Until someone commits here, something falls due, or it is time to look for commits elsewhere."""
-        limits = [self.place.settings.scheduler_interval_ms / 1000]
+        limits = [pause(self.place.settings.scheduler_interval_ms / 1000, self._outage.failures)]
         if found is not None and found.wake is not None:
             limits.append(max(0.0, (found.wake - now()).total_seconds()))
         if end is not None:
@@ -286,5 +314,9 @@ class Scheduler:
             return
         for alert in scheduling.alerts_after(self.place.warehouse.engine, self._told):
             self._told = alert.raised
-            for listener in self.listeners:
-                listener(alert)
+            if alert != self._outage.told:
+                self._tell(alert)
+
+    def _tell(self, alert: Alert) -> None:
+        for listener in self.listeners:
+            listener(alert)

@@ -1,0 +1,36 @@
+"""A catalog that cannot be reached for a while -> how long to wait for it, and whom to tell once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_trickle.lake.scheduling import Alert
+
+_LONGEST_PAUSE = 60.0  # seconds between attempts
+_MOST_DOUBLINGS = 20  # without end they were numbers that no float holds
+
+
+def pause(seconds: float, failures: int) -> float:
+    """Twice as long after each failure in a row; what is slow by itself does not become faster."""
+    longer = float(seconds * 2 ** min(failures, _MOST_DOUBLINGS))
+    return max(seconds, min(longer, _LONGEST_PAUSE))
+
+
+@dataclass
+class Outage:
+    """Alerts live in the catalog, so this one is told directly and noted when the catalog is back."""
+
+    failures: int = 0
+    unnoted: Alert | None = None
+    told: Alert | None = None  # is not told again once it is noted
+
+    def lost(self, alert: Alert) -> bool:
+        """True for the first failure in a row."""
+        self.failures += 1
+        if self.unnoted is None:
+            self.unnoted = self.told = alert
+            return True
+        return False
+
+    def back(self) -> None:
+        self.failures, self.unnoted = 0, None
