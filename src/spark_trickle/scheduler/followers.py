@@ -8,11 +8,10 @@ from threading import Event, Thread
 
 from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.errors import Kind, TrickleError
+from spark_trickle.scheduler.outage import pause
 
 Sync = Callable[[str], SyncReport]
 Tell = Callable[[str, str, str], None]  # event, name, message
-
-_LONGEST_WAIT = 60.0  # seconds between attempts while a source cannot be read
 
 
 @dataclass
@@ -28,9 +27,9 @@ class Followers:
     _growing: dict[str, set[str]] = field(default_factory=dict)
 
     def follow(self, names: Iterable[str]) -> None:
-        """Follow these sources and no others."""
+        """Follow these sources and no others; a thread that ended by an error begins again."""
         wanted = set(names)
-        for name in [n for n in self._running if n not in wanted]:
+        for name in [n for n, (t, _) in self._running.items() if n not in wanted or not t.is_alive()]:
             self._end(name)
         for name in wanted - set(self._running):
             stop = Event()
@@ -56,8 +55,14 @@ class Followers:
     def _run(self, name: str, stop: Event) -> None:
         failures = 0
         while not stop.is_set():
-            failures = 0 if self._synced(name) is not None else failures + 1
-            stop.wait(min(self.seconds * 2**failures, _LONGEST_WAIT))
+            failures = 0 if self._brought(name) else failures + 1
+            stop.wait(pause(self.seconds, failures))
+
+    def _brought(self, name: str) -> bool:
+        try:
+            return self._synced(name) is not None
+        except TrickleError:  # telling needs the catalog too; what is still wrong is told next time
+            return False
 
     def _synced(self, name: str) -> SyncReport | None:
         try:
