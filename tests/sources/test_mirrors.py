@@ -20,13 +20,14 @@ from spark_trickle.errors import (
     ReplicaIdentityError,
     SourceAddressError,
     SourceNotFoundError,
+    SourceSetupError,
     SourceUnavailableError,
     TableNotFoundError,
     TypeNotAllowedError,
     UnsupportedError,
 )
 from tests.postgres.test_random import TABLES, TRUNCATING, Writer
-from tests.sources.conftest import Shop
+from tests.sources.conftest import DSN, Shop
 
 MODES = ["trigger", "wal", "auto"]
 
@@ -301,6 +302,29 @@ def test_detach_leaves_nothing_behind(shop: Shop, mode: str) -> None:
     shop.tr.sql("DETACH SOURCE shop CASCADE")
     with pytest.raises(TableNotFoundError):
         shop.tr.table("again")
+
+
+def test_a_buffer_has_one_reader(shop: Shop) -> None:
+    """What one has read is deleted, so another would miss it; with a schema of its own it does not."""
+    shop.run(*ORDERS)
+    shop.attach()
+    shop.tr.create_mirror("mine", "shop.public.orders")
+    with spark_trickle.connect(shop.place.parent / "other") as elsewhere:
+        for tr, name in ((shop.tr, "twin"), (elsewhere, "shop")):
+            tr.attach_source(name, dsn=f"env:{DSN}", cdc_mode="trigger")
+            with pytest.raises(SourceSetupError, match='captured for source "shop" of warehouse') as refused:
+                tr.create_mirror("theirs", f"{name}.public.orders")
+            assert "schema of its own" in refused.value.hint
+            tr.sync(name)
+            tr.detach_source(name)  # which leaves the triggers of others alone
+            tr.attach_source(name, dsn=f"env:{DSN}", cdc_mode="trigger", schema=f"changes_{name}")
+            tr.create_mirror("theirs", f"{name}.public.orders")
+        shop.run("INSERT INTO orders VALUES (777, 'new', 1)")
+        for tr, name in ((shop.tr, "shop"), (shop.tr, "twin"), (elsewhere, "shop")):
+            assert tr.sync(name).rows_inserted == 1
+    shop.tr.detach_source("shop")
+    shop.tr.attach_source("next", dsn=f"env:{DSN}", cdc_mode="trigger")
+    shop.tr.create_mirror("after", "next.public.orders")  # nothing is left that belongs to somebody
 
 
 def test_what_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from spark_trickle.cdc.postgres.run import LOCK_SECONDS, run
 from spark_trickle.cdc.postgres.slot import create_slot, drop_slot, slot_state
 from spark_trickle.dml.work import begin
 from spark_trickle.errors import ResyncNeededError
+from spark_trickle.lake.sources import warehouse_id
 from spark_trickle.model.source import SourceState
 from spark_trickle.model.table import Table
 
@@ -28,8 +29,13 @@ def put_triggers(job: Job, table: Table, remote: SourceTable) -> tuple[Capture, 
     """Capture a table by triggers; what may be left behind by a crash is noted before it is made."""
     if remote.oid not in job.state.captured:
         job.note(replace(job.state, captured=(*job.state.captured, remote.oid)))
-    capture = capture_of(table, remote, job.options)
+    capture = replace(capture_of(table, remote, job.options), owner=_owner(job))
     return capture, install(job.connection, capture)
+
+
+def _owner(job: Job) -> str:
+    """Who reads what is captured; other warehouses, and other sources of this one, may not."""
+    return f'source "{job.source.name}" of warehouse {warehouse_id(job.place.warehouse.engine)}'
 
 
 def triggers_of(job: Job, table: Table, remote: SourceTable) -> Capture:
@@ -41,11 +47,11 @@ def triggers_of(job: Job, table: Table, remote: SourceTable) -> Capture:
 
 
 def remove_triggers(job: Job, keep: Collection[int] = ()) -> None:
-    """Take away the triggers that nobody needs any more."""
+    """Take away the triggers that nobody needs any more; those of others were noted, but never made."""
     for oid in (o for o in job.state.captured if o not in keep):
         known = installed(job.connection, job.options.schema)
         there = describe(job.connection, [oid])
-        if oid in known and there:
+        if oid in known and known[oid].owner == _owner(job) and there:
             uninstall(job.connection, known[oid].planned(there[0]))
         job.note(replace(job.state, captured=tuple(o for o in job.state.captured if o != oid)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from psycopg import sql
@@ -25,7 +25,8 @@ class Capture:
     """What is captured of one table. The order of the columns is the order of the bits of `changed_cols`.
 
     With `guarded`, a write of the application never fails because of us: what could not be captured is
-    noted as lost. The price is a subtransaction for each captured statement.
+    noted as lost. The price is a subtransaction for each captured statement. `owner` is who reads the buffer:
+    what is read is deleted, so there can be only one.
     """
 
     source: SourceTable
@@ -34,6 +35,7 @@ class Capture:
     schema: str = SCHEMA
     unlogged: bool = False
     guarded: bool = True
+    owner: str = ""
 
     @property
     def buffer(self) -> sql.Identifier:
@@ -125,7 +127,7 @@ def widened(capture: Capture, table: SourceTable, more: Collection[str]) -> Capt
     new = plan_capture(table, {*more, *capture.column_names}, capture.mode, capture.schema)
     added = tuple(c for c in new.columns if c.name not in capture.column_names)
     kept = tuple(table.column(name) for name in capture.column_names)
-    return Capture(table, kept + added, new.mode, capture.schema, capture.unlogged, capture.guarded)
+    return replace(capture, source=table, columns=kept + added, mode=new.mode)
 
 
 def _check(table: SourceTable, columns: Sequence[SourceColumn], schema: str) -> None:

@@ -26,7 +26,7 @@ from spark_trickle.cdc.postgres.run import (
     value,
 )
 from spark_trickle.cdc.postgres.watch import Marks, TableMarks, gap, marks
-from spark_trickle.errors import SourceSchemaChangedError
+from spark_trickle.errors import SourceSchemaChangedError, SourceSetupError
 
 _MARK = "spark-trickle: changes on their way to a warehouse"
 _OWN_MARK = "spark-trickle made this"
@@ -45,6 +45,7 @@ class Installed:
     mode: Mode
     unlogged: bool
     guarded: bool
+    owner: str
     token: str
     marks: Marks
     edition: int = 1  # of its functions
@@ -75,7 +76,7 @@ class Installed:
 
     def planned(self, table: SourceTable) -> Capture:
         """The capture without its columns, which may be gone: enough to name what belongs to it."""
-        return Capture(table, (), self.mode, self.schema, self.unlogged, self.guarded)
+        return Capture(table, (), self.mode, self.schema, self.unlogged, self.guarded, self.owner)
 
 
 def installed(connection: Connection, schema: str = SCHEMA) -> dict[int, Installed]:
@@ -128,6 +129,7 @@ def _going_on(connection: Connection, capture: Capture) -> Installed | None:
     before = installed(connection, capture.schema).get(capture.source.oid)
     if before is None:
         return None
+    _require_owner(before, capture)
     columns = tuple(record(c) for c in capture.columns)
     if before.unlogged == capture.unlogged and columns[: len(before.columns)] == before.columns:
         return before
@@ -145,6 +147,17 @@ def modernize(connection: Connection, found: Installed, table: SourceTable) -> N
     )
     with _changing(connection, LOCK_SECONDS):
         run(connection, *trigger.function_statements(capture), noted)
+
+
+def _require_owner(before: Installed, capture: Capture) -> None:
+    """Two readers of one buffer would each delete what the other has not read yet."""
+    if before.owner != capture.owner:
+        raise SourceSetupError(
+            f'the changes of "{capture.source.full_name}" in schema "{capture.schema}" '
+            f"are captured for {before.owner or 'somebody else'}",
+            "Attach this source with a schema of its own, as in OPTIONS (schema 'trickle_changes_2'); "
+            "or DROP SCHEMA … CASCADE, if nobody reads it any more.",
+        )
 
 
 def widen(
@@ -258,6 +271,7 @@ def _described(capture: Capture, noted: Marks) -> str:
         "mode": capture.mode,
         "unlogged": capture.unlogged,
         "guarded": capture.guarded,
+        "owner": capture.owner,
         "marks": asdict(noted),
         "edition": trigger.EDITION,
         "logged": not capture.source.unlogged,
