@@ -37,7 +37,7 @@ CATALOG = """
     UNION ALL SELECT 'description', objoid::int8, description, '', '' FROM pg_description
     UNION ALL SELECT 'constraint', oid::int8, conname::text, '', '' FROM pg_constraint
     UNION ALL SELECT 'depend', objid::int8, refobjid::text, deptype::text, '' FROM pg_depend
-    ORDER BY 1, 2, 3
+    ORDER BY 1, 2, 3, 4, 5
 """
 
 
