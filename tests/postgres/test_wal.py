@@ -627,9 +627,8 @@ def test_altered_tables(world: World, alter: str, message: str | None) -> None:
         mirror.poll()
         assert mirror.held[mirror.followed[0].source.oid].num_rows == 0
         return
-    with pytest.raises(SourceSchemaChangedError) as caught:
+    with pytest.raises((SourceSchemaChangedError, ResyncNeededError), match=message):
         mirror.peek()
-    assert message in caught.value.changes
     batch = mirror.peek(1)  # what happened before is still to be had
     mirror.commit(batch)
     assert mirror.held[mirror.followed[0].source.oid].num_rows == 1

@@ -12,6 +12,7 @@ from spark_trickle.cdc.landing import Landing, held_rows, land
 from spark_trickle.cdc.mirrored import columns_of, mirror_of
 from spark_trickle.cdc.position import read_marks, read_moment
 from spark_trickle.cdc.postgres.assemble import Followed
+from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.publication import published
 from spark_trickle.cdc.postgres.slot import advance, readable_end
 from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
@@ -41,33 +42,53 @@ def read_log(job: Job) -> Read:
 def _poll(job: Job) -> tuple[Read, Batch | None]:
     found = Read(begin(job.place))
     mirrors = [(t, s) for t, s in job.mirrors(found.work) if s.status is MirrorStatus.ACTIVE]
-    followed = _followed(job, found, mirrors)
-    if not followed:
+    batch = _peek(job, found, mirrors)
+    if batch is None:
         if found.troubles:
             job.note(job.state, list(found.states.values()))
         return found, None
-    settings = job.place.settings
-    batch = peek(
-        job.connection,
-        job.state.slot,
-        job.state.publication,
-        list(followed.values()),
-        job.state.lsn,
-        settings.wal_max_changes_per_poll,
-    )
-    tables = {mirror_of(t).oid: t for t, _ in mirrors}
+    by_oid = {mirror_of(t).oid: (t, s) for t, s in mirrors}
     for change in batch.tables:
-        table = tables[change.source.oid]
-        found.landed(table, _land(found.work, table, change))
+        _take(found, *by_oid[change.source.oid], change)
     found.transactions = batch.transactions
     moved = batch.end_lsn - job.state.lsn
-    if not found.work.empty or found.troubles or moved > settings.wal_max_lag_bytes:
+    if not found.work.empty or found.troubles or moved > job.place.settings.wal_max_lag_bytes:
         state = replace(job.state, lsn=max(batch.end_lsn, job.state.lsn))
         commit_reading(job, found, state)
         advance(job.connection, job.state.slot, job.state.lsn)
     else:
         found.work.discard()
     return found, batch
+
+
+def _peek(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]) -> Batch | None:
+    """What the log says next; a mirror that cannot take it is left out, so that the others go on."""
+    followed = _followed(job, found, mirrors)
+    states = {t.id: (t, s) for t, s in mirrors}
+    while followed:
+        try:
+            return peek(
+                job.connection,
+                job.state.slot,
+                job.state.publication,
+                list(followed.values()),
+                job.state.lsn,
+                job.place.settings.wal_max_changes_per_poll,
+            )
+        except (ResyncNeededError, SourceSchemaChangedError) as error:
+            blamed = [id_ for id_, f in followed.items() if f.source.full_name == error.table]
+            if not blamed:  # the slot itself
+                raise
+            found.trouble(*states[blamed[0]], error)
+            del followed[blamed[0]]
+    return None
+
+
+def _take(found: Read, table: Table, state: MirrorState, change: TableChanges) -> None:
+    try:
+        found.landed(table, _land(found.work, table, change))
+    except ResyncNeededError as error:  # before anything of it was landed
+        found.trouble(table, state, error)
 
 
 def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]) -> dict[int, Followed]:
@@ -82,6 +103,7 @@ def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]
                 raise SourceSchemaChangedError(mirror_of(table).full_name, ("it was dropped",))
             columns = columns_of(table, remote)
             names = [c.name for c in columns]
+            _require_identity(table, remote, names)
             if reason := log_gap(job.connection, remote, names, read_marks(state.position)):
                 raise ResyncNeededError(mirror_of(table).full_name, reason)
             if marks.get(remote.oid) != state.position["published"]:
@@ -93,6 +115,16 @@ def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]
         except (ResyncNeededError, SourceSchemaChangedError) as error:
             found.trouble(table, state, error)
     return followed
+
+
+def _require_identity(table: Table, remote: SourceTable, names: Sequence[str]) -> None:
+    """Rows of the mirror are found by what the log says of old rows; FULL says all of it."""
+    missing = [n for n in remote.identity if n not in names and remote.replica_identity != "f"]
+    if missing or not remote.identity:
+        what = f'column "{missing[0]}", which is not captured,' if missing else "nothing"
+        raise SourceSchemaChangedError(
+            mirror_of(table).full_name, (f"{what} identifies its rows in the log now",)
+        )
 
 
 def _land(work: Work, table: Table, change: TableChanges) -> Landing:

@@ -19,9 +19,10 @@ from spark_trickle.cdc.postgres.slot import create_slot, drop_slot, slot_state
 from spark_trickle.dml.work import begin
 from spark_trickle.errors import ResyncNeededError
 from spark_trickle.lake.sources import warehouse_id
-from spark_trickle.model.source import SourceState
+from spark_trickle.model.source import MirrorStatus, SourceState
 from spark_trickle.model.table import Table
 
+_GOING_ON = (MirrorStatus.ACTIVE, MirrorStatus.COPYING)
 _PATIENCE = 60.0  # seconds to wait for transactions that write
 
 
@@ -106,11 +107,11 @@ def has_log(job: Job) -> bool:
 
 def tidy(job: Job) -> None:
     """Take away what was captured for tables that are no longer mirrored."""
-    mirrors = [t for t, _ in job.mirrors(begin(job.place))]
-    needed = () if job.by_log else tuple(mirror_of(t).oid for t in mirrors)
+    mirrors = job.mirrors(begin(job.place))
+    needed = () if job.by_log else tuple(mirror_of(t).oid for t, _ in mirrors)
     remove_triggers(job, needed)
     if job.by_log and job.state.publication:
-        there = list(job.remote(mirrors).values())
+        there = list(job.remote([t for t, s in mirrors if s.status in _GOING_ON]).values())
         shown = published(job.connection, job.state.publication)
         if there and not shown.keys() <= {t.oid for t in there}:
             add_to_log(job, there)

@@ -9,7 +9,7 @@ from spark_trickle.cdc.captures import add_to_log, has_log, open_log, put_trigge
 from spark_trickle.cdc.copying import FILE_BOUNDS
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import Landing, land_difference
-from spark_trickle.cdc.mirrored import adapted, columns_of, mirror_of
+from spark_trickle.cdc.mirrored import adapted, columns_of
 from spark_trickle.cdc.position import keep_log_position, keep_position
 from spark_trickle.cdc.postgres.buffer import Position
 from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
@@ -65,7 +65,8 @@ def _position(job: Job, token: str, moment: Moment, published: str, noted: Table
 
 def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState) -> str:
     """The mark of the table in the publication. A slot that is gone takes all mirrors with it."""
-    mirrors = [t for t, _ in job.mirrors(begin(job.place)) if mirror_of(t).becomes is None]
+    # Others that are in trouble wait for their own turn; what the log needs of a table may be gone there.
+    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
     there = list({**job.remote(mirrors), table.id: remote}.values())
     if has_log(job):
         shown = published(job.connection, job.state.publication).get(remote.oid)

@@ -15,7 +15,12 @@ from spark_trickle.cdc.postgres.moment import Moment
 from spark_trickle.cdc.postgres.pgoutput import decode
 from spark_trickle.cdc.postgres.tuples import Layout
 from spark_trickle.cdc.postgres.types import MappedColumn
-from spark_trickle.errors import InternalError, InvalidDefinitionError, SourceSchemaChangedError
+from spark_trickle.errors import (
+    InternalError,
+    InvalidDefinitionError,
+    ResyncNeededError,
+    SourceSchemaChangedError,
+)
 
 _ABOUT_ROWS = frozenset(b"IUD")
 _ID = slice(1, 5)  # of the table, in a message about a row
@@ -169,6 +174,8 @@ def _layout(followed: Followed, relation: RelationMessage) -> Layout:
     places = {c.name: n for n, c in enumerate(relation.columns)}
     if wrong := _differences(followed, relation, places):
         raise SourceSchemaChangedError(followed.source.full_name, tuple(wrong))
+    if _identity_changed(followed, relation):  # the columns are the same, so a new copy is all it takes
+        raise ResyncNeededError(followed.source.full_name, "its replica identity is another one now")
     return Layout(len(relation.columns), tuple(places[n] for n in followed.names))
 
 
@@ -182,9 +189,10 @@ def _differences(followed: Followed, relation: RelationMessage, places: Mapping[
         found, kind = relation.columns[place], column.source.type
         if (found.type, found.modifier) != (kind.oid, kind.modifier):
             wrong.append(f'column "{column.name}" has another type now')
-    keys = {c.name for c in relation.columns if c.key}
-    if (relation.replica_identity == "f") != followed.full or (
-        not followed.full and keys != set(followed.source.identity)
-    ):
-        wrong.append("its replica identity is another one now")
     return wrong
+
+
+def _identity_changed(followed: Followed, relation: RelationMessage) -> bool:
+    keys = {c.name for c in relation.columns if c.key}
+    full = relation.replica_identity == "f"
+    return full != followed.full or (not full and keys != set(followed.source.identity))
