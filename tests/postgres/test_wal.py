@@ -665,7 +665,8 @@ def test_what_the_log_is_silent_about(world: World, statements: list[str], reaso
     gaps = []
     for f in mirror.followed:
         (now,) = describe(mirror.connection, [f.source.oid])
-        gaps.append(log_gap(mirror.connection, now, f.names, noted[f.source.oid]))
+        marks = table_marks(mirror.connection, now, f.names)
+        gaps.append(log_gap(mirror.connection, now, noted[f.source.oid], marks))
     found = [g for g in gaps if g]
     if reason is None:
         assert found == []

@@ -80,6 +80,21 @@ TABLES: dict[str, tuple[list[str], list[str]]] = {
         ],
         ["UPDATE t SET a = a || '!'", "DELETE FROM t WHERE k = 2"],
     ),
+    "with enums": (
+        [
+            "CREATE TYPE mood AS ENUM ('sad', 'glad')",
+            "CREATE DOMAIN feeling AS mood",
+            "CREATE TABLE t (k int PRIMARY KEY, a mood, b feeling)",
+            "INSERT INTO t VALUES (1, 'sad', 'glad'), (2, 'glad', 'sad')",
+        ],
+        [
+            "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'",
+            "DELETE FROM t WHERE k = 1",
+            "ALTER TYPE mood ADD VALUE 'new'",
+            "INSERT INTO t VALUES (3, NULL, 'new')",
+            "ALTER TYPE mood RENAME VALUE 'new' TO 'old'",
+        ],
+    ),
     "with triggers of its own": (
         [
             "CREATE TABLE t (k int PRIMARY KEY, a text)",

@@ -10,13 +10,13 @@ import pyarrow as pa
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import Landing, held_rows, land
 from spark_trickle.cdc.mirrored import columns_of, mirror_of
-from spark_trickle.cdc.position import read_marks, read_moment
+from spark_trickle.cdc.position import read_marks, read_moment, with_parts
 from spark_trickle.cdc.postgres.assemble import Followed
 from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.publication import published
 from spark_trickle.cdc.postgres.slot import advance, readable_end
 from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
-from spark_trickle.cdc.postgres.watch import log_gap
+from spark_trickle.cdc.postgres.watch import log_gap, table_marks
 from spark_trickle.cdc.reading import Read, commit_reading
 from spark_trickle.dml.delete import truncate
 from spark_trickle.dml.work import Work, begin
@@ -52,7 +52,7 @@ def _poll(job: Job) -> tuple[Read, Batch | None]:
         _take(found, *by_oid[change.source.oid], change)
     found.transactions = batch.transactions
     moved = batch.end_lsn - job.state.lsn
-    if not found.work.empty or found.troubles or moved > job.place.settings.wal_max_lag_bytes:
+    if not found.work.empty or found.troubles or found.grown or moved > job.place.settings.wal_max_lag_bytes:
         state = replace(job.state, lsn=max(batch.end_lsn, job.state.lsn))
         commit_reading(job, found, state)
         advance(job.connection, job.state.slot, job.state.lsn)
@@ -104,13 +104,17 @@ def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]
             columns = columns_of(table, remote)
             names = [c.name for c in columns]
             _require_identity(table, remote, names)
-            if reason := log_gap(job.connection, remote, names, read_marks(state.position)):
+            noted, now = read_marks(state.position), table_marks(job.connection, remote, names)
+            if reason := log_gap(job.connection, remote, noted, now):
                 raise ResyncNeededError(mirror_of(table).full_name, reason)
             if marks.get(remote.oid) != state.position["published"]:
                 raise ResyncNeededError(
                     mirror_of(table).full_name, "the publication did not show it all the time"
                 )
             since = read_moment(state.position)
+            if now.parts != noted.parts:
+                found.grown = True
+                found.states[table.id] = replace(state, position=with_parts(state.position, now.parts))
             followed[table.id] = Followed(remote, columns, state.position["published"], since=since)
         except (ResyncNeededError, SourceSchemaChangedError) as error:
             found.trouble(table, state, error)

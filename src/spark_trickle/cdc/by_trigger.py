@@ -7,12 +7,13 @@ from dataclasses import replace
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import land
 from spark_trickle.cdc.mirrored import columns_of, mirror_of
-from spark_trickle.cdc.position import keep_position, read_position
+from spark_trickle.cdc.position import keep_buffer_position, read_parts, read_position
 from spark_trickle.cdc.postgres.buffer import changes, reading
 from spark_trickle.cdc.postgres.compact import compact
 from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.install import Installed, installed, modernize
 from spark_trickle.cdc.postgres.moment import Moment
+from spark_trickle.cdc.postgres.parts import parts
 from spark_trickle.cdc.postgres.status import buffer_bytes, pending
 from spark_trickle.cdc.reading import Read, commit_reading
 from spark_trickle.dml.work import begin
@@ -26,7 +27,7 @@ _LEAST_ROW_BYTES = 28  # of a row in PostgreSQL, whatever it holds
 def read_buffers(job: Job) -> Read:
     """Read what waits and commit it."""
     found, _ = read_until(job)
-    if found.work.empty and not found.troubles:
+    if found.work.empty and not found.troubles and not found.grown:
         found.work.discard()
     else:
         commit_reading(job, found)
@@ -63,9 +64,13 @@ def _read(
     if remote.oid not in known:
         raise ResyncNeededError(mirror_of(table).full_name, "its triggers were removed")
     capture, since = known[remote.oid].capture(remote), read_position(state.position)
+    before, now = read_parts(state.position), parts(job.connection, remote, [c.name for c in columns])
+    if reason := before.lost(now):
+        raise ResyncNeededError(mirror_of(table).full_name, reason)
     landing = land(found.work, table, changes(job.connection, capture, columns, since))
     found.landed(table, landing)
-    found.states[table.id] = replace(state, position=keep_position(since.at(moment)))
+    found.grown |= now != before
+    found.states[table.id] = replace(state, position=keep_buffer_position(since.at(moment), now))
     found.captures.append((capture, since.at(moment)))
 
 

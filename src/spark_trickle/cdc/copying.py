@@ -14,9 +14,9 @@ from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import land, land_new
 from spark_trickle.cdc.mirrored import columns_of, mirror_of
 from spark_trickle.cdc.position import (
+    keep_buffer_position,
     keep_log_position,
     keep_piece,
-    keep_position,
     keep_ranges,
     read_piece,
     read_range,
@@ -26,6 +26,7 @@ from spark_trickle.cdc.postgres.chunks import Bounds
 from spark_trickle.cdc.postgres.copy import Piece, catch_up, copy_rows, snapshot
 from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.install import renew
+from spark_trickle.cdc.postgres.parts import parts
 from spark_trickle.cdc.postgres.publication import require_identity
 from spark_trickle.cdc.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.cdc.postgres.watch import table_marks
@@ -151,10 +152,11 @@ def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece])
     capture, columns = triggers_of(job, table, remote), columns_of(table, remote)
     work = begin(job.place)
     with reading(job.connection, job.options.schema) as moment:
+        noted = parts(job.connection, remote, [c.name for c in columns])
         land(work, table, catch_up(job.connection, capture, columns, pieces))
     _show(work, table)
-    position = Position(pieces[0].position.token, moment)
-    done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=keep_position(position))
+    position = keep_buffer_position(Position(pieces[0].position.token, moment), noted)
+    done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=position)
     rows = work.row_count(table)
     job.commit(work, f"mirror of {remote.full_name}", [done])
     return rows

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from spark_trickle.cdc.postgres.buffer import Position
 from spark_trickle.cdc.postgres.copy import Piece
 from spark_trickle.cdc.postgres.moment import Moment, Snapshot, parse_lsn, show_lsn
+from spark_trickle.cdc.postgres.parts import Parts
 from spark_trickle.cdc.postgres.ranges import KeyRange
 from spark_trickle.cdc.postgres.watch import TableMarks
 
 
 def keep_position(position: Position) -> dict[str, Any]:
     return {"token": position.token, **keep_moment(position.moment)}
+
+
+def keep_buffer_position(position: Position, parts: Parts) -> dict[str, Any]:
+    """For a mirror that follows a buffer: how far it is, and what its table must not have lost since."""
+    return {**keep_position(position), "parts": asdict(parts)}
+
+
+def read_parts(kept: Mapping[str, Any]) -> Parts:
+    return Parts.from_json(kept["parts"])
 
 
 def keep_moment(moment: Moment) -> dict[str, Any]:
@@ -35,7 +45,12 @@ def keep_log_position(moment: Moment, published: str, marks: TableMarks) -> dict
 
 
 def read_marks(kept: Mapping[str, Any]) -> TableMarks:
-    return TableMarks(tuple(kept["marks"]["columns"]), tuple(kept["marks"]["files"]))
+    return TableMarks.from_json(kept["marks"])
+
+
+def with_parts(kept: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
+    """The position of a mirror that follows the log, with the parts that its table has now."""
+    return {**kept, "marks": asdict(replace(read_marks(kept), parts=parts))}
 
 
 def keep_ranges(ranges: Sequence[KeyRange]) -> list[dict[str, Any]]:

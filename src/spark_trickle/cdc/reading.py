@@ -24,6 +24,7 @@ class Read:
     states: dict[int, MirrorState] = field(default_factory=dict)
     captures: list[tuple[Capture, Position]] = field(default_factory=list)
     troubles: dict[str, str] = field(default_factory=dict)
+    grown: bool = False  # a table has parts that were not known: they are noted even if no row came
     snapshot: int = 0
     transactions: int = 0
 

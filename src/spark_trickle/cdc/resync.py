@@ -10,7 +10,7 @@ from spark_trickle.cdc.copying import FILE_BOUNDS
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import Landing, land_difference
 from spark_trickle.cdc.mirrored import adapted, columns_of
-from spark_trickle.cdc.position import keep_log_position, keep_position
+from spark_trickle.cdc.position import keep_buffer_position, keep_log_position
 from spark_trickle.cdc.postgres.buffer import Position
 from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
 from spark_trickle.cdc.postgres.discover import SourceTable
@@ -60,7 +60,7 @@ def _state(job: Job, table: Table) -> MirrorState:
 def _position(job: Job, token: str, moment: Moment, published: str, noted: TableMarks) -> dict[str, object]:
     if job.by_log:
         return keep_log_position(moment, published, noted)
-    return keep_position(Position(token, moment))
+    return keep_buffer_position(Position(token, moment), noted.parts)
 
 
 def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState) -> str:

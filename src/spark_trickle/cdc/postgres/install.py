@@ -279,10 +279,10 @@ def _described(capture: Capture, noted: Marks) -> str:
 
 
 def _read(oid: int, schema: str, token: str, description: dict[str, Any]) -> Installed:
-    noted, table = description["marks"], description["marks"]["table"]
+    noted = description["marks"]
     parts = {
         "columns": tuple(RecordedColumn(**c) for c in description["columns"]),
-        "marks": Marks(tuple(noted["triggers"]), TableMarks(tuple(table["columns"]), tuple(table["files"]))),
+        "marks": Marks(tuple(noted["triggers"]), TableMarks.from_json(noted["table"])),
     }
     return Installed(oid=oid, schema=schema, token=token, **(description | parts))
 

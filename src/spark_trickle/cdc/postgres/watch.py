@@ -7,23 +7,26 @@ partition that came with its rows. So versions are noted when a capture begins, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import sql
 
 from spark_trickle.cdc.postgres.capture import Capture
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.discover import SourceTable
+from spark_trickle.cdc.postgres.parts import Parts, parts
 from spark_trickle.cdc.postgres.run import Statement, rows, value
 
 
 @dataclass(frozen=True)
 class TableMarks:
-    """Versions of the columns of a table, and the files that its rows are in."""
+    """Versions of the columns of a table, the files that its rows are in, and its parts."""
 
     columns: tuple[str, ...]
     files: tuple[str, ...]
+    parts: Parts
 
     def rewritten(self, now: TableMarks) -> bool:
         """VACUUM FULL only gives new files, SET DEFAULT only new versions; ALTER … TYPE … USING does both."""
@@ -32,6 +35,10 @@ class TableMarks:
     def moved(self, now: TableMarks) -> bool:
         """Whether a file is gone, also that of a partition."""
         return not set(self.files) <= set(now.files)
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> TableMarks:
+        return cls(tuple(kept["columns"]), tuple(kept["files"]), Parts.from_json(kept["parts"]))
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,8 @@ def table_marks(connection: Connection, table: SourceTable, names: Sequence[str]
     """Take them together with the copy, and give them to `log_gap` later."""
     query = _COLUMNS.format(oid=table.oid, names=sql.Literal(list(names)))
     oids = [table.oid, *(p.oid for p in table.partitions)]
-    return TableMarks(_column(connection, query), _column(connection, _FILES.format(sql.Literal(oids))))
+    files = _column(connection, _FILES.format(sql.Literal(oids)))
+    return TableMarks(_column(connection, query), files, parts(connection, table, names))
 
 
 def marks(connection: Connection, capture: Capture, names: Sequence[str]) -> Marks:
@@ -60,6 +68,8 @@ def gap(connection: Connection, capture: Capture, noted: Marks, names: Sequence[
         return "its triggers were disabled, changed or removed"
     if noted.table.rewritten(now.table):
         return "its rows were rewritten by ALTER TABLE"
+    if reason := noted.table.parts.lost(now.table.parts):
+        return reason
     if capture.mode == "statement" and value(connection, _RELATIVES.format(capture.source.oid)):
         return "it has parents or children now, so statements on them change it too"
     if capture.source.kind != "p":
@@ -69,16 +79,15 @@ def gap(connection: Connection, capture: Capture, noted: Marks, names: Sequence[
     return f'partition "{attached[0]}" was attached with its rows, or emptied unnoticed' if attached else None
 
 
-def log_gap(
-    connection: Connection, table: SourceTable, names: Sequence[str], noted: TableMarks
-) -> str | None:
+def log_gap(connection: Connection, table: SourceTable, noted: TableMarks, now: TableMarks) -> str | None:
     """Why the log may not show all changes of a table.
 
     It is silent about what ALTER TABLE does to rows, and about TRUNCATE of a single partition.
     """
-    now = table_marks(connection, table, names)
     if noted.rewritten(now):
         return "its rows were rewritten by ALTER TABLE"
+    if reason := noted.parts.lost(now.parts):
+        return reason
     if table.kind != "p":
         return None
     if noted.moved(now):
