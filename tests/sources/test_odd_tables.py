@@ -37,6 +37,13 @@ TABLES: dict[str, tuple[list[str], list[str]]] = {
             "INSERT INTO late VALUES (301, 'was there before')",
             "ALTER TABLE t ATTACH PARTITION late FOR VALUES FROM (300) TO (400)",
             "ALTER TABLE t DETACH PARTITION low",
+            "CREATE TABLE newer PARTITION OF t FOR VALUES FROM (400) TO (500)",
+            "INSERT INTO t VALUES (401, 'new')",
+            "DROP TABLE newer",
+            "CREATE TABLE newest PARTITION OF t FOR VALUES FROM (500) TO (600) PARTITION BY LIST (k)",
+            "CREATE TABLE leaf PARTITION OF newest DEFAULT",
+            "INSERT INTO t VALUES (501, 'new')",
+            "ALTER TABLE t DETACH PARTITION newest",
         ],
     ),
     "generated": (

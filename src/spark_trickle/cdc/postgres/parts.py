@@ -1,7 +1,7 @@
-"""What a table may get more of without harm, but not lose: the values of its enum types.
+"""What a table may get more of without harm, but not lose: the values of its enum types, its partitions.
 
-A value that is renamed changes every row that holds it, and no trigger and no log says so. New ones come with
-their rows, so what is known of them is noted again at each reading.
+A value that is renamed changes every row that holds it, a partition that goes takes its rows along, and no
+trigger and no log says so. New ones come with their rows, so what there is is noted again at each reading.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ class Parts:
     """Each with what tells it from another that has taken its place."""
 
     labels: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
 
     def lost(self, now: Parts) -> str | None:
         """Why rows may have changed, or gone, unnoticed."""
         if not set(self.labels) <= set(now.labels):
             return "a value of one of its enum types was renamed"
+        if not set(self.partitions) <= set(now.partitions):
+            return "one of its partitions was detached or dropped"
         return None
 
     @classmethod
@@ -40,7 +43,8 @@ def parts(connection: Connection, table: SourceTable, names: Sequence[str]) -> P
     return Parts(*map(tuple, rows(connection, query)[0]))
 
 
-# Enums are found inside of domains, arrays, composite types and ranges too.
+# Enums are found inside of domains, arrays, composite types and ranges too. A partition is known by the
+# version of its link, so that one which was away for a while is another one; every level counts.
 _PARTS = sql.SQL("""
     WITH RECURSIVE used(oid) AS (
         SELECT atttypid FROM pg_attribute
@@ -52,5 +56,8 @@ _PARTS = sql.SQL("""
             UNION ALL SELECT rngsubtype FROM pg_range WHERE rngtypid = t.oid
         ) AS part(oid))
     SELECT ARRAY(SELECT e.oid::text || ':' || e.enumlabel
-        FROM used JOIN pg_enum e ON e.enumtypid = used.oid ORDER BY e.oid)
+        FROM used JOIN pg_enum e ON e.enumtypid = used.oid ORDER BY e.oid),
+    ARRAY(SELECT i.inhrelid::text || ':' || i.xmin::text
+        FROM pg_partition_tree({oid}) p JOIN pg_inherits i ON i.inhrelid = p.relid
+        WHERE p.level > 0 ORDER BY i.inhrelid)
 """)

@@ -91,7 +91,7 @@ def log_gap(connection: Connection, table: SourceTable, noted: TableMarks, now: 
     if table.kind != "p":
         return None
     if noted.moved(now):
-        return "one of its partitions was emptied, rewritten or detached"
+        return "one of its partitions was emptied or rewritten"
     attached = _column(connection, _ATTACHED.format(oid=table.oid, noted=sql.Literal(list(noted.files))))
     return f'partition "{attached[0]}" was attached with its rows, or emptied unnoticed' if attached else None
 
