@@ -46,6 +46,11 @@ class Section:
     missed: frozenset[int] = field(default_factory=frozenset)  # rows that miss their bar
 
 
+def _times(ratio: float) -> str:
+    """What is slower by far must not look like nothing."""
+    return f"{ratio:.1f}×" if ratio >= 1 else f"{ratio:.2f}×"
+
+
 def sections() -> list[Section]:
     made = [
         _matrix(),
@@ -77,10 +82,10 @@ def _matrix() -> Section:
                 f"{c.rows:,}",
                 f"{c.percent:g}%",
                 c.scenario,
-                f"{c.speed_up:.1f}×",
+                _times(c.speed_up),
                 f"≥ {bar:g}×" if bar else "",
                 _spread(c.spread),
-                f"{c.own_full_ms / c.differential_ms:.1f}×" if c.own_full_ms else "",
+                _times(c.own_full_ms / c.differential_ms) if c.own_full_ms else "",
                 c.chosen,
                 f"{c.regret:.2f}" if c.regret else "",
                 str(c.rounds),
