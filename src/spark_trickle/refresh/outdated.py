@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from spark_trickle.dml.work import Work
-from spark_trickle.model.stream import Source
+from spark_trickle.model.stream import Source, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import retyped
@@ -24,12 +24,19 @@ def outdated(work: Work, table: Table) -> tuple[str, ...]:
     assert stream is not None
     found = [f"{column} has another type now" for column in retyped(work, stream)]
     found += lost_identity(work, table)
-    there = {r.id for r in work.catalog.relations.values()}
-    found += [f"the view {name} was replaced" for i, name in stream.views if i not in there]
+    found += _replaced_views(work, stream)
     here = time_zone(work.place.spark) if stream.time_zone else ""
     if here != stream.time_zone:
         found.append(f"the time zone of the session is {here}, and was {stream.time_zone} when it was made")
     return tuple(found)
+
+
+def _replaced_views(work: Work, stream: Stream) -> list[str]:
+    """A view that is replaced gets another id."""
+    if not stream.views:
+        return []
+    there = {relation.id for relation in work.catalog.relations.values()}
+    return [f"the view {name} was replaced" for number, name in stream.views if number not in there]
 
 
 def zone_of(work: Work, plan: str, sources: Iterable[Source]) -> str:

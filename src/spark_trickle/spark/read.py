@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -47,13 +47,13 @@ def _columns_of(spark: SparkSession, table: Table, paths: list[str]) -> DataFram
 
     So a name that was once that of another column is given only to what was read.
     """
-    aliases = {c.name: f"_trickle_column_{c.id}" for c in table.columns if c.id in table.inherited}
-    schema = storage_schema(table)
-    for field in schema.fields:
-        field.name = aliases.get(field.name, field.name)
-    schema.names = [field.name for field in schema.fields]
-    frame = spark.read.schema(schema).parquet(*paths)
-    return frame.withColumnsRenamed({alias: name for name, alias in aliases.items()}) if aliases else frame
+    inherited = table.inherited
+    aliases = {f"_trickle_column_{c.id}": c.name for c in table.columns if c.id in inherited}
+    read = table
+    for alias in aliases:
+        read = read.with_column(replace(read.column(aliases[alias]), name=alias))
+    frame = spark.read.schema(storage_schema(read)).parquet(*paths)
+    return frame.withColumnsRenamed(aliases) if aliases else frame
 
 
 def empty(spark: SparkSession, table: Table) -> DataFrame:
