@@ -157,3 +157,43 @@ def test_nothing_is_left_of_a_source_that_is_empty(tr: Trickle) -> None:
     tr.sql("INSERT INTO t VALUES (1, 1, 1)")
     tr.refresh("s")
     assert _bag(tr.sql("SELECT * FROM s")) == Counter({(1, 1, 1): 1})
+
+
+# Two thousand rows, each of which changes when one does.
+SHIFTED = {
+    "of all": "SELECT id, g, row_number() OVER (ORDER BY v, id) AS place FROM many",
+    "of groups": "SELECT id, v, s FROM many JOIN (SELECT g, sum(v) AS s FROM many GROUP BY g) USING (g)",
+}
+
+
+@pytest.mark.parametrize("query", SHIFTED.values(), ids=SHIFTED)
+def test_a_change_that_turns_out_to_be_everything_is_given_up(tr: Trickle, query: str) -> None:
+    tr.sql("CREATE TABLE many (id INT, g INT, v INT, PRIMARY KEY (id))")
+    tr.sql("INSERT INTO many SELECT id, id % 3, id * 2 FROM range(2000)")
+    tr.sql(f"CREATE STREAM TABLE s AS {query}")
+    for number in range(2):
+        tr.sql(f"UPDATE many SET v = v - 3999 WHERE id >= {1997 - 3 * number} AND id < {2000 - 3 * number}")
+        report = tr.refresh("s")
+        assert report.action is Action.FULL, report.reason
+        if number == 0:
+            assert "rows would come and go where everything is 2000" in report.reason
+            assert report.phases["given_up"] > 0
+        else:
+            assert report.reason.endswith("such a change turned out to be more than everything")
+            assert "given_up" not in report.phases
+        assert report.duration_ms == pytest.approx(sum(report.phases.values()))
+        assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(query))
+    tr.sql("ALTER STREAM TABLE s SET REFRESH MODE DIFFERENTIAL")
+    tr.sql("UPDATE many SET v = v + 1 WHERE id = 7")
+    assert tr.refresh("s").action is Action.DIFFERENTIAL
+    assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(query))
+
+
+def test_a_change_of_some_of_many_rows_is_not_given_up(tr: Trickle) -> None:
+    tr.sql("CREATE TABLE many (id INT, g INT, v INT, PRIMARY KEY (id))")
+    tr.sql("INSERT INTO many SELECT id, id % 10, id * 2 FROM range(20000)")
+    query = "SELECT id, g, row_number() OVER (PARTITION BY g ORDER BY v, id) AS place FROM many"
+    tr.sql(f"CREATE STREAM TABLE s AS {query}")
+    tr.sql("UPDATE many SET v = v - 39999 WHERE id = 19993")
+    assert tr.refresh("s").action is Action.DIFFERENTIAL
+    assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(query))

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from spark_trickle.errors import ConflictError, FuseBlownError, TrickleError
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import reading, writing
-from spark_trickle.model.stream import Action, Refreshed, RefreshReport, Run, Status, StreamState
+from spark_trickle.model.stream import GIVEN_UP, Action, Refreshed, RefreshReport, Run, Status, StreamState
 
 _COMPACT = "compact"  # the phase after a refresh that merges its files
 _CONTENT = ("inserted", "deleted", "replaced")  # what changes rows; compaction does not
@@ -155,15 +155,17 @@ def _newest_runs(connection: Connection, table_id: int, most: int) -> tuple[Run,
         .order_by(c.started.desc())
         .limit(most)
     )
+    found = ((row, json.loads(row.phases or "{}")) for row in connection.execute(query))
     return tuple(
         Run(
             Action(row.action),
             row.delta_rows or 0,
             row.source_rows or 0,
             row.duration_ms,
-            json.loads(row.phases or "{}").get(_COMPACT, 0.0),
+            phases.get(_COMPACT, 0.0),
+            phases.get(GIVEN_UP, 0.0),
         )
-        for row in connection.execute(query)
+        for row, phases in found
     )
 
 

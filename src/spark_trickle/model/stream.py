@@ -125,6 +125,9 @@ class StreamState:
         return Frontier(self.frontier, max(self.frontier, self.streams_frontier or 0))
 
 
+GIVEN_UP = "given_up"  # the phase of a change that turned out to be more than everything
+
+
 @dataclass(frozen=True)
 class RefreshReport:
     """What one refresh did, why, and how long each part of it took."""
@@ -151,10 +154,11 @@ class Run:
     source_rows: int
     duration_ms: float
     compact_ms: float = 0.0  # to merge files afterwards, which not every refresh has to
+    given_up_ms: float = 0.0  # of its duration, for a change that turned out to be more than everything
 
     @property
     def total_ms(self) -> float:
-        return self.duration_ms + self.compact_ms
+        return self.duration_ms - self.given_up_ms + self.compact_ms
 
 
 @dataclass(frozen=True)

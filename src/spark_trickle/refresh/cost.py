@@ -53,7 +53,7 @@ def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Esti
     if len(differential) < _LEAST_RUNS or in_full is None:
         return None
     found = _differential(differential, changed_rows)
-    since = list(takewhile(lambda r: r.action is not Action.DIFFERENTIAL, runs))
+    since = _since_tried(runs)
     return Estimate(
         found,
         in_full,
@@ -61,6 +61,23 @@ def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Esti
         source_rows,
         worth_a_trial=len(since) >= _STALE and found - in_full <= _TRIAL * sum(r.total_ms for r in since),
     )
+
+
+def gave_up_on(runs: tuple[Run, ...], changed_rows: int) -> bool:
+    """Whether the last change that was tried, no larger than this by far, turned out to be everything.
+
+    That too is old after a while.
+    """
+    since = _since_tried(runs)
+    if len(since) >= min(_STALE, len(runs)):
+        return False
+    tried = runs[len(since)]
+    return tried.given_up_ms > 0 and tried.delta_rows <= _APART * changed_rows
+
+
+def _since_tried(runs: tuple[Run, ...]) -> list[Run]:
+    """The full refreshes since a differential one was done, or begun."""
+    return list(takewhile(lambda r: r.action is not Action.DIFFERENTIAL and not r.given_up_ms, runs))
 
 
 def _differential(runs: list[Run], changed_rows: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_trickle.model.stream import Action, Mode, Run
-from spark_trickle.refresh.cost import estimate
+from spark_trickle.refresh.cost import estimate, gave_up_on
 from spark_trickle.settings import Settings
 
 
@@ -29,6 +29,7 @@ class Facts:
 class Decision:
     action: Action
     reason: str
+    revocable: bool = False  # nothing is known yet of what it takes, which may turn out to be too much
 
 
 def decide(facts: Facts, settings: Settings) -> Decision:
@@ -54,19 +55,21 @@ def _automatic(facts: Facts, settings: Settings, changed: str) -> Decision:
     known = estimate(facts.runs, facts.changed_rows, facts.source_rows)
     few = facts.changed_rows <= settings.differential_free_rows
     if known is not None and known.worth_a_trial:
-        return Decision(Action.DIFFERENTIAL, f"{changed}; {known.text}; long ago, so it is tried again")
+        tried = f"{changed}; {known.text}; long ago, so it is tried again"
+        return Decision(Action.DIFFERENTIAL, tried, revocable=True)
     if known is not None and known.full_is_clearly_better:
         return Decision(Action.FULL, f"{changed}; {known.text}")
     if known is not None and not few:
         better = Action.FULL if known.full < known.differential else Action.DIFFERENTIAL
         return Decision(better, f"{changed}; {known.text}")
+    if gave_up_on(facts.runs, facts.changed_rows):
+        return Decision(Action.FULL, f"{changed}; such a change turned out to be more than everything")
     share = facts.changed_rows / max(facts.source_rows, 1)
     limit = settings.differential_max_change_ratio
     if few:
-        return Decision(
-            Action.DIFFERENTIAL, f"{changed}, at most {settings.differential_free_rows} are always cheap"
-        )
+        cheap = f"{changed}, at most {settings.differential_free_rows} are always cheap"
+        return Decision(Action.DIFFERENTIAL, cheap, revocable=known is None)
     said = f"{changed}, {share:.1%} of {facts.source_rows} source rows"
     if share > limit:
         return Decision(Action.FULL, f"{said}, more than {limit:.0%}")
-    return Decision(Action.DIFFERENTIAL, f"{said}, at most {limit:.0%}")
+    return Decision(Action.DIFFERENTIAL, f"{said}, at most {limit:.0%}", revocable=True)

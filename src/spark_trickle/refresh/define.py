@@ -182,7 +182,7 @@ def fill(
     with reading(work.place.warehouse.engine) as connection:
         expected = states.state(connection, table.id).frontier
     facts = Facts(stream.mode, None, work.base.id, (), 0, 0)
-    done = run_nodes(work, table, None, Action.FULL, facts, clock)
+    done = run_nodes(work, table, None, Decision(Action.FULL, why), facts, clock)
     report = RefreshReport(
         name=table.full_name,
         action=action,

@@ -17,7 +17,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import content_of, nodes_of
 from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.inputs import Inputs
-from spark_trickle.refresh.node import Clock, Filled, planned, run_here, run_node, store_change
+from spark_trickle.refresh.node import Clock, Filled, planned, prepared, run_here, run_node, store_change
 from spark_trickle.refresh.split import Node
 
 
@@ -77,7 +77,7 @@ def _is_followed(work: Work, table: Table) -> bool:
 def _replaced(inputs: Inputs, node: Node, come: Signed, clock: Clock) -> Filled:
     """The new rows are written before the old ones go, because queries may read them."""
     work, table = inputs.work, inputs.tables[node.name]
-    frame = planned(inputs, table, come, clock)
+    frame = planned(inputs, prepared(inputs, node, come, clock), clock)
     with clock.phase("write"):
         files = store_frame(work, table, frame)
         gone = truncate(work, table, in_sum=True).rows_deleted  # nobody follows

@@ -34,6 +34,7 @@ class Inputs:
     rows: dict[str, pa.Table] = field(default_factory=dict)  # the same at the driver, where they are few
     found: dict[str, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
     remarks: list[str] = field(default_factory=list)  # what takes more than the change itself, and why
+    gives_up: bool = False  # when the change turns out to be more than everything
 
     def frames(self, plan: Operator) -> dict[str, Frame | str]:
         """The DataFrame of every scan in a tree, or a view of it, by the name that its text has for it."""

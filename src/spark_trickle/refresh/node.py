@@ -19,7 +19,9 @@ from spark_trickle.dml.work import Work
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.refresh.fit import takes_work
 from spark_trickle.refresh.found import after_steps, framed
 from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.here.rows import rows_here
@@ -28,7 +30,7 @@ from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect_at_most, run_sql
-from spark_trickle.sql.render_beside import KEEP, render_beside, shown_columns, stored_columns
+from spark_trickle.sql.render_beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
 
 
 @dataclass
@@ -45,6 +47,11 @@ class Clock:
             yield
         finally:
             self.phases[name] = self.phases.get(name, 0.0) + (time.perf_counter() - start) * 1000
+
+    def give_up(self) -> None:
+        """All that was done since the decision was for nothing."""
+        decide = self.phases.pop("decide", 0.0)
+        self.phases = {"decide": decide, GIVEN_UP: sum(self.phases.values())}
 
 
 @dataclass(frozen=True)
@@ -75,26 +82,67 @@ def run_here(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled
 
 def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
     """Compute the change of a node by Spark and store it."""
+    rest = prepared(inputs, node, plan, clock)
+    if (small or _is_small(inputs)) and (few := run_few(inputs, node, rest, clock)) is not None:
+        return few
+    return run_many(inputs, node, rest, clock)
+
+
+def prepared(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Operator:
+    """What is left of a plan when its steps are done."""
+    with clock.phase("spark"):
+        return after_steps(inputs, inputs.tables[node.name], plan)
+
+
+def planned(inputs: Inputs, plan: Operator, clock: Clock) -> Frame:
+    """The rows of a plan without steps, before any job."""
+    with clock.phase("plan"):
+        return framed(inputs, plan)
+
+
+def run_few(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled | None:
+    """Rows that the driver can hold; None if they are more than that."""
     table = inputs.tables[node.name]
-    only_comes = isinstance(plan, Signed) and plan.sign > 0
-    frame = planned(inputs, table, plan, clock)
-    rows = None
-    if (small or _is_small(inputs)) and fits_arrow(table):
-        with clock.phase("spark"):
-            rows = collect_at_most(frame, inputs.work.place.settings.max_refresh_rows)
+    if not fits_arrow(table):
+        return None
+    frame = planned(inputs, plan, clock)
+    with clock.phase("spark"):
+        rows = collect_at_most(frame, inputs.work.place.settings.max_refresh_rows)
+    if rows is None:
+        return None
     with clock.phase("write"):
-        if rows is not None:
-            return store_change(inputs, node, _store_few(inputs, node, table, rows))
+        return store_change(inputs, node, _store_few(inputs, node, table, rows))
+
+
+def run_many(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled:
+    """Rows that stay on the executors."""
+    table = inputs.tables[node.name]
+    frame = planned(inputs, plan, clock)
+    if inputs.gives_up and takes_work(plan):
+        with clock.phase("spark"):
+            _refuse_most(inputs, table, frame.count())
+    only_comes = isinstance(plan, Signed) and plan.sign > 0
+    with clock.phase("write"):
         net = frame if only_comes else cancelled_frame(inputs.work, table, frame)
         return store_change(inputs, node, _store_many(inputs, node, table, net))
 
 
-def planned(inputs: Inputs, table: Table, plan: Operator, clock: Clock) -> Frame:
-    """The rows of a plan, whose steps are done and whose last job is not begun."""
-    with clock.phase("spark"):
-        rest = after_steps(inputs, table, plan)
-    with clock.phase("plan"):
-        return framed(inputs, rest)
+class MostRowsChangeError(Exception):
+    """A change of more rows than it takes to compute everything."""
+
+
+def _refuse_most(inputs: Inputs, table: Table, rows: int) -> None:
+    """To compute everything means to read all sources and to write what there is."""
+    everything = max(source_rows(inputs), inputs.work.row_count(table))
+    if rows >= everything:
+        raise MostRowsChangeError(f"{rows} rows would come and go where everything is {everything}")
+
+
+def is_shown_beside(inputs: Inputs, node: Node, result: Node) -> bool:
+    """Whether the change of a result follows from that of a node row by row, at the driver."""
+    return shows_only(result.plan, node.name) and all(
+        fits_arrow(inputs.tables[n.name]) for n in (node, result)
+    )
 
 
 def run_with_result(
@@ -102,10 +150,6 @@ def run_with_result(
 ) -> tuple[Filled, Filled] | None:
     """The change of a node and of the result that only shows its rows, by one job; None if it is too much."""
     tables = [inputs.tables[n.name] for n in (node, result)]
-    if not all(fits_arrow(t) for t in tables):
-        return None
-    with clock.phase("spark"):
-        plan = after_steps(inputs, tables[0], plan)
     with clock.phase("plan"):
         text = render_beside(plan, node.own, result.plan)
         frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
@@ -134,9 +178,11 @@ def store_change(inputs: Inputs, node: Node, files: tuple[DataFile, ...]) -> Fil
 
 def _is_small(inputs: Inputs) -> bool:
     """Whether all sources together are so few rows that everything may pass through the driver."""
-    work = inputs.work
-    total = sum(work.row_count(source_table(work, s)) for s in inputs.stream.sources)
-    return total <= work.place.settings.max_driver_rows
+    return source_rows(inputs) <= inputs.work.place.settings.max_driver_rows
+
+
+def source_rows(inputs: Inputs) -> int:
+    return sum(inputs.work.row_count(source_table(inputs.work, s)) for s in inputs.stream.sources)
 
 
 def _store_few(inputs: Inputs, node: Node, table: Table, rows: pa.Table) -> tuple[DataFile, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from spark_trickle.algebra.operator import Operator, Recursive
 from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.dml.store import fits_arrow
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import FuseBlownError, QueryError
 from spark_trickle.lake import stream as states
@@ -25,14 +26,24 @@ from spark_trickle.refresh.here.reduce import Reducer
 from spark_trickle.refresh.here.unseen import seen
 from spark_trickle.refresh.in_full import run_in_full
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, source_table
-from spark_trickle.refresh.node import Clock, Filled, run_here, run_node, run_with_result
+from spark_trickle.refresh.node import (
+    Clock,
+    Filled,
+    MostRowsChangeError,
+    is_shown_beside,
+    prepared,
+    run_few,
+    run_here,
+    run_many,
+    run_node,
+    run_with_result,
+)
 from spark_trickle.refresh.options import is_on
 from spark_trickle.refresh.outdated import outdated
 from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.inner_joins import driven
-from spark_trickle.sql.render_beside import shows_only
 
 
 @dataclass(frozen=True)
@@ -88,20 +99,25 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
 def _run(
     work: Work, table: Table, knows: Frontier | None, decision: Decision, facts: Facts, clock: Clock
 ) -> tuple[Decision, Filled]:
-    """What was done, which is everything anew if the change alone cannot be computed.
+    """What was done, which is everything anew if the change alone is more than that, or cannot be computed.
 
     It may hold what never was at one time: the old row of a table beside the new one of another, which cancel
     out, or a row that came and went. A query need not bear that.
     """
     before = dict(work.changes)
     try:
-        return decision, run_nodes(work, table, knows, decision.action, facts, clock)
+        return decision, run_nodes(work, table, knows, decision, facts, clock)
+    except MostRowsChangeError as error:
+        clock.give_up()
+        reason = str(error)
     except QueryError as error:
         if decision.action is not Action.DIFFERENTIAL or not error.by_value:
             raise
-        work.changes = before
-        reason = f"{decision.reason}; the change alone could not be computed: {error.condition}"
-    return Decision(Action.FULL, reason), run_nodes(work, table, knows, Action.FULL, facts, clock)
+        reason = f"the change alone could not be computed: {error.condition}"
+    work.changes = before
+    clock.remarks.clear()  # of what was not done in the end
+    instead = Decision(Action.FULL, f"{decision.reason}; {reason}")
+    return instead, run_nodes(work, table, knows, instead, facts, clock)
 
 
 def outside(work: Work, tables: Sequence[Table], at_commit: bool = False) -> tuple[int, ...]:
@@ -201,15 +217,22 @@ def _runs(work: Work, table: Table) -> tuple[Run, ...]:
 
 
 def run_nodes(
-    work: Work, table: Table, frontier: Frontier | None, action: Action, facts: Facts, clock: Clock
+    work: Work, table: Table, frontier: Frontier | None, decision: Decision, facts: Facts, clock: Clock
 ) -> Filled:
     """The change of a stream table since a frontier, or all of it."""
     stream = definition(table)
     known = frontier or Frontier(work.base.id, work.base.id)
-    inputs = Inputs(work, stream, node_tables(work, table), known, remarks=clock.remarks)
+    inputs = Inputs(
+        work,
+        stream,
+        node_tables(work, table),
+        known,
+        remarks=clock.remarks,
+        gives_up=decision.revocable,
+    )
     sources = (source_table(work, s) for s in stream.sources)
     names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
-    if action is not Action.DIFFERENTIAL:
+    if decision.action is not Action.DIFFERENTIAL:
         return run_in_full(inputs, clock)
     small = facts.changed_rows <= work.place.settings.max_refresh_rows
     if small:
@@ -251,23 +274,32 @@ def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) ->
         filled = done
         if filled != Filled():
             moved.add(node.name)
+            small = small and node.name in inputs.rows  # what follows from a large change is large
     return filled if nodes[-1].name in moved else Filled()
 
 
 def _by_spark(
     here: AtDriver, node: Node, result: Node | None, plan: Operator, clock: Clock
 ) -> tuple[Filled, Filled | None]:
-    """A small change that takes Spark; and that of the result, if it only shows the rows of this node."""
+    """A small change that takes Spark; and that of the result, if it only shows the rows of this node.
+
+    It may turn out to be large: few rows can change everything. Then it is no small job any more.
+    """
+    inputs = here.inputs
     with clock.phase("here"):
         left = Reducer(here.without_jobs(), here.keep).reduced(plan)
     if left is None:
         return Filled(), None
-    with small_jobs(here.inputs.work.place.spark):
-        if result is not None and shows_only(result.plan, node.name):
-            both = run_with_result(here.inputs, node, result, left, clock)
-            if both is not None:
+    with small_jobs(inputs.work.place.spark):
+        rest = prepared(inputs, node, left, clock)
+        if result is not None and is_shown_beside(inputs, node, result):
+            if (both := run_with_result(inputs, node, result, rest, clock)) is not None:
                 return both
-        return run_node(here.inputs, node, left, True, clock), None
+        elif not fits_arrow(inputs.tables[node.name]):
+            return run_many(inputs, node, rest, clock), None
+        elif (few := run_few(inputs, node, rest, clock)) is not None:
+            return few, None
+    return run_many(inputs, node, rest, clock), None
 
 
 def node_tables(work: Work, table: Table) -> dict[str, Table]:

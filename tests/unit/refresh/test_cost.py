@@ -10,6 +10,11 @@ from spark_trickle.settings import Settings
 D, F = Action.DIFFERENTIAL, Action.FULL
 
 
+def given_up(rows: int) -> Run:
+    """A full refresh that was begun as a differential one."""
+    return Run(F, rows, 1_000_000, 1_500.0, given_up_ms=600.0)
+
+
 def runs(*costs: tuple[Action, int, float]) -> tuple[Run, ...]:
     return tuple(Run(action, rows, 1_000_000, ms) for action, rows, ms in costs)
 
@@ -107,3 +112,32 @@ def test_two_awful_refreshes_are_enough() -> None:
     awful = runs((D, 100, 45_000.0), (D, 100, 60_000.0), (F, 0, 5_000.0))
     assert decide(facts(100, awful), Settings()).action is F
     assert decide(facts(100, awful[1:]), Settings()).action is D  # one may be the first of a process
+
+
+def test_a_differential_refresh_may_be_given_up_while_nothing_is_known_of_what_it_takes() -> None:
+    known = runs(*[(D, 10, 50.0)] * 3, (F, 0, 900.0))
+    assert decide(facts(10, ()), Settings()).revocable
+    assert decide(facts(100_000, ()), Settings()).revocable
+    assert not decide(facts(10, known), Settings()).revocable
+    assert not decide(facts(50_000, known), Settings()).revocable
+    asked = Facts(Mode.DIFFERENTIAL, 1, 2, ("t",), 10, 1_000_000)
+    assert not decide(asked, Settings()).revocable
+
+
+def test_what_was_given_up_is_remembered_for_such_changes_and_for_a_while() -> None:
+    for changed, action in ((1_000, F), (500, F), (499, D), (100_000, F)):
+        assert decide(facts(changed, (given_up(1_000),)), Settings()).action is action, changed
+    later = (*runs(*[(F, 1_000, 900.0)] * 9), given_up(1_000), *runs((F, 0, 900.0)))
+    decision = decide(facts(1_000, later), Settings())
+    assert decision.action is F
+    assert decision.reason.endswith("; such a change turned out to be more than everything")
+    assert decide(facts(1_000, (*runs((F, 1_000, 900.0)), *later)), Settings()).action is D
+    since = (*runs((D, 1_000, 50.0)), *later)
+    assert decide(facts(1_000, since), Settings()).action is D
+
+
+def test_what_was_given_up_is_no_part_of_what_a_full_refresh_takes() -> None:
+    known = (*runs(*[(D, 600_000, 1_200.0)] * 3), given_up(600_000))
+    found = estimate(known, 600_000, 1_000_000)
+    assert found is not None
+    assert found.full == 900
