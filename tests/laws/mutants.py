@@ -47,6 +47,8 @@ MUTANTS = (
     Mutant("before and after are the same moment", TOUCHED, "subtract(build(At.NEW), build(At.OLD))", "subtract(build(At.NEW), build(At.NEW))"),
     Mutant("groups are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), exprs, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), exprs, keys))"),
     Mutant("partitions are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), op.partition, keys))"),
+    Mutant("a window that is shown whole has columns by their place", STATE, "tuple((c, names[c]) for c in op.input.columns)", "tuple(zip(op.input.columns, own.columns, strict=True))"),
+    Mutant("a window is shown whole by as many columns", "refresh/split.py", "sorted(inner.values()) != sorted(node.plan.columns)", "len(inner) != len(node.plan.columns)"),
     Mutant("the first rows are chosen from the old input", STATE, "replace(op, input=op.input.at(At.NEW)), own.at(At.OLD)", "replace(op, input=op.input.at(At.OLD)), own.at(At.OLD)"),
     Mutant("a recursion is not computed again", RECURSIVE, "return subtract(op.at(At.NEW), own.at(At.OLD))", "return subtract(op.at(At.OLD), own.at(At.OLD))"),
     Mutant("a step that is not linear is followed", STATE, "    if obstacle(op):", "    if not op.sources:"),

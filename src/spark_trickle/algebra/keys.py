@@ -11,7 +11,6 @@ from functools import singledispatch
 from spark_trickle.algebra.operator import (
     Aggregate,
     Buffer,
-    Expr,
     Filter,
     Join,
     JoinKind,
@@ -44,7 +43,7 @@ def _(op: Scan, known: Known) -> Key:
 
 @unique_key.register
 def _(op: Project, known: Known) -> Key:
-    shown = {inner: o.name for o in reversed(op.outputs) if (inner := _column(o.expr)) is not None}
+    shown = {inner: o.name for o in reversed(op.outputs) if (inner := o.expr.column) is not None}
     key = unique_key(op.input, known)
     return tuple(shown[c] for c in key) if all(c in shown for c in key) else ()
 
@@ -68,7 +67,7 @@ def _(op: Join, known: Known) -> Key:
     # A full join leaves rows of both sides alone, and two lonely rows look the same if their keys are NULL.
     if not right or op.kind is JoinKind.FULL:
         return ()
-    asked = {_column(pair.right) for pair in op.keys}
+    asked = {pair.right.column for pair in op.keys}
     return left if set(right) <= asked else left + right
 
 
@@ -80,9 +79,3 @@ def _(op: Aggregate, known: Known) -> Key:
 @unique_key.register
 def _(op: Recursive, known: Known) -> Key:
     return op.columns if op.distinct else ()
-
-
-def _column(expr: Expr) -> str | None:
-    """The column that an expression is, if it is nothing but one."""
-    (name,) = expr.columns if len(expr.columns) == 1 else (None,)
-    return name if name is not None and expr.sql == f"`{name}`" else None

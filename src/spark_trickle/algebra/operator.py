@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 
 class At(StrEnum):
@@ -39,6 +39,11 @@ class Expr:
     sql: str
     columns: frozenset[str] = frozenset()
 
+    @property
+    def column(self) -> str | None:
+        """The column that it is, if it is nothing but one."""
+        return next((c for c in self.columns if self.sql == f"`{c}`"), None)
+
 
 @dataclass(frozen=True)
 class Output:
@@ -54,6 +59,8 @@ class Operator:
 
     It never changes, so what a walk finds is kept: planning a change asks for it again and again.
     """
+
+    keeps_rows: ClassVar[bool] = False  # in a table of its own, from which its change is computed
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -232,6 +239,7 @@ class Call(Output):
 class Aggregate(Operator):
     """One row for each different key; without keys exactly one row."""
 
+    keeps_rows = True
     input: Operator
     keys: tuple[Output, ...]
     calls: tuple[Call, ...]
@@ -285,6 +293,7 @@ class SetOperation(Operator):
 class Window(Operator):
     """Every row of the input with values computed over the rows of its partition."""
 
+    keeps_rows = True
     input: Operator
     partition: tuple[Expr, ...]
     outputs: tuple[Output, ...]
@@ -310,6 +319,7 @@ class SortKey:
 class TopK(Operator):
     """The rows from `offset` on, at most `limit` of them, in an order."""
 
+    keeps_rows = True
     input: Operator
     order: tuple[SortKey, ...]
     limit: int | None
@@ -328,6 +338,7 @@ class Buffer(Operator):
     It holds more than the `need` rows that are wanted of it, so that some may go without a look at the rest.
     """
 
+    keeps_rows = True
     input: Operator
     order: tuple[SortKey, ...]
     need: int
@@ -361,6 +372,7 @@ class Generate(Operator):
 class Materialized(Operator):
     """The rows of the input, kept in a table of their own: whoever reads them sees only net changes."""
 
+    keeps_rows = True
     input: Operator
 
     @property
@@ -386,6 +398,7 @@ class Recursive(Operator):
     `step` reads the rows found last through a scan of `source` `r<number>`.
     """
 
+    keeps_rows = True
     base: Operator
     step: Operator
     source: str

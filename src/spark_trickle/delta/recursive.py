@@ -193,7 +193,7 @@ def narrowed(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
     """
     match op:
         case Project(below, outputs):
-            bare = {c: wanted[o.name] for o in outputs if o.name in wanted for c in _bare(o.expr)}
+            bare = {c: wanted[o.name] for o in outputs if o.name in wanted and (c := o.expr.column)}
             return Project(narrowed(below, bare, keys), outputs)
         case Filter(below, predicate):
             return Filter(narrowed(below, wanted, keys), predicate)
@@ -211,10 +211,6 @@ def narrowed(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
         return op
     tests = tuple(column(c) for c in wanted)
     return Touched(op, tests, Keys(keys, tuple(column(k) for k in wanted.values())))
-
-
-def _bare(expr: Expr) -> tuple[str, ...]:
-    return tuple(c for c in expr.columns if expr.sql == f"`{c}`")
 
 
 # --- rows under names --------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from spark_trickle.algebra.operator import (
     At,
     Buffer,
     Operator,
+    Project,
     Recursive,
     Scan,
     TopK,
@@ -43,6 +44,17 @@ from spark_trickle.delta.touched import restricted, subtract, touched_keys
 def differentiate_node(op: Operator, own: Scan, changed: Changed) -> Operator | None:
     """The change of a node; most need no rows of their own for it."""
     return differentiate(op, changed)
+
+
+@differentiate_node.register
+def differentiate_shown(op: Project, own: Scan, changed: Changed) -> Operator | None:
+    """What shows all rows that an operator keeps has its table too, where columns have the names it shows."""
+    if not op.input.keeps_rows:
+        return differentiate(op, changed)
+    names = {o.expr.column: o.name for o in op.outputs}
+    kept = replace(own, names=tuple((c, names[c]) for c in op.input.columns))
+    delta = differentiate_node(op.input, kept, changed)
+    return None if delta is None else replace(op, input=delta)
 
 
 @differentiate_node.register

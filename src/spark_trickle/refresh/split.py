@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_trickle.algebra.operator import (
-    Aggregate,
     At,
-    Buffer,
-    Materialized,
     Operator,
-    Recursive,
+    Output,
+    Project,
     Scan,
     TopK,
     Window,
+    column,
 )
 
-_STATEFUL = (Aggregate, Window, TopK, Buffer, Recursive, Materialized)
+_SHOWN_WHOLE = (Window, TopK)  # keep just what they are asked for
 
 
 @dataclass(frozen=True)
@@ -39,15 +38,35 @@ def split(plan: Operator) -> tuple[Node, ...]:
     """The nodes of a plan, each after those it reads; equal parts share one."""
     nodes: dict[Operator, Node] = {}
 
-    def visit(op: Operator, top: bool) -> Operator:
-        inner = op.with_inputs(tuple(visit(child, False) for child in op.inputs))
-        if top or not isinstance(op, _STATEFUL):
+    def visit(op: Operator) -> Operator:
+        inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
+        if not op.keeps_rows:
             return inner
         if inner not in nodes:
             nodes[inner] = Node(f"n{len(nodes) + 1}", inner)
         node = nodes[inner]
         return Scan(node.name, tuple((c, c) for c in inner.columns))
 
-    # The root gets a table of its own anyway; one that keeps more than it shows must not be it.
-    root = visit(plan, False)
-    return (*nodes.values(), Node(f"n{len(nodes) + 1}", root))
+    root = visit(plan)
+    *others, last = (*nodes.values(), Node(f"n{len(nodes) + 1}", root))
+    if others and (shown := _shown(root, others[-1])) is not None:
+        return (*others[:-1], Node(others[-1].name, shown))
+    return (*others, last)
+
+
+def _shown(root: Operator, node: Node) -> Operator | None:
+    """A node under the names that the root has for it, if the root shows all of it and nothing else.
+
+    Then the table of the result serves for both. It must be the node that was found last: no other reads it.
+    """
+    inner = {c: c for c in root.columns}  # what a column of the root is called further down
+    op = root
+    while isinstance(op, Project):
+        below = {o.name: o.expr.column for o in op.outputs}
+        inner = {name: c for name, known in inner.items() if (c := below[known]) is not None}
+        op = op.input
+    if not isinstance(op, Scan) or op.source != node.name or not isinstance(node.plan, _SHOWN_WHOLE):
+        return None
+    if len(inner) < len(root.columns) or sorted(inner.values()) != sorted(node.plan.columns):
+        return None
+    return Project(node.plan, tuple(Output(name, column(c)) for name, c in inner.items()))
