@@ -150,7 +150,9 @@ def recent_runs(connection: Connection, table_id: int) -> tuple[Run, ...]:
 def _newest_runs(connection: Connection, table_id: int, most: int) -> tuple[Run, ...]:
     c = s.trickle_refresh.c
     query = (
-        select(c.action, c.delta_rows, c.source_rows, c.duration_ms, c.phases)
+        select(
+            c.action, c.delta_rows, c.source_rows, c.duration_ms, c.phases, c.rows_inserted, c.rows_deleted
+        )
         .where(c.table_id == table_id, c.error.is_(None), c.duration_ms.is_not(None))
         .order_by(c.started.desc())
         .limit(most)
@@ -164,6 +166,7 @@ def _newest_runs(connection: Connection, table_id: int, most: int) -> tuple[Run,
             row.duration_ms,
             phases.get(_COMPACT, 0.0),
             phases.get(GIVEN_UP, 0.0),
+            (row.rows_inserted or 0) + (row.rows_deleted or 0),
         )
         for row, phases in found
     )

@@ -155,6 +155,7 @@ class Run:
     duration_ms: float
     compact_ms: float = 0.0  # to merge files afterwards, which not every refresh has to
     given_up_ms: float = 0.0  # of its duration, for a change that turned out to be more than everything
+    result_rows: int = 0  # that came and went
 
     @property
     def total_ms(self) -> float:

@@ -75,6 +75,13 @@ def gave_up_on(runs: tuple[Run, ...], changed_rows: int) -> bool:
     return tried.given_up_ms > 0 and tried.delta_rows <= _APART * changed_rows
 
 
+def leads_to_many(runs: tuple[Run, ...], changed_rows: int, many: int) -> bool:
+    """Whether the last such change, no larger than this by far, made more rows of the result come and go."""
+    alike = (r for r in runs if r.action is Action.DIFFERENTIAL and r.delta_rows <= _APART * changed_rows)
+    last = next(alike, None)
+    return last is not None and last.result_rows > many
+
+
 def _since_tried(runs: tuple[Run, ...]) -> list[Run]:
     """The full refreshes since a differential one was done, or begun."""
     return list(takewhile(lambda r: r.action is not Action.DIFFERENTIAL and not r.given_up_ms, runs))

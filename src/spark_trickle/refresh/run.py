@@ -19,6 +19,7 @@ from spark_trickle.model.commit import AlterTable
 from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Run, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import delta_of, nodes_of
+from spark_trickle.refresh.cost import leads_to_many
 from spark_trickle.refresh.decide import Decision, Facts, decide
 from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.here.at_driver import AtDriver
@@ -234,11 +235,14 @@ def run_nodes(
     names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
     if decision.action is not Action.DIFFERENTIAL:
         return run_in_full(inputs, clock)
-    small = facts.changed_rows <= work.place.settings.max_refresh_rows
+    most = work.place.settings.max_refresh_rows
+    small = facts.changed_rows <= most
     if small:
         with clock.phase("here"):
             names = seen(inputs, names)
-    return run_program(inputs, names, small, clock)
+    return run_program(
+        inputs, names, small and not leads_to_many(facts.runs, facts.changed_rows, most), clock
+    )
 
 
 def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) -> Filled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_trickle.model.stream import Action, Mode, Run
-from spark_trickle.refresh.cost import estimate
+from spark_trickle.refresh.cost import estimate, leads_to_many
 from spark_trickle.refresh.decide import Facts, decide
 from spark_trickle.settings import Settings
 
@@ -141,3 +141,15 @@ def test_what_was_given_up_is_no_part_of_what_a_full_refresh_takes() -> None:
     found = estimate(known, 600_000, 1_000_000)
     assert found is not None
     assert found.full == 900
+
+
+def test_a_change_leads_to_as_many_rows_as_the_last_one() -> None:
+    many, few = (Run(D, 100, 1_000_000, 900.0, result_rows=n) for n in (5_000, 10))
+    in_full = Run(F, 100, 1_000_000, 900.0, result_rows=9_000)
+    assert leads_to_many((many, few), 100, 4_999)
+    assert leads_to_many((in_full, many), 50, 4_999)
+    assert not leads_to_many((many,), 100, 5_000)
+    assert not leads_to_many((many,), 49, 4_999)  # of a much smaller one it tells nothing
+    assert not leads_to_many((few, many), 100, 4_999)
+    assert not leads_to_many((in_full,), 100, 4_999)
+    assert not leads_to_many((), 100, 0)
