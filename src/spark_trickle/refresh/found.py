@@ -15,7 +15,7 @@ from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.spark.frames import Frame, as_frame
-from spark_trickle.spark.run import collect, collect_at_most, run_sql
+from spark_trickle.spark.run import collect, collect_at_most, count, run_sql
 from spark_trickle.sql.render import render
 
 
@@ -77,7 +77,7 @@ class Driver:
         frame, rows = _computed(self.inputs, self.stored, self._planned(name, plan))
         self.inputs.found[name], self._rows[name] = frame, rows
         if not plan.weighted:
-            return frame.count() if rows is None else rows.num_rows
+            return count(frame) if rows is None else rows.num_rows
         if rows is None:
             rows = collect(frame.selectExpr(f"sum(abs({WEIGHT})) AS {WEIGHT}"))
         return int(pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0)

@@ -29,7 +29,7 @@ from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
-from spark_trickle.spark.run import collect_at_most, run_sql
+from spark_trickle.spark.run import collect_at_most, count, run_sql
 from spark_trickle.sql.render_beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
 
 
@@ -120,7 +120,7 @@ def run_many(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled
     frame = planned(inputs, plan, clock)
     if inputs.gives_up and takes_work(plan):
         with clock.phase("spark"):
-            _refuse_most(inputs, table, frame.count())
+            _refuse_most(inputs, table, count(frame))
     only_comes = isinstance(plan, Signed) and plan.sign > 0
     with clock.phase("write"):
         net = frame if only_comes else cancelled_frame(inputs.work, table, frame)

@@ -61,6 +61,12 @@ def collect_at_most(frame: DataFrame, rows: int) -> pa.Table | None:
     return found if found.num_rows <= rows else None
 
 
+def count(frame: DataFrame) -> int:
+    """How many rows there are, without what is only shown of them."""
+    with explained(""):
+        return frame.count()
+
+
 def computed(frame: DataFrame) -> DataFrame:
     """The same rows, computed now: Spark keeps them, and needs the files that they came from no more."""
     with explained(""):
