@@ -96,8 +96,8 @@ def _matrix() -> Section:
         "A refresh of what changed against the same query by plain Spark, from Parquet to Parquet (full), "
         "and against our own refresh in full. Regret is the mean time of what AUTO chooses, merging of "
         "files included, against the better of our two. In cte every changed row changes the total of its "
-        "region and with it every row of that region, in window the numbers of all rows after "
-        "it: what changes is more than the result itself, which AUTO computes in full once it has counted that.",
+        "region and with it every row of that region, in window the numbers of all rows after it: "
+        "what changes is more than the result itself, which AUTO computes in full once it has counted that.",
         _headers(
             "rows | changed | scenario | full ÷ differential | bar | spread | "
             "own full ÷ differential | AUTO | regret | rounds"
