@@ -140,11 +140,12 @@ _NEWEST, _NEWEST_IN_FULL = 40, 400
 
 
 def recent_runs(connection: Connection, table_id: int) -> tuple[Run, ...]:
-    """What the last refreshes cost, newest first; more of them if all were in full."""
+    """What the last refreshes of this query cost, newest first; more of them if all were in full."""
     found = _newest_runs(connection, table_id, _NEWEST)
-    if len(found) < _NEWEST or any(r.action is Action.DIFFERENTIAL for r in found):
-        return found
-    return _newest_runs(connection, table_id, _NEWEST_IN_FULL)
+    if len(found) == _NEWEST and not any(r.action is Action.DIFFERENTIAL for r in found):
+        found = _newest_runs(connection, table_id, _NEWEST_IN_FULL)
+    defined = next((n for n, r in enumerate(found) if r.action is Action.REINITIALIZE), len(found))
+    return found[: defined + 1]
 
 
 def _newest_runs(connection: Connection, table_id: int, most: int) -> tuple[Run, ...]:
@@ -153,7 +154,12 @@ def _newest_runs(connection: Connection, table_id: int, most: int) -> tuple[Run,
         select(
             c.action, c.delta_rows, c.source_rows, c.duration_ms, c.phases, c.rows_inserted, c.rows_deleted
         )
-        .where(c.table_id == table_id, c.error.is_(None), c.duration_ms.is_not(None))
+        .where(
+            c.table_id == table_id,
+            c.error.is_(None),
+            c.duration_ms.is_not(None),
+            c.action != Action.NO_DATA.value,
+        )
         .order_by(c.started.desc())
         .limit(most)
     )

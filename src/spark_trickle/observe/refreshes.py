@@ -11,7 +11,7 @@ from spark_trickle.lake import reports
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.reports import Past, quantile
-from spark_trickle.model.stream import Mode
+from spark_trickle.model.stream import GIVEN_UP, Mode
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.compile import nodes_of
@@ -78,7 +78,11 @@ def refresh_stats(work: Work) -> Answer:
         good = [p for p in mine if p.error is None]
         took = [p.duration_ms for p in good if p.duration_ms is not None]
         differential = [p.duration_ms for p in good if p.action == "DIFFERENTIAL" and p.duration_ms]
-        full = [p.duration_ms for p in good if p.action in ("FULL", "REINITIALIZE") and p.duration_ms]
+        full = [
+            p.duration_ms - p.phases.get(GIVEN_UP, 0.0)
+            for p in good
+            if p.action in ("FULL", "REINITIALIZE") and p.duration_ms
+        ]
         speedup = _mean(full) / _mean(differential) if full and differential else None
         rows.append(
             (

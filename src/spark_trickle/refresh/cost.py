@@ -66,13 +66,13 @@ def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Esti
 def gave_up_on(runs: tuple[Run, ...], changed_rows: int) -> bool:
     """Whether the last change that was tried, no larger than this by far, turned out to be everything.
 
-    That too is old after a while.
+    It is tried again when the time that was lost is little beside what full refreshes took since.
     """
     since = _since_tried(runs)
-    if len(since) >= min(_STALE, len(runs)):
+    tried = runs[len(since)] if len(since) < len(runs) else None
+    if tried is None or not tried.given_up_ms or tried.delta_rows > _APART * changed_rows:
         return False
-    tried = runs[len(since)]
-    return tried.given_up_ms > 0 and tried.delta_rows <= _APART * changed_rows
+    return tried.given_up_ms > _TRIAL * sum(r.total_ms for r in (tried, *since))
 
 
 def leads_to_many(runs: tuple[Run, ...], changed_rows: int, many: int) -> bool:

@@ -29,7 +29,7 @@ class Facts:
 class Decision:
     action: Action
     reason: str
-    revocable: bool = False  # nothing is known yet of what it takes, which may turn out to be too much
+    revocable: bool = False  # what it takes is not known, or no longer, and may turn out to be too much
 
 
 def decide(facts: Facts, settings: Settings) -> Decision:
@@ -63,7 +63,7 @@ def _automatic(facts: Facts, settings: Settings, changed: str) -> Decision:
         better = Action.FULL if known.full < known.differential else Action.DIFFERENTIAL
         return Decision(better, f"{changed}; {known.text}")
     if gave_up_on(facts.runs, facts.changed_rows):
-        return Decision(Action.FULL, f"{changed}; such a change turned out to be more than everything")
+        return Decision(Action.FULL, f"{changed}; such a change was as much work as everything")
     share = facts.changed_rows / max(facts.source_rows, 1)
     limit = settings.differential_max_change_ratio
     if few:

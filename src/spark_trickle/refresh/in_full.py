@@ -33,7 +33,7 @@ def run_in_full(inputs: Inputs, clock: Clock) -> Filled:
             come = Signed(_counted(inputs, content) if few and work.files(table) else content, 1)
         if not work.files(table):
             filled = run_node(inputs, node, come, False, clock)
-        elif few or _is_followed(work, table):
+        elif few or is_followed(work, table):
             filled = _compared(inputs, node, UnionAll((come, Signed(node.own, -1))), few, clock)
         else:
             filled = _replaced(inputs, node, come, clock)
@@ -67,7 +67,8 @@ def _has_few_rows(work: Work, table: Table) -> bool:
     return work.row_count(table) <= work.place.settings.max_driver_rows // 10
 
 
-def _is_followed(work: Work, table: Table) -> bool:
+def is_followed(work: Work, table: Table) -> bool:
+    """Whether somebody takes its changes."""
     if work.catalog.readers(table):
         return True
     with reading(work.place.warehouse.engine) as connection:

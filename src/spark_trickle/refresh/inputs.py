@@ -36,6 +36,12 @@ class Inputs:
     remarks: list[str] = field(default_factory=list)  # what takes more than the change itself, and why
     gives_up: bool = False  # when the change turns out to be more than everything
 
+    @property
+    def result(self) -> Table:
+        """The stream table itself, the last of the nodes."""
+        *_, last = self.tables.values()
+        return last
+
     def frames(self, plan: Operator) -> dict[str, Frame | str]:
         """The DataFrame of every scan in a tree, or a view of it, by the name that its text has for it."""
         scans = {frame_name(s): s for s in plan.walk() if isinstance(s, Scan)}

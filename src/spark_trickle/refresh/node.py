@@ -21,7 +21,6 @@ from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.refresh.fit import takes_work
 from spark_trickle.refresh.found import after_steps, framed
 from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.here.rows import rows_here
@@ -118,9 +117,6 @@ def run_many(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled
     """Rows that stay on the executors."""
     table = inputs.tables[node.name]
     frame = planned(inputs, plan, clock)
-    if inputs.gives_up and takes_work(plan):
-        with clock.phase("spark"):
-            _refuse_most(inputs, table, count(frame))
     only_comes = isinstance(plan, Signed) and plan.sign > 0
     with clock.phase("write"):
         net = frame if only_comes else cancelled_frame(inputs.work, table, frame)
@@ -131,11 +127,16 @@ class MostRowsChangeError(Exception):
     """A change of more rows than it takes to compute everything."""
 
 
-def _refuse_most(inputs: Inputs, table: Table, rows: int) -> None:
+def refuse_most(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> None:
     """To compute everything means to read all sources and to write what there is."""
-    everything = max(source_rows(inputs), inputs.work.row_count(table))
+    frame = planned(inputs, plan, clock)
+    with clock.phase("spark"):
+        rows = count(frame)
+    everything = max(source_rows(inputs), inputs.work.row_count(inputs.tables[node.name]))
     if rows >= everything:
-        raise MostRowsChangeError(f"{rows} rows would come and go where everything is {everything}")
+        raise MostRowsChangeError(
+            f"{rows} rows would be computed or taken away where everything is {everything}"
+        )
 
 
 def is_shown_beside(inputs: Inputs, node: Node, result: Node) -> bool:

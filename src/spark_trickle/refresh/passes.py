@@ -73,7 +73,7 @@ RENDER = "each tree becomes one SQL text, in which {t1_new} stands for the rows 
 DEFINITION = (
     Pass("connect", "filters go to their tables, and tables are joined by what they have in common", _joined),
     Pass("prune", "only columns that are used are read", _pruned),
-    Pass("split", "each operator that keeps rows becomes a node with a table of its own", _split),
+    Pass("split", "each operator that keeps rows becomes a node with a table", _split),
 )
 CHANGE = (
     Pass("differentiate", "a node becomes its change, here as if every source changed", _differentiated),

@@ -25,7 +25,7 @@ from spark_trickle.refresh.fit import fit
 from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.here.reduce import Reducer
 from spark_trickle.refresh.here.unseen import seen
-from spark_trickle.refresh.in_full import run_in_full
+from spark_trickle.refresh.in_full import is_followed, run_in_full
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, source_table
 from spark_trickle.refresh.node import (
     Clock,
@@ -33,6 +33,7 @@ from spark_trickle.refresh.node import (
     MostRowsChangeError,
     is_shown_beside,
     prepared,
+    refuse_most,
     run_few,
     run_here,
     run_many,
@@ -287,7 +288,8 @@ def _by_spark(
 ) -> tuple[Filled, Filled | None]:
     """A small change that takes Spark; and that of the result, if it only shows the rows of this node.
 
-    It may turn out to be large: few rows can change everything. Then it is no small job any more.
+    It may turn out to be large: few rows can change everything. Then it is no small job any more, and may be
+    given up; but not where old and new rows would be compared all the same, for those who follow.
     """
     inputs = here.inputs
     with clock.phase("here"):
@@ -303,6 +305,8 @@ def _by_spark(
             return run_many(inputs, node, rest, clock), None
         elif (few := run_few(inputs, node, rest, clock)) is not None:
             return few, None
+    if inputs.gives_up and not is_followed(inputs.work, inputs.result):
+        refuse_most(inputs, node, rest, clock)
     return run_many(inputs, node, rest, clock), None
 
 

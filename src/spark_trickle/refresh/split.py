@@ -1,4 +1,4 @@
-"""A tree -> nodes: every operator that keeps rows gets a table of its own, which the others read."""
+"""A tree -> nodes: every operator that keeps rows gets a table, which the others read, or the user."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def split(plan: Operator) -> tuple[Node, ...]:
         return Scan(node.name, tuple((c, c) for c in inner.columns))
 
     root = visit(plan)
-    *others, last = (*nodes.values(), Node(f"n{len(nodes) + 1}", root))
-    if others and (shown := _shown(root, others[-1])) is not None:
-        return (*others[:-1], Node(others[-1].name, shown))
-    return (*others, last)
+    found = tuple(nodes.values())
+    if found and (shown := _shown(root, found[-1])) is not None:
+        return (*found[:-1], Node(found[-1].name, shown))
+    return (*found, Node(f"n{len(found) + 1}", root))
 
 
 def _shown(root: Operator, node: Node) -> Operator | None:
