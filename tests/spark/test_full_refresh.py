@@ -211,7 +211,7 @@ def test_a_change_that_others_follow_is_not_given_up(tr: Trickle) -> None:
 
 
 def test_a_change_of_some_of_many_rows_is_not_given_up(tr: Trickle) -> None:
-    """Four thousand rows are too many for a small job, which the first of them finds out."""
+    """Four thousand rows are too many for a small job, which only the first of them has to find out."""
     tr.sql("CREATE TABLE many (id INT, g INT, v INT, PRIMARY KEY (id))")
     tr.sql("INSERT INTO many SELECT id, id % 10, id * 2 FROM range(20000)")
     query = "SELECT id, g, row_number() OVER (PARTITION BY g ORDER BY v, id) AS place, v FROM many"
@@ -220,4 +220,5 @@ def test_a_change_of_some_of_many_rows_is_not_given_up(tr: Trickle) -> None:
         tr.sql(f"UPDATE many SET v = v - 39999 WHERE id = {19993 - number}")
         report = tr.refresh("s")
         assert (report.action, report.rows_inserted) == (Action.DIFFERENTIAL, 2000), report.reason
+        assert ("planned as a large job" in report.reason) is (number > 0)
         assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(query))

@@ -60,6 +60,10 @@ class Filled:
     come: int = 0
     gone: int = 0
 
+    @property
+    def rows(self) -> int:
+        return self.come + self.gone
+
 
 def run_here(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled | None:
     """Compute the change of a node at the driver and store it; None if it takes Spark."""

@@ -241,9 +241,10 @@ def run_nodes(
     if small:
         with clock.phase("here"):
             names = seen(inputs, names)
-    return run_program(
-        inputs, names, small and not leads_to_many(facts.runs, facts.changed_rows, most), clock
-    )
+    if small and leads_to_many(facts.runs, facts.changed_rows, most):
+        inputs.remarks.append(f"planned as a large job, since such a change led to more than {most} rows")
+        small = False
+    return run_program(inputs, names, small, clock)
 
 
 def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) -> Filled:
@@ -279,7 +280,9 @@ def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) ->
         filled = done
         if filled != Filled():
             moved.add(node.name)
-            small = small and node.name in inputs.rows  # what follows from a large change is large
+            small = (
+                small and filled.rows <= work.place.settings.max_refresh_rows
+            )  # else what follows is large
     return filled if nodes[-1].name in moved else Filled()
 
 
