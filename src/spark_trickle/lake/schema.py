@@ -283,6 +283,13 @@ trickle_lease = Table(
     Column("expires", UtcTime),
 )
 
+trickle_ended_session = Table(
+    "trickle_ended_session",
+    metadata,
+    Column("session_id", String, primary_key=True),
+    Column("ended", UtcTime),
+)
+
 trickle_stream = Table(
     "trickle_stream",
     metadata,
