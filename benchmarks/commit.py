@@ -51,7 +51,12 @@ def committing(warehouse: Warehouse, table: Table) -> Callable[[], None]:
         with reading(warehouse.engine) as connection:
             base = read.newest(connection)
         change = TableChange(table, added=(a_file(next(number)),))
-        publish(warehouse.engine, Commit(base.id, base.next_catalog_id, changes=(change,)), datetime.now(UTC))
+        publish(
+            warehouse.engine,
+            warehouse.folder,
+            Commit(base.id, base.next_catalog_id, changes=(change,)),
+            datetime.now(UTC),
+        )
 
     return commit
 
@@ -73,8 +78,13 @@ def filled(warehouse: Warehouse) -> Table:
     columns = tuple(Column(i, f"c{i}", Scalar("long")) for i in range(2, 9))
     table = Table(2, "main", "t", columns, (2,), False, "t-0/", 9, 3)
     now = datetime.now(UTC)
-    publish(warehouse.engine, Commit(0, 2, definitions=(CreateTable(table),)), now)
-    publish(warehouse.engine, Commit(1, 4, changes=(TableChange(table, added=(a_file(-1),)),)), now)
+    publish(warehouse.engine, warehouse.folder, Commit(0, 2, definitions=(CreateTable(table),)), now)
+    publish(
+        warehouse.engine,
+        warehouse.folder,
+        Commit(1, 4, changes=(TableChange(table, added=(a_file(-1),)),)),
+        now,
+    )
     with writing(warehouse.engine) as connection:
         ids = range(3, 3 + SNAPSHOTS)
         times = {n: now + timedelta(milliseconds=n) for n in ids}

@@ -326,9 +326,24 @@ MAINTENANCE = (
     ),
     Shape(
         s.Vacuum,
-        "VACUUM [t] [RETAIN n HOURS]",
+        "VACUUM [t] [RETAIN n HOURS] [DRY RUN]",
         "VACUUM RETAIN 24 HOURS",
-        "Forget snapshots older than that, and delete files that only they need: of one table, or of all.",
+        "Forget snapshots older than that, and delete files that only they need: of one table, or of all."
+        " With DRY RUN nothing is changed, and the files are listed with the reason.",
+    ),
+    Shape(
+        s.BackUp,
+        "BACKUP WAREHOUSE TO 'folder' [WITH LINKS]",
+        "BACKUP WAREHOUSE TO '/backups/shop'",
+        "Copy the whole warehouse as it is now, while others work on it; only files that no earlier backup"
+        " in the folder has. With LINKS they share the disk where it is the same.",
+    ),
+    Shape(
+        s.RenewIdentity,
+        "ALTER WAREHOUSE RENEW IDENTITY",
+        "ALTER WAREHOUSE RENEW IDENTITY",
+        "Make a copy of a warehouse a warehouse of its own: sources and targets no longer take it for"
+        " the original.",
     ),
 )
 

@@ -9,10 +9,11 @@ from spark_trickle.errors import TrickleError
 from spark_trickle.model.report import Result
 
 if TYPE_CHECKING:
+    from spark_trickle.lake.restore import restore
     from spark_trickle.session import Trickle, connect
 
 __version__ = "0.1.0"
-__all__ = ["Result", "Trickle", "TrickleError", "connect", "errors"]
+__all__ = ["Result", "Trickle", "TrickleError", "connect", "errors", "restore"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +22,8 @@ def __getattr__(name: str) -> Any:
         from spark_trickle import session
 
         return getattr(session, name)
+    if name == "restore":
+        from spark_trickle.lake.restore import restore
+
+        return restore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

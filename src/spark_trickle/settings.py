@@ -132,6 +132,11 @@ class Settings:
     retain_hours: float = _setting(
         168.0, "How long VACUUM keeps old snapshots unless told otherwise.", high=8_760_000
     )
+    orphan_hours: float = _setting(
+        24.0,
+        "How old a file must be that was written and never committed before VACUUM deletes it.",
+        high=8_760_000,
+    )
     reader_lease_minutes: float = _setting(
         30.0,
         "How long VACUUM in another session keeps the files of a DataFrame handed out.",

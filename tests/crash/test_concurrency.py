@@ -99,6 +99,7 @@ def check(location: Location, duck: DuckQuery, outcomes: Outcomes) -> None:
         for name in NAMES:
             assert bag(duck(f"SELECT * FROM lake.{name}")) == tables[name]
         check_feed(tr, tables)
+        tr.sql("SET trickle.orphan_hours = 0")
         tr.sql("VACUUM RETAIN 0 HOURS")
         assert without_checksums(set(files_on_disk(location))) == files_of_tables(tr, location)
 

@@ -56,9 +56,10 @@ def data_folder(location: Location) -> Path:
 
 
 def files_on_disk(location: Location) -> dict[str, int]:
-    """Every file below the data folder, checksums and leftovers included, with its size."""
+    """Every file below the data folder, checksums and leftovers included, with its size; not its marker."""
     top = data_folder(location)
-    return {str(p.relative_to(top)): p.stat().st_size for p in sorted(top.rglob("*")) if p.is_file()}
+    found = [p for p in sorted(top.rglob("*")) if p.is_file() and p.parent.name != "_trickle"]
+    return {str(p.relative_to(top)): p.stat().st_size for p in found}
 
 
 def files_of_tables(tr: Trickle, location: Location) -> set[str]:

@@ -49,6 +49,8 @@ EXAMPLES: list[TrickleError] = [
     errors.ConflictError("main.t", 3, 5, "deleted"),
     errors.CatalogBusyError("sqlite:///x", 60.0),
     errors.WarehouseError("the folder is read-only", "Choose another one."),
+    errors.WarehouseMismatchError("/data", "it belongs to warehouse a", "Give another data_path."),
+    errors.BackupError("the folder holds no backup", "Give another one."),
     errors.VersionError("0009", "0001"),
     errors.DamagedFileError("t", "x.parquet", "is missing"),
     errors.SourceAddressError("the dsn holds a password", "Put it into a passfile."),
@@ -148,11 +150,13 @@ _MESSAGES = {
     "SqlSyntaxError": 0,
     "InvalidDefinitionError": 0,
     "WarehouseError": 0,
+    "WarehouseMismatchError": 1,
+    "BackupError": 0,
     "TransactionStateError": 0,
     "fail": 0,
 }
 _ADVICE = {"SqlSyntaxError": 3, "UnsupportedError": 1, "InvalidDefinitionError": 1, "WarehouseError": 1,
-           "TransactionStateError": 1, "fail": 1}  # fmt: skip
+           "WarehouseMismatchError": 2, "BackupError": 1, "TransactionStateError": 1, "fail": 1}  # fmt: skip
 
 
 def _raised() -> Iterator[tuple[str, str, ast.Call]]:

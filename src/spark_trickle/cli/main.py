@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_trickle.cli import source_commands, stream_commands
+from spark_trickle.cli import source_commands, stream_commands, warehouse_commands
 from spark_trickle.cli.pairs import settings_of
 from spark_trickle.errors import InternalError, TransactionStateError, TrickleError
 
@@ -118,6 +118,7 @@ def version(as_json: AsJson = False) -> None:
 
 stream_commands.register(app)
 source_commands.register(app)
+warehouse_commands.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -130,7 +130,7 @@ def explain(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_jso
     """How a stream table is kept: operators, inner tables, delta programs, costs, and the next refresh."""
     with opened_at(warehouse, data_path) as tr:
         rows = tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})").collect()
-        _rows(("property", "value"), [tuple(r) for r in rows], as_json)
+        print_rows(("property", "value"), [tuple(r) for r in rows], as_json)
 
 
 def history(
@@ -159,7 +159,7 @@ def dag(
     with opened_at(warehouse, data_path) as tr:
         found = tr.answer("dependency_tree")
     if as_json:
-        _rows(tuple(found.columns), found.rows, True)
+        print_rows(tuple(found.columns), found.rows, True)
     else:
         typer.echo(drawn(found.dicts(), form))
 
@@ -177,7 +177,7 @@ def audit(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json:
     with opened_at(warehouse, data_path) as tr:
         frame = tr.sql(f"SELECT * FROM trickle.audit({_quoted(name)})")
         rows = [tuple(r) for r in frame.collect()]
-        _rows(tuple(frame.columns), rows, as_json)
+        print_rows(tuple(frame.columns), rows, as_json)
         if not as_json:
             typer.echo("exact" if not rows else f"{len(rows)} different rows differ")
     if rows:
@@ -201,7 +201,7 @@ def changes(
                 frame = tr.changes(name, known, upto)
                 rows = [tuple(r) for r in frame.collect()]
                 if rows:
-                    _rows(tuple(frame.columns), rows, as_json)
+                    print_rows(tuple(frame.columns), rows, as_json)
                 known = upto
             if not follow:
                 return
@@ -223,12 +223,17 @@ def optimize(
 def vacuum(
     warehouse: Warehouse,
     hours: Annotated[float | None, typer.Option(help="Keep snapshots younger than this.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete files that no snapshot, stream table or reader needs any more."""
     with opened_at(warehouse, data_path) as tr:
         tail = f" RETAIN {hours:g} HOURS" if hours is not None else ""
+        if dry_run:
+            files = tr.sql(f"VACUUM{tail} DRY RUN").collect()
+            print_rows(("path", "bytes", "reason"), files, as_json)
+            return
         done = tr.sql(f"VACUUM{tail}").collect()[0]
         say({"snapshot": done.snapshot}, as_json)
 
@@ -251,11 +256,11 @@ def _quoted(name: str) -> str:
 
 def answered(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> list[dict[str, Any]]:
     found = tr.answer(function, *arguments)
-    _rows(tuple(found.columns), found.rows, as_json)
+    print_rows(tuple(found.columns), found.rows, as_json)
     return found.dicts()
 
 
-def _rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
     if as_json:
         for row in rows:
             say(dict(zip(columns, row, strict=True)), True)

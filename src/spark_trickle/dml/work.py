@@ -195,7 +195,8 @@ class Work:
             self.discard()
             return self.base
         try:
-            snapshot = publish(self.place.warehouse.engine, commit, now())
+            warehouse = self.place.warehouse
+            snapshot = publish(warehouse.engine, warehouse.folder, commit, now())
         except (ConflictError, CatalogBusyError):  # certain that nothing was committed
             self.discard()
             raise

@@ -49,15 +49,18 @@ from spark_trickle.errors.streams import (
     SourceLostError,
 )
 from spark_trickle.errors.warehouse import (
+    BackupError,
     CatalogBusyError,
     ConflictError,
     DamagedFileError,
     VersionError,
     WarehouseError,
+    WarehouseMismatchError,
 )
 
 __all__ = [
     "AlreadyExistsError",
+    "BackupError",
     "CatalogBusyError",
     "CircleRefusedError",
     "CircularError",
@@ -106,6 +109,7 @@ __all__ = [
     "VersionError",
     "WalDecodeError",
     "WarehouseError",
+    "WarehouseMismatchError",
     "closest",
     "short",
 ]

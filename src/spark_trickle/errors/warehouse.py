@@ -66,6 +66,43 @@ class WarehouseError(TrickleError):
 
 
 @dataclass(eq=False)
+class WarehouseMismatchError(TrickleError):
+    """The catalog and the data folder do not belong together."""
+
+    data_path: str
+    detail: str
+    advice: str
+    code: ClassVar[str] = "WAREHOUSE_MISMATCH"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f"the data folder {self.data_path} is not that of the catalog: {self.detail}"
+
+    @property
+    def hint(self) -> str:
+        return self.advice
+
+
+@dataclass(eq=False)
+class BackupError(TrickleError):
+    """A backup cannot be made there, or not be restored."""
+
+    detail: str
+    advice: str
+    code: ClassVar[str] = "BACKUP_FAILED"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return self.detail
+
+    @property
+    def hint(self) -> str:
+        return self.advice
+
+
+@dataclass(eq=False)
 class VersionError(TrickleError):
     found: str
     known: str

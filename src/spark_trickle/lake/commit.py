@@ -6,6 +6,7 @@ import json
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, assert_never
 
 from sqlalchemy import Connection, Engine, and_, insert, update
@@ -15,7 +16,9 @@ from spark_trickle.lake import ducklake, read, sources, stream
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.conflicts import refuse_conflicts
 from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.lake.data_folder import time_of
 from spark_trickle.lake.engine import writing
+from spark_trickle.lake.marker import DataFolder
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import (
     AlterTable,
@@ -33,11 +36,22 @@ from spark_trickle.model.files import FEED, DataFile
 from spark_trickle.model.table import HIDDEN_SCHEMA, Column, Table, View, table_to_json
 
 
-def publish(engine: Engine, commit: Commit, now: datetime) -> Snapshot:
-    """Make the commit the next snapshot of the warehouse."""
+def publish(engine: Engine, folder: DataFolder, commit: Commit, now: datetime) -> Snapshot:
+    """Make the commit the next snapshot of the warehouse, and note it in its data folder."""
+    try:
+        snapshot = _publish(engine, folder, commit, now)
+    except BaseException:
+        folder.marker.withdraw()
+        raise
+    folder.marker.advance(snapshot)
+    return snapshot
+
+
+def _publish(engine: Engine, folder: DataFolder, commit: Commit, now: datetime) -> Snapshot:
     crash_point("begin")
     with writing(engine) as connection:
         current = read.newest(connection)
+        folder.require(current, partial(time_of, connection))
         refuse_conflicts(connection, commit, current)
         snapshot = _next_snapshot(current, commit, now)
         _Writer(
@@ -48,6 +62,7 @@ def publish(engine: Engine, commit: Commit, now: datetime) -> Snapshot:
             stream.record(connection, replace(done, report=report), current.id, snapshot.id)
         if commit.landed is not None:
             sources.record(connection, commit.landed, current.id)
+        folder.prepare(snapshot)
         crash_point("before_commit")
     crash_point("after_commit")
     return snapshot

@@ -18,6 +18,8 @@ CRASH_POINTS = (
     "after_landing",
     "vacuum_after_forget",
     "vacuum_half_deleted",
+    "backup_catalog",
+    "backup_files",
 )
 
 

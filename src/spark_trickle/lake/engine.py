@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +14,23 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from spark_trickle.errors import CatalogBusyError, InternalError, WarehouseError
 
+_EFFECTIVE = os.access in os.supports_effective_ids
 _COMMIT_LOCK = 7_240_861_593  # PostgreSQL advisory lock that serialises commits to one catalog
 
 
-def open_engine(url: str | URL, timeout: float) -> Engine:
+def is_read_only(url: URL) -> bool:
+    """Whether a catalog is a file that this user may read and not write, or lies in such a folder."""
+    if url.get_backend_name() != "sqlite" or not url.database or not os.path.isfile(url.database):
+        return False
+    file = Path(url.database).absolute()
+    # The log of a database that can be written is made beside it.
+    return not all(os.access(path, os.W_OK, effective_ids=_EFFECTIVE) for path in (file, file.parent))
+
+
+def open_engine(url: str | URL, timeout: float, read_only: bool = False) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
-        return _open_sqlite(parsed, timeout)
+        return _open_read_only(parsed, timeout) if read_only else _open_sqlite(parsed, timeout)
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
         # Commits queue on one lock; a waiting writer must see what the holder committed, so READ COMMITTED.
@@ -61,6 +73,24 @@ def _open_sqlite(url: URL, timeout: float) -> Engine:
     return engine
 
 
+def _open_read_only(url: URL, timeout: float) -> Engine:
+    file = Path(url.database or "").absolute()
+    log = file.with_name(f"{file.name}-wal")
+    if log.is_file() and log.stat().st_size and not log.with_name(f"{file.name}-shm").is_file():
+        raise WarehouseError(
+            f"the catalog {file} has commits in {log.name} that can only be read where it can be written",
+            "Open it once with write access, which moves them into the catalog, or copy the whole folder.",
+        )
+    # Without a log nobody writes to it, and SQLite need not make the files by which writers are seen.
+    options = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
+    address = f"{file.as_uri()}?{options}"
+    return create_engine(
+        url,
+        creator=lambda: sqlite3.connect(address, uri=True, timeout=timeout, check_same_thread=False),
+        execution_options={"trickle_timeout": timeout, "trickle_read_only": True},
+    )
+
+
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """One consistent view of the catalog."""
@@ -74,12 +104,21 @@ def reading(engine: Engine) -> Iterator[Connection]:
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
     """The only writer of the catalog, until the block ends."""
+    require_writable(engine)
     with _translated(engine), engine.connect() as plain:
         connection = plain.execution_options(trickle_write=True)
         with connection.begin():
             if engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _COMMIT_LOCK})
             yield connection
+
+
+def require_writable(engine: Engine) -> None:
+    if engine.get_execution_options().get("trickle_read_only"):
+        raise WarehouseError(
+            f"the catalog {shown_address(engine.url)} is read-only for this user; nothing was written",
+            _permission_hint(engine),
+        )
 
 
 @contextmanager

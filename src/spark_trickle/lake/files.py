@@ -8,14 +8,15 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from spark_trickle.errors import DamagedFileError, WarehouseError
+from spark_trickle.errors import DamagedFileError, TrickleError, WarehouseError, WarehouseMismatchError
 from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.lake.marker import MARKER_FOLDER
 from spark_trickle.lake.recent import RecentRows
 from spark_trickle.lake.stats import column_stats
 from spark_trickle.model.arrow import column_ids, negated
@@ -33,6 +34,15 @@ def new_table_path(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class FoundFile:
+    """A file on disk, whether or not the catalog knows it."""
+
+    location: str  # below the folder of all tables
+    bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True)
 class Storage:
     """The data folder of a warehouse; `session_id` marks the files this session writes."""
 
@@ -44,11 +54,7 @@ class Storage:
 
     @classmethod
     def open(cls, root: str, session_id: str) -> Storage:
-        if "://" in root and not root.startswith("file:"):
-            filesystem, base = fs.FileSystem.from_uri(root)
-            return cls(root.rstrip("/"), filesystem, base.rstrip("/"), session_id)
-        local = str(Path(root.removeprefix("file://")).absolute())
-        return cls(local, fs.LocalFileSystem(), local, session_id)
+        return cls(root, fs.LocalFileSystem(), root, session_id)
 
     @property
     def local(self) -> bool:
@@ -159,14 +165,21 @@ class Storage:
         names = (f.path[start:] for f in found if f.type == fs.FileType.File)
         return sorted(n for n in names if n.endswith(".parquet") and not _hidden(n))
 
-    def all_files(self) -> Iterator[tuple[str, str]]:
-        """(folder of the table, rest of the path) of every file there is."""
+    def all_files(self, folder: str | None = None) -> Iterator[FoundFile]:
+        """Every file there is, or those of one table's folder."""
         top = f"{self.base}/{TABLES_FOLDER}"
-        selector = fs.FileSelector(top, recursive=True, allow_not_found=True)
+        selector = fs.FileSelector(f"{top}{folder or ''}", recursive=True, allow_not_found=True)
         for found in self.filesystem.get_file_info(selector):
             if found.type == fs.FileType.File:
-                folder, _, name = found.path[len(top) :].lstrip("/").partition("/")
-                yield f"{folder}/", name
+                yield FoundFile(found.path[len(top) :].lstrip("/"), found.size, found.mtime)
+
+    def find(self, location: str) -> int | None:
+        """The size of a file, None if it is not there."""
+        found = self.filesystem.get_file_info(f"{self.base}/{TABLES_FOLDER}{location}")
+        return int(found.size) if found.type == fs.FileType.File else None
+
+    def open_location(self, location: str) -> pa.NativeFile:
+        return self.filesystem.open_input_file(f"{self.base}/{TABLES_FOLDER}{location}")
 
     def delete(self, folder: str, name: str) -> None:
         """Remove a file if it is there, with the checksum that Hadoop keeps beside it."""
@@ -206,9 +219,17 @@ class Storage:
             try:
                 size = os.stat(self._inner(table, f.path)).st_size
             except FileNotFoundError:
-                raise DamagedFileError(table.full_name, f.path, "is missing") from None
+                raise self._explain_missing(table, f) from None
             if size != f.bytes:
                 raise DamagedFileError(table.full_name, f.path, f"has {size} bytes instead of {f.bytes}")
+
+    def _explain_missing(self, table: Table, file: DataFile) -> TrickleError:
+        """One file may be lost; without the marker it is the folder that is not in its place."""
+        if os.path.isdir(f"{self.base}/{MARKER_FOLDER}"):
+            return DamagedFileError(table.full_name, file.path, "is missing")
+        return WarehouseMismatchError(
+            self.root, "it has no marker of this warehouse", "Mount the data folder, or give its data_path."
+        )
 
     @contextmanager
     def explained(self) -> Iterator[None]:

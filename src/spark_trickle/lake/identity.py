@@ -10,7 +10,9 @@ import uuid
 
 from sqlalchemy import Connection, select, update
 
+from spark_trickle.lake import read
 from spark_trickle.lake import schema as s
+from spark_trickle.lake.marker import MarkerFile
 
 _KEY = "warehouse_id"
 
@@ -20,8 +22,9 @@ def read_identity(connection: Connection) -> str:
     return str(connection.execute(query).scalar_one())
 
 
-def renew_identity(connection: Connection) -> str:
-    """Make this warehouse another one than those it was copied from."""
+def renew_identity(connection: Connection, marker: MarkerFile) -> str:
+    """Make this warehouse another one than those it was copied from, in its catalog and its data folder."""
     fresh = uuid.uuid4().hex
     connection.execute(update(s.trickle_info).where(s.trickle_info.c.key == _KEY).values(value=fresh))
+    marker.claim(fresh, read.newest(connection))
     return fresh

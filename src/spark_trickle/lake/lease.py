@@ -52,31 +52,60 @@ def _alive(process_id: int) -> bool:
 
 
 def renew(connection: Connection, session_id: str, reads_since: int, now: datetime, keep: timedelta) -> None:
-    release(connection, session_id)
+    _remove(connection, session_id)
     lease = Lease(session_id, this_host(), os.getpid(), reads_since, now + keep)
     connection.execute(insert(s.trickle_lease), [lease.__dict__])
 
 
-def release(connection: Connection, session_id: str) -> None:
+def release(connection: Connection, session_id: str, now: datetime) -> None:
+    """The session has ended: what it wrote and did not commit, nobody needs."""
+    _remove(connection, session_id)
+    ended = s.trickle_ended_session
+    connection.execute(delete(ended).where(ended.c.session_id == session_id))
+    connection.execute(insert(ended).values(session_id=session_id, ended=now))
+
+
+def _remove(connection: Connection, session_id: str) -> None:
     connection.execute(delete(s.trickle_lease).where(s.trickle_lease.c.session_id == session_id))
 
 
+def all_leases(connection: Connection) -> list[Lease]:
+    return [Lease(*row) for row in connection.execute(select(s.trickle_lease))]
+
+
 def active(connection: Connection, now: datetime) -> list[Lease]:
-    rows = [Lease(*row) for row in connection.execute(select(s.trickle_lease))]
-    return [lease for lease in rows if lease.active(now)]
+    return [lease for lease in all_leases(connection) if lease.active(now)]
 
 
 def forget_dead(connection: Connection, now: datetime) -> None:
-    for row in connection.execute(select(s.trickle_lease)).all():
-        if not Lease(*row).active(now):
-            release(connection, row.session_id)
+    for lease in all_leases(connection):
+        if not lease.active(now):
+            release(connection, lease.session_id, now)
+
+
+def ended_sessions(connection: Connection) -> set[str]:
+    return {row[0] for row in connection.execute(select(s.trickle_ended_session.c.session_id))}
+
+
+def forget_ended(connection: Connection, before: datetime) -> None:
+    """Sessions whose files were looked at after they ended."""
+    connection.execute(delete(s.trickle_ended_session).where(s.trickle_ended_session.c.ended < before))
+
+
+def forget_writers(connection: Connection, now: datetime) -> None:
+    """What this catalog knows of sessions says nothing about the files of a folder it just took over."""
+    connection.execute(delete(s.trickle_ended_session))
+    for lease in all_leases(connection):
+        if not lease.active(now):
+            _remove(connection, lease.session_id)
 
 
 class SessionLease:
     """What this session tells the others: that it lives, and since which snapshot it may still read."""
 
-    def __init__(self, engine: Engine, session_id: str, keep: timedelta) -> None:
+    def __init__(self, engine: Engine, session_id: str, keep: timedelta, read_only: bool = False) -> None:
         self._engine = engine
+        self._read_only = read_only  # then nobody is told, and VACUUM elsewhere keeps to retain_hours
         self._session_id = session_id
         self._keep = keep
         self._handed_out: dict[int, datetime] = {}
@@ -90,6 +119,8 @@ class SessionLease:
             self._cover(snapshot_id, now)
 
     def _cover(self, snapshot_id: int, now: datetime) -> None:
+        if self._read_only:
+            return
         self._handed_out[snapshot_id] = now
         fresh = now - self._renewed < self._keep / 2
         if self._covers is not None and fresh and snapshot_id >= self._covers:
@@ -127,4 +158,4 @@ class SessionLease:
         self._covers = None
         # A catalog that cannot be reached now does not keep a session from ending: its lease runs out.
         with suppress(CatalogBusyError, WarehouseError), writing(self._engine) as connection:
-            release(connection, self._session_id)
+            release(connection, self._session_id, datetime.now(UTC))

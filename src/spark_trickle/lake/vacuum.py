@@ -4,16 +4,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, Engine, Select, delete, func, insert, select
 
 from spark_trickle.lake import lease, read, sources, stream
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.lake.data_folder import time_of
 from spark_trickle.lake.engine import reading, writing
 from spark_trickle.lake.files import TABLES_FOLDER, Storage
+from spark_trickle.lake.warehouse import Warehouse
 
 LONGEST_RETENTION_HOURS = 1_000 * 365 * 24  # longer than any warehouse, and still a date
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long what nobody needs is kept: snapshots, and files that were never committed."""
+
+    snapshot_hours: float
+    orphan_hours: float
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A file that VACUUM deletes, and why."""
+
+    location: str
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class VacuumPlan:
+    """What VACUUM would do: snapshots before `keep` are forgotten, and these files deleted."""
+
+    keep: int
+    snapshots: int
+    deletions: tuple[Deletion, ...]
 
 
 @dataclass(frozen=True)
@@ -23,31 +53,57 @@ class Vacuumed:
     orphans: int
 
 
-def vacuum(
-    engine: Engine, storage: Storage, now: datetime, retain_hours: float, folder: str | None
-) -> Vacuumed:
+_UNNEEDED = "no remaining snapshot needs it"
+_SCHEDULED = "an earlier VACUUM ended before it deleted this"
+_ABANDONED = "a session wrote it, did not commit it, and has ended"
+
+
+def vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: str | None) -> Vacuumed:
     """Forget snapshots, then delete files, of one table's folder or of all.
 
     Snapshots are global, so they are forgotten for the whole warehouse. Forget first, delete after:
     a crash between leaves files that the next run finds scheduled.
     """
+    engine, storage = warehouse.engine, warehouse.storage
     with writing(engine) as connection:
+        warehouse.folder.require(read.newest(connection), partial(time_of, connection))
         lease.forget_dead(connection, now)
-        keep = _oldest_needed(connection, storage.session_id, now, retain_hours)
+        keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours)
         snapshots = _forget_snapshots(connection, keep)
         _schedule_files(connection, keep, now)
     crash_point("vacuum_after_forget")
-    orphans = _orphans(engine, storage, now, folder)
-    for location in orphans:
-        _delete(storage, location)
+    orphans = _find_orphans(engine, storage, now, retention.orphan_hours, folder)
+    for orphan in orphans:
+        _delete(storage, orphan.location)
     files = _delete_scheduled(engine, storage, folder)
     storage.delete_empty_folders(folder)
+    if folder is None:
+        with writing(engine) as connection:
+            warehouse.folder.marker.remove_drafts(lease.ended_sessions(connection))
+            lease.forget_ended(connection, _hours_before(now, retention.orphan_hours))
     return Vacuumed(snapshots, files, len(orphans))
+
+
+def plan_vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: str | None) -> VacuumPlan:
+    """What VACUUM would do now; nothing is changed."""
+    engine, storage = warehouse.engine, warehouse.storage
+    with reading(engine) as connection:
+        warehouse.folder.require(read.newest(connection), partial(time_of, connection))
+        keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours)
+        older = select(func.count()).where(s.snapshot.c.snapshot_id < keep)
+        snapshots = int(connection.execute(older).scalar_one())
+        unneeded = {row.location: _UNNEEDED for row in connection.execute(_unneeded_files(keep))}
+        paths = connection.execute(select(s.scheduled.c.path))
+        unneeded |= {row.path.removeprefix(TABLES_FOLDER): _SCHEDULED for row in paths}
+    sizes = {file.location: file.bytes for file in storage.all_files(folder)}
+    known = [Deletion(name, sizes[name], reason) for name, reason in unneeded.items() if name in sizes]
+    orphans = _find_orphans(engine, storage, now, retention.orphan_hours, folder)
+    return VacuumPlan(keep, snapshots, tuple(sorted((*known, *orphans), key=lambda d: d.location)))
 
 
 def _oldest_needed(connection: Connection, own_session: str, now: datetime, retain_hours: float) -> int:
     """The oldest snapshot somebody may still read: the one in force at the horizon, or a live reader's."""
-    horizon = now - timedelta(hours=min(retain_hours, LONGEST_RETENTION_HOURS))
+    horizon = _hours_before(now, retain_hours)
     in_force = connection.execute(
         select(func.max(s.snapshot.c.snapshot_id)).where(s.snapshot.c.snapshot_time <= horizon)
     ).scalar()
@@ -69,14 +125,15 @@ def _forget_snapshots(connection: Connection, keep: int) -> int:
     return int(gone)
 
 
+def _unneeded_files(keep: int) -> Select[Any]:
+    joined = s.trickle_file.join(s.data_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
+    columns = select(s.trickle_file.c.data_file_id, s.trickle_file.c.location)
+    return columns.select_from(joined).where(s.data_file.c.end_snapshot <= keep)
+
+
 def _schedule_files(connection: Connection, keep: int, now: datetime) -> None:
     """Move every file that no remaining snapshot sees to the list of files to delete."""
-    joined = s.trickle_file.join(s.data_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
-    rows = connection.execute(
-        select(s.trickle_file.c.data_file_id, s.trickle_file.c.location)
-        .select_from(joined)
-        .where(s.data_file.c.end_snapshot <= keep)
-    ).all()
+    rows = connection.execute(_unneeded_files(keep)).all()
     if not rows:
         return
     connection.execute(
@@ -116,22 +173,39 @@ def _delete_scheduled(engine: Engine, storage: Storage, folder: str | None) -> i
     return len(chosen)
 
 
-def _orphans(engine: Engine, storage: Storage, now: datetime, folder: str | None) -> list[str]:
-    """Files no snapshot knows, whose writer is gone.
+def _find_orphans(
+    engine: Engine, storage: Storage, now: datetime, hours: float, folder: str | None
+) -> list[Deletion]:
+    """Files that no snapshot knows, of sessions that have ended, and that are old enough.
 
     The disk is listed before the catalog is read: a file that is committed meanwhile is then known.
+    What no session of this warehouse wrote is not ours to delete, whatever its age.
     """
-    present = [f"{top}{name}" for top, name in storage.all_files() if folder in (None, top)]
+    present = list(storage.all_files(folder))
     with reading(engine) as connection:
-        known = {row[0] for row in connection.execute(select(s.trickle_file.c.location))}
-        paths = connection.execute(select(s.scheduled.c.path))
-        known |= {row[0].removeprefix(TABLES_FOLDER) for row in paths}
-        writers = {x.session_id for x in lease.active(connection, now)} | {storage.session_id}
+        known = known_locations(connection)
+        living = {x.session_id for x in lease.active(connection, now)} | {storage.session_id}
+        expired = {x.session_id for x in lease.all_leases(connection)}
+        ended = (lease.ended_sessions(connection) | expired) - living
+    youngest = _hours_before(now, hours)
     return [
-        location
-        for location in present
-        if _without_checksum(location) not in known and _writer(location) not in writers
+        Deletion(file.location, file.bytes, _ABANDONED)
+        for file in present
+        if without_checksum(file.location) not in known
+        and writer_of(file.location) in ended
+        and file.modified <= youngest
     ]
+
+
+def known_locations(connection: Connection) -> set[str]:
+    """Where the files are that the catalog knows, or means to delete."""
+    known = {row[0] for row in connection.execute(select(s.trickle_file.c.location))}
+    paths = connection.execute(select(s.scheduled.c.path))
+    return known | {row[0].removeprefix(TABLES_FOLDER) for row in paths}
+
+
+def _hours_before(now: datetime, hours: float) -> datetime:
+    return now - timedelta(hours=min(hours, LONGEST_RETENTION_HOURS))
 
 
 def _delete(storage: Storage, location: str) -> None:
@@ -139,13 +213,14 @@ def _delete(storage: Storage, location: str) -> None:
     storage.delete(f"{folder}/", name)
 
 
-def _without_checksum(location: str) -> str:
+def without_checksum(location: str) -> str:
     parent, slash, leaf = location.rpartition("/")
     if leaf.startswith(".") and leaf.endswith(".crc"):
         leaf = leaf[1:-4]
     return f"{parent}{slash}{leaf}"
 
 
-def _writer(location: str) -> str:
+def writer_of(location: str) -> str:
     """The session that wrote a file: the first part of its name, or of the folder Spark wrote into."""
-    return location.split("/")[1].lstrip(".").split("-")[0]
+    _, _, name = location.partition("/")
+    return name.lstrip(".").split("/")[0].split("-")[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from spark_trickle.dml.functions import Argument
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import UnsupportedError, closest
-from spark_trickle.observe import definitions, refreshes, sources, status
+from spark_trickle.observe import definitions, files, refreshes, sources, status
 from spark_trickle.observe.answer import Answer, Function
 from spark_trickle.spark.frames import Frame, frame_of
 
@@ -35,6 +35,7 @@ ANSWERS: dict[str, Function] = {
     "source_status": Function(sources.source_status),
     "status": Function(status.status),
     "trigger_inventory": Function(sources.trigger_inventory),
+    "verify": Function(files.verify, 0, 1),
     "wal_source_status": Function(sources.wal_source_status),
     "watermark_status": Function(status.watermark_status),
     "worker_pool_status": Function(status.worker_pool_status),

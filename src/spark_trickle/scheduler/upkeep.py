@@ -12,7 +12,7 @@ from spark_trickle.dml.work import Place, now
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake import reports, scheduling
 from spark_trickle.lake.engine import reading
-from spark_trickle.lake.vacuum import vacuum
+from spark_trickle.lake.vacuum import Retention, vacuum
 from spark_trickle.scheduler.due import World
 
 _LOOK_SECONDS = 10.0
@@ -70,12 +70,8 @@ class Upkeep:
 
     def _run_vacuum(self) -> None:
         try:
-            vacuum(
-                self.place.warehouse.engine,
-                self.place.storage,
-                now(),
-                self.place.settings.retain_hours,
-                None,
-            )
+            settings = self.place.settings
+            retention = Retention(settings.retain_hours, settings.orphan_hours)
+            vacuum(self.place.warehouse, now(), retention, None)
         except TrickleError as error:
             self.tell("vacuum_failed", "warehouse", error.message)

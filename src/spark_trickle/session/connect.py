@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from spark_trickle.dml.tail import Tails
 from spark_trickle.dml.work import Place
 from spark_trickle.lake.lease import SessionLease
+from spark_trickle.lake.paths import is_local_address, local_folder
 from spark_trickle.lake.shelf import Shelf
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.table import DEFAULT_SCHEMA
@@ -31,16 +32,20 @@ def connect(
     spark: SparkSession | None = None,
     settings: Mapping[str, Any] | None = None,
     data_path: str | None = None,
+    adopt: bool = False,
 ) -> Trickle:
-    """Open a warehouse, or create it: a folder, or the SQLAlchemy address of a catalog with `data_path`."""
+    """Open a warehouse, or create it: a folder, or the SQLAlchemy address of a catalog with `data_path`.
+
+    `adopt` makes a catalog and a data folder belong together that say they do not, after a restore or a move.
+    """
     make_room()
     place = os.fspath(path)
-    file = None if "://" in place else Path(place) / "trickle.toml"
+    file = Path(local_folder(place)) / "trickle.toml" if is_local_address(place) else None
     chosen = gathered(file, os.environ, settings or {})
-    warehouse = open_warehouse(path, data_path, chosen.catalog_timeout)
+    warehouse = open_warehouse(path, data_path, chosen.catalog_timeout, adopt)
     session = open_session(spark)
     keep = timedelta(minutes=chosen.reader_lease_minutes)
-    lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep)
+    lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep, warehouse.read_only)
     tails = Tails(warehouse, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
     held = Held(session, chosen.cache_entries)
     warehouse.storage.recent.most_bytes = int(chosen.cache_megabytes * 2**20)

@@ -12,6 +12,7 @@ from spark_trickle.errors import (
     ConflictError,
     UnsupportedError,
 )
+from spark_trickle.lake.engine import require_writable
 from spark_trickle.lake.stream import move_on
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
@@ -58,6 +59,7 @@ class Refreshing(Transactions):
         self._require_open_connection()
         if self._open is not None:
             raise UnsupportedError("REFRESH in a transaction", "COMMIT first; it is a snapshot of its own.")
+        require_writable(self._place.warehouse.engine)
         for attempt in range(self._place.settings.commit_retries + 1):
             work = begin(self._place)
             tables = choose(work)

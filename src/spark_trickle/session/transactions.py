@@ -18,6 +18,7 @@ from spark_trickle.errors import (
     ConflictError,
     TransactionStateError,
 )
+from spark_trickle.lake.engine import require_writable
 from spark_trickle.model.report import Result
 from spark_trickle.refresh.immediate import has_immediate, keep_immediate
 from spark_trickle.scheduler.control import Control
@@ -93,6 +94,7 @@ class Transactions(Control):
     def _change(self, action: Callable[[Work], Result], message: str) -> Result:
         """Run a statement in the open transaction, or as a commit of its own that is retried on conflict."""
         self._require_open_connection()
+        require_writable(self._place.warehouse.engine)
         if self._open is not None:
             return replace(self._in_transaction(self._open, action), snapshot=self._open.base.id)
         retries, work = self._place.settings.commit_retries, begin(self._place)

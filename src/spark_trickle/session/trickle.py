@@ -7,18 +7,16 @@ from types import TracebackType
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_trickle.dml import compact
 from spark_trickle.dml.functions import changes
 from spark_trickle.dml.insert import append
 from spark_trickle.dml.look import look
 from spark_trickle.dml.query import catalog_at, relation_frame, run_query, snapshot_by_id
-from spark_trickle.dml.work import Place, Work, now
+from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     ColumnNotFoundError,
     QueryError,
     UnsupportedError,
 )
-from spark_trickle.lake.vacuum import vacuum
 from spark_trickle.model.report import Result
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
@@ -26,7 +24,7 @@ from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.explain import explain_query, explain_stream
-from spark_trickle.session.refreshing import Refreshing
+from spark_trickle.session.maintenance import Maintenance
 from spark_trickle.session.statements import as_text, first_words, run_statement
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.cursor import Cursor
@@ -34,7 +32,7 @@ from spark_trickle.sql.parse import parse
 from spark_trickle.sql.words import quote
 
 
-class Trickle(Refreshing):
+class Trickle(Maintenance):
     """A connection to a warehouse. Not to be shared between threads while a transaction is open."""
 
     # --- the public API --------------------------------------------------------------------------
@@ -61,6 +59,8 @@ class Trickle(Refreshing):
                 return run_query(self._reading(), text)
             case s.CreateTempView():
                 return self._temp_view(parsed)
+            case s.Vacuum(name, hours, True):
+                return self._plan_vacuum(name, hours)
             case s.ExplainStream(name):
                 work = self._reading()
                 return as_text(work, explain_stream(work, stream_table(work, name)))
@@ -177,6 +177,11 @@ class Trickle(Refreshing):
                 return self._optimize(name)
             case s.Vacuum(name, hours):
                 return self._vacuum(name, hours)
+            case s.RenewIdentity():
+                return self._renew_identity()
+            case s.BackUp(folder, link):
+                self.backup(folder, link=link)
+                return Result(snapshot=self._reading().base.id)
             case s.Query() | s.CreateTempView() | s.ExplainStream() | s.ExplainQuery():
                 raise AssertionError
             case (
@@ -233,32 +238,6 @@ class Trickle(Refreshing):
         columns = ", ".join(f"{value}L AS {name}" for name, value in vars(result).items())
         return self.spark.sql(f"SELECT {columns}")
 
-    def _set_place(self, place: Place) -> None:
-        self._place = place
-        if self._open is not None:
-            self._open.place = place
-
     def _refreshed(self, name: s.Name) -> Result:
         report = self.refresh(".".join(quote(part) for part in name))
         return Result(report.rows_inserted, 0, report.rows_deleted, report.snapshot)
-
-    def _optimize(self, name: s.Name) -> Result:
-        if self._open is not None:
-            raise UnsupportedError("OPTIMIZE in a transaction", "COMMIT first; it is a snapshot of its own.")
-
-        def run(work: Work) -> Result:
-            table = work.catalog.table(name, work.place.schema)
-            if plan := compact.everything(work.files(table)):
-                compact.compact(work, table, plan)
-            return Result()
-
-        return self._change(run, "optimize")
-
-    def _vacuum(self, name: s.Name | None, hours: float | None) -> Result:
-        if self._open is not None:
-            raise UnsupportedError("VACUUM in a transaction", "COMMIT or ROLLBACK first.")
-        work = self._reading()
-        folder = work.catalog.table(name, work.place.schema).path if name else None
-        retain = self._place.settings.retain_hours if hours is None else hours
-        vacuum(self._place.warehouse.engine, self._place.storage, now(), retain, folder)
-        return Result(snapshot=work.base.id)

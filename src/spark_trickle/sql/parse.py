@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import isfinite
 
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql import parse_definitions as definitions
 from spark_trickle.sql import parse_rows as rows
-from spark_trickle.sql import parse_sources, parse_streams
+from spark_trickle.sql import parse_sources, parse_streams, parse_warehouse
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.statements import (
     Begin,
@@ -30,7 +29,6 @@ from spark_trickle.sql.statements import (
     Statement,
     Update,
     Use,
-    Vacuum,
 )
 from spark_trickle.sql.words import WordKind
 
@@ -104,20 +102,6 @@ def _optimize(c: Cursor) -> Statement:
     c.expect("OPTIMIZE")
     c.accept("TABLE")
     return Optimize(c.name())
-
-
-def _vacuum(c: Cursor) -> Statement:
-    c.expect("VACUUM")
-    table = None if c.done or (c.peek() == "RETAIN" and c.peek(2) in ("HOURS", "HOUR")) else c.name()
-    hours = None
-    if c.accept("RETAIN"):
-        word = c.next()
-        if word.kind is not WordKind.NUMBER or not isfinite(hours := float(word.text)):
-            c.at -= 1
-            c.fail("expected a number of hours")
-        if not c.accept("HOURS"):
-            c.expect("HOUR")
-    return Vacuum(table, hours)
 
 
 def _analyze(c: Cursor) -> Statement:
@@ -202,7 +186,8 @@ _PARSERS: dict[str, Callable[[Cursor], Statement | None]] = {
     "COMMIT": _commit,
     "ROLLBACK": _rollback,
     "OPTIMIZE": _optimize,
-    "VACUUM": _vacuum,
+    "VACUUM": parse_warehouse.vacuum,
+    "BACKUP": parse_warehouse.back_up,
     "ANALYZE": _analyze,
     "REFRESH": parse_streams.refresh,
     "EXPLAIN": parse_streams.explain,

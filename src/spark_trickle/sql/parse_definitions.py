@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_trickle.errors import UnsupportedError
-from spark_trickle.sql import parse_sources, parse_streams
+from spark_trickle.sql import parse_sources, parse_streams, parse_warehouse
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.statements import (
     AddColumns,
@@ -240,6 +240,8 @@ def alter(c: Cursor) -> Statement | None:
         return parse_streams.alter(c)
     if c.accept("SOURCE"):
         return parse_sources.alter(c)
+    if c.accept("WAREHOUSE"):
+        return parse_warehouse.alter(c)
     if not c.accept("TABLE"):
         return None
     table = c.name()

@@ -212,6 +212,20 @@ class Optimize:
 class Vacuum:
     table: Name | None
     retain_hours: float | None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class BackUp:
+    """Copy the whole warehouse to a folder, which may hold earlier backups of it."""
+
+    folder: str
+    link: bool = False  # share the files with the backup, where the disk is the same
+
+
+@dataclass(frozen=True)
+class RenewIdentity:
+    """Make a copy of a warehouse a warehouse of its own."""
 
 
 @dataclass(frozen=True)
@@ -423,6 +437,8 @@ Statement = (
     | Rollback
     | Optimize
     | Vacuum
+    | BackUp
+    | RenewIdentity
     | Use
     | SetSetting
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,3 +25,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 
     yield Lake(warehouse)
     warehouse.engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def dead_process() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+        return process.pid

@@ -65,7 +65,9 @@ class Lake:
     ) -> Snapshot:
         base = at or self.newest()
         commit = Commit(base.id, base.next_catalog_id, tuple(definitions), changes)
-        return publish(self.warehouse.engine, commit, now or NOW + timedelta(seconds=base.id))
+        return publish(
+            self.warehouse.engine, self.warehouse.folder, commit, now or NOW + timedelta(seconds=base.id)
+        )
 
     def create(self, name: str, key: bool = False) -> Table:
         table = table_value(self.newest().next_catalog_id, name, key)

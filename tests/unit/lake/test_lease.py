@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from time import monotonic
@@ -19,14 +17,6 @@ from tests.unit.lake.lakes import NOW, Lake
 
 KEEP = timedelta(minutes=30)
 SOON, PAST = NOW + timedelta(minutes=1), NOW - timedelta(minutes=1)
-
-
-@pytest.fixture(scope="module")
-def dead_process() -> int:
-    """The number of a process that has ended."""
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        process.wait()
-        return process.pid
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +71,7 @@ def test_renewing_replaces_and_releasing_removes(lake: Lake) -> None:
     assert found["mine"] == Lease("mine", this_host(), os.getpid(), 5, SOON + KEEP)
     assert set(found) == {"mine", "other"}
     with writing(lake.warehouse.engine) as connection:
-        release(connection, "mine")
+        release(connection, "mine", NOW)
     assert set(leases(lake)) == {"other"}
 
 

@@ -36,6 +36,7 @@ TABLE = Table(
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
+    (tmp_path / "_trickle").mkdir()
     return Storage.open(str(tmp_path), "s")
 
 

@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy import insert
 
 from spark_trickle.errors import SnapshotNotFoundError
+from spark_trickle.lake import lease
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import writing
 from spark_trickle.lake.lease import Lease, this_host
-from spark_trickle.lake.vacuum import Vacuumed, vacuum
+from spark_trickle.lake.vacuum import Retention, Vacuumed, plan_vacuum, vacuum
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role
@@ -37,15 +38,21 @@ def on_disk(lake: Lake, table: Table, *files: DataFile) -> None:
 
 
 def present(lake: Lake) -> set[str]:
-    return {p.name for p in Path(lake.warehouse.storage.root).rglob("*") if p.is_file()}
+    return {p.name for p in (Path(lake.warehouse.storage.root) / "tables").rglob("*") if p.is_file()}
 
 
 def later(lake: Lake) -> datetime:
     return lake.newest().time + timedelta(days=100)
 
 
-def run(lake: Lake, hours: float) -> Vacuumed:
-    return vacuum(lake.warehouse.engine, lake.warehouse.storage, later(lake), hours, None)
+def run(lake: Lake, hours: float, orphan_hours: float = 0) -> Vacuumed:
+    planned = plan_vacuum(lake.warehouse, later(lake), Retention(hours, orphan_hours), None)
+    before = present(lake)
+    done = vacuum(lake.warehouse, later(lake), Retention(hours, orphan_hours), None)
+    # What a dry run shows is what is done.
+    assert {d.location.split("/")[-1] for d in planned.deletions} == before - present(lake)
+    assert planned.snapshots == done.snapshots
+    return done
 
 
 def three_commits(lake: Lake) -> tuple[Table, list[DataFile]]:
@@ -101,17 +108,61 @@ def test_a_reader_elsewhere_keeps_its_snapshot(lake: Lake) -> None:
     assert len(lake.files(table, reads_since)) == 2
 
 
-def test_files_nobody_knows_go_unless_their_writer_lives(lake: Lake) -> None:
+def write(file: Path) -> None:
+    """A file as old as the commits of these tests."""
+    file.write_text("rows")
+    os.utime(file, (NOW.timestamp(), NOW.timestamp()))
+
+
+def known(lake: Lake, session: str, alive: bool, process: int) -> None:
+    """Tell the catalog of a session."""
+    writer = Lease(session, this_host(), os.getpid() if alive else process, 0, NOW)
+    with writing(lake.warehouse.engine) as connection:
+        connection.execute(insert(s.trickle_lease), [vars(writer)])
+
+
+def test_files_nobody_knows_go_only_if_their_writer_is_known_to_have_ended(
+    lake: Lake, dead_process: int
+) -> None:
     table, (_, _, base) = three_commits(lake)
     folder = Path(lake.warehouse.storage.folder(table))
     mine = lake.warehouse.storage.new_name()
-    for name in ("gone-1.parquet", ".gone-1.parquet.crc", "alive-2.parquet", f"{mine}.parquet"):
-        (folder / name).write_text("rows")
+    names = ("gone-1.parquet", ".gone-1.parquet.crc", "alive-2.parquet", "nobody-3.parquet")
+    for name in (*names, "notes.txt", f"{mine}.parquet"):
+        write(folder / name)
     (folder / "gone-3").mkdir()
-    (folder / "gone-3" / "part-0.parquet").write_text("rows")
-    writer = Lease("alive", this_host(), os.getpid(), 0, NOW)
-    with writing(lake.warehouse.engine) as connection:
-        connection.execute(insert(s.trickle_lease), [vars(writer)])
+    write(folder / "gone-3" / "part-0.parquet")
+    write(folder.parent / "stray.parquet")
+    known(lake, "alive", True, dead_process)
+    known(lake, "gone", False, dead_process)
+    assert run(lake, 0, orphan_hours=1e6).orphans == 0  # they are too young
     assert run(lake, 0).orphans == 3
-    assert present(lake) == {base.path, "alive-2.parquet", f"{mine}.parquet"}
+    kept = {"alive-2.parquet", "nobody-3.parquet", "notes.txt", "stray.parquet", f"{mine}.parquet"}
+    assert present(lake) == {base.path, *kept}
     assert not (folder / "gone-3").exists()
+
+
+def test_a_session_that_ended_is_remembered_until_its_files_were_looked_at(
+    lake: Lake, dead_process: int
+) -> None:
+    table, _ = three_commits(lake)
+    known(lake, "gone", False, dead_process)
+    run(lake, 0, orphan_hours=1e6)
+    write(Path(lake.warehouse.storage.folder(table)) / "gone-1.parquet")
+    assert [row["session_id"] for row in lake.rows(s.trickle_ended_session)] == ["gone"]
+    assert run(lake, 0).orphans == 1
+    run(lake, 0)
+    with writing(lake.warehouse.engine) as connection:
+        lease.forget_ended(connection, later(lake) + timedelta(hours=1))
+    assert lake.rows(s.trickle_ended_session) == []
+
+
+def test_a_session_that_lives_after_all_keeps_its_files(lake: Lake, dead_process: int) -> None:
+    """The clock of another machine may have said that it had ended."""
+    table, _ = three_commits(lake)
+    write(Path(lake.warehouse.storage.folder(table)) / "far-1.parquet")
+    with writing(lake.warehouse.engine) as connection:
+        lease.release(connection, "far", NOW)
+        lease.renew(connection, "far", 0, NOW, timedelta(days=1))
+    assert run(lake, 0).orphans == 0
+    assert "far-1.parquet" in present(lake)

@@ -7,11 +7,13 @@ import pytest
 from spark_trickle.errors import SqlSyntaxError, TrickleError
 from spark_trickle.sql.parse import parse
 from spark_trickle.sql.statements import (
+    BackUp,
     Begin,
     CommitWork,
     Describe,
     Optimize,
     Query,
+    RenewIdentity,
     Rollback,
     SetSetting,
     ShowColumns,
@@ -43,6 +45,12 @@ STATEMENTS = [
     ("VACUUM t RETAIN 1.5 HOURS", Vacuum(("t",), 1.5)),
     ("VACUUM RETAIN 1 HOUR", Vacuum(None, 1.0)),
     ("VACUUM retain", Vacuum(("retain",), None)),
+    ("VACUUM DRY RUN", Vacuum(None, None, True)),
+    ("VACUUM dry", Vacuum(("dry",), None)),
+    ("VACUUM t RETAIN 2 HOURS DRY RUN", Vacuum(("t",), 2.0, True)),
+    ("BACKUP WAREHOUSE TO '/b'", BackUp("/b")),
+    ("BACKUP WAREHOUSE TO '/b' WITH LINKS", BackUp("/b", link=True)),
+    ("ALTER WAREHOUSE RENEW IDENTITY", RenewIdentity()),
     ("USE s", Use("s")),
     ("USE SCHEMA `a b`", Use("a b")),
     ("USE DATABASE s", Use("s")),

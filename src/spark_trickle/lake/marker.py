@@ -1,0 +1,160 @@
+"""What a data folder says of itself: whose it is, and the newest snapshot that its files belong to.
+
+The catalog alone cannot tell that it is older than the data beside it, or that the data belongs to another
+catalog; whoever trusted it would take the files of others for rubbish. So both say who they are, and
+they are compared when a warehouse is opened, at every commit, and before anything is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from spark_trickle.errors import WarehouseError, WarehouseMismatchError
+from spark_trickle.model.catalog import Snapshot
+
+MARKER_FOLDER = "_trickle"
+_IDENTITY = "warehouse.json"
+_NEWEST = "newest.json"
+
+ADOPT = (
+    "If this catalog is to go on with these files, run trickle adopt, or connect with adopt=True: "
+    "what it does not know stays untouched."
+)
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The warehouse that a data folder belongs to; its newest snapshot, unless a power cut lost that."""
+
+    warehouse: str
+    snapshot: int | None = None
+    time: datetime | None = None
+
+
+def find_mismatch(
+    marker: Marker | None, warehouse: str, newest: Snapshot, time_of: Callable[[int], datetime | None]
+) -> tuple[str, str] | None:
+    """Why a data folder and a catalog do not belong together, and what to do; None if they do.
+
+    A commit is noted in the folder after it is in the catalog. So a catalog that made what is in the folder
+    knows the snapshot that the folder names, with the same time.
+    """
+    if marker is None:
+        return (
+            "it has no marker of this warehouse, so it is empty, not mounted, or another folder",
+            f"Mount or restore it, or give the right data_path. {ADOPT}",
+        )
+    if marker.warehouse != warehouse:
+        return (
+            f"it belongs to warehouse {marker.warehouse}, and the catalog to warehouse {warehouse}",
+            f"Give the catalog of that warehouse, or another data_path; then connect again. {ADOPT}",
+        )
+    if marker.snapshot is None:
+        return None
+    if marker.snapshot > newest.id:
+        return (
+            f"it holds snapshot {marker.snapshot}, and the catalog ends with snapshot {newest.id}: "
+            "the catalog is an older copy, or its -wal file is missing",
+            f"Restore the newest catalog, with its -wal file. {ADOPT}",
+        )
+    known = newest.time if marker.snapshot == newest.id else time_of(marker.snapshot)
+    if known is not None and known != marker.time:
+        return (
+            f"another copy of the catalog committed snapshot {marker.snapshot} to it",
+            f"Give each copy a data folder of its own: copy both, or use trickle backup. {ADOPT}",
+        )
+    return None
+
+
+class MarkerFile:
+    """The marker in a data folder, as one session reads and writes it."""
+
+    def __init__(self, root: str, session_id: str) -> None:
+        self.root = root
+        self._folder = Path(root) / MARKER_FOLDER
+        self._draft = self._folder / f"{session_id}.draft"
+
+    def read(self) -> Marker | None:
+        try:
+            warehouse = json.loads((self._folder / _IDENTITY).read_bytes())["warehouse"]
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise WarehouseError(
+                f"the marker {self._folder / _IDENTITY} cannot be read: {error}",
+                "Restore it from a backup of the data folder, or remove it and run trickle adopt.",
+            ) from None
+        # Written at every commit without waiting for the disk: after a power cut it may be empty.
+        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            newest = json.loads((self._folder / _NEWEST).read_bytes())
+            if newest["warehouse"] == warehouse:
+                return Marker(warehouse, int(newest["snapshot"]), datetime.fromisoformat(newest["time"]))
+        return Marker(warehouse)
+
+    def claim(self, warehouse: str, newest: Snapshot) -> None:
+        """Make the folder that of a warehouse, durably."""
+        with self._explained():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._draft.write_text(json.dumps({"warehouse": warehouse, "format": 1}))
+            with self._draft.open("rb") as written:
+                os.fsync(written.fileno())
+            self._draft.replace(self._folder / _IDENTITY)
+            self.prepare(warehouse, newest)
+            self._draft.replace(self._folder / _NEWEST)
+
+    def prepare(self, warehouse: str, newest: Snapshot) -> None:
+        """Write what `advance` will show, so that a folder that cannot be written stops the commit."""
+        with self._explained():
+            values = {"warehouse": warehouse, "snapshot": newest.id, "time": newest.time.isoformat()}
+            self._draft.write_text(json.dumps(values))
+
+    def advance(self, newest: Snapshot) -> None:
+        """Show what was prepared. The commit is done: if this fails, the next commit makes up for it."""
+        with suppress(OSError):
+            shown = self.read()
+            if shown is None or shown.snapshot is None or shown.snapshot < newest.id:
+                self._draft.replace(self._folder / _NEWEST)
+            self.withdraw()
+
+    def withdraw(self) -> None:
+        """Forget what was prepared."""
+        with suppress(OSError):
+            self._draft.unlink(missing_ok=True)
+
+    def remove_drafts(self, sessions: Collection[str]) -> None:
+        """What sessions prepared before they died."""
+        for session in sessions:
+            (self._folder / f"{session}.draft").unlink(missing_ok=True)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise WarehouseError(
+                f"the data folder {self.root} cannot be written: {error.strerror}",
+                "Check its permissions and the free space; nothing was committed.",
+            ) from error
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """A data folder in the hands of the warehouse that it belongs to."""
+
+    marker: MarkerFile
+    warehouse: str
+
+    def require(self, newest: Snapshot, time_of: Callable[[int], datetime | None]) -> None:
+        """Refuse to work on a folder that is not that of the catalog."""
+        found = find_mismatch(self.marker.read(), self.warehouse, newest, time_of)
+        if found is not None:
+            raise WarehouseMismatchError(self.marker.root, *found)
+
+    def prepare(self, newest: Snapshot) -> None:
+        self.marker.prepare(self.warehouse, newest)

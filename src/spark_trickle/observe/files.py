@@ -1,0 +1,17 @@
+"""The table function that checks the data files themselves."""
+
+from __future__ import annotations
+
+from spark_trickle.dml.work import Work, now
+from spark_trickle.lake.verify import verify as verify_files
+from spark_trickle.observe.answer import Answer
+from spark_trickle.sql.cursor import Cursor
+
+VERIFY_COLUMNS = {"severity": "string", "table_name": "string", "path": "string", "detail": "string"}
+
+
+def verify(work: Work, name: str | None = None) -> Answer:
+    """Read every data file, of one table or of all, and compare it with what the catalog knows of it."""
+    table = None if name is None else work.catalog.table(Cursor(name).name(), work.place.schema)
+    found = verify_files(work.place.warehouse, now(), table)
+    return Answer(VERIFY_COLUMNS, [(f.severity, f.table, f.path, f.detail) for f in found])
