@@ -28,7 +28,12 @@ from spark_trickle.session import Trickle, maintenance
 from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
 
-SETTINGS = {"max_driver_rows": 300, "orphan_hours": 0.0, "compact_change_files": 6}
+SETTINGS = {
+    "max_driver_rows": 300,
+    "orphan_hours": 0.0,
+    "compact_change_files": 6,
+    "block_source_ddl": False,
+}
 CRASH_POINTS = (
     "half_data",
     "after_data",
