@@ -115,11 +115,14 @@ def find_data_folder(engine: Engine, request: Request) -> DataFolder:
     with reading(engine) as connection:
         newest = read.newest(connection)
         mismatch = find_mismatch(marker, record.warehouse, newest, partial(time_of, connection))
+        if mismatch is None and marker is not None and _is_behind(marker, newest):
+            mismatch = _find_older_files(connection, root, marker, newest)
         if mismatch is not None:
             _require_consent(connection, record, request, _Mismatch(root, marker, newest, *mismatch))
     folder = DataFolder(found, record.warehouse)
     if not request.read_only:
-        _catch_up(folder, marker, newest, claim=mismatch is not None)
+        if mismatch is not None or root in (record.stored, _beside(record, request)):
+            _catch_up(folder, marker, newest, claim=mismatch is not None)
         _store_place(engine, record, request, root, claimed=mismatch is not None)
     return folder
 
@@ -150,11 +153,28 @@ def _require_consent(connection: Connection, record: _Record, request: Request, 
         )
 
 
+def _is_behind(marker: Marker, newest: Snapshot) -> bool:
+    return marker.snapshot is None or marker.snapshot < newest.id
+
+
+def _find_older_files(
+    connection: Connection, root: str, marker: Marker, newest: Snapshot
+) -> tuple[str, str] | None:
+    """A folder that is behind its catalog was not told of the last commit, or it is an older copy."""
+    missing, _ = _missing_files(connection, root, newest)
+    if not missing:
+        return None
+    return (
+        f"it ends with snapshot {marker.snapshot}, the catalog with {newest.id}, and {missing[0]} is not in it",
+        "Mount the newest data folder, or bring the files back with trickle restore.",
+    )
+
+
 def _catch_up(folder: DataFolder, marker: Marker | None, newest: Snapshot, claim: bool) -> None:
     """A process may have died between its commit and the note of it."""
     if claim:
         folder.marker.claim(folder.warehouse, newest)
-    elif marker is not None and (marker.snapshot is None or marker.snapshot < newest.id):
+    elif marker is not None and _is_behind(marker, newest):
         folder.prepare(newest)
         folder.marker.advance(newest)
 

@@ -115,6 +115,15 @@ def newer_copy_elsewhere(folder: Path) -> Path:
     return folder
 
 
+def older_data(folder: Path) -> Path:
+    shutil.copytree(folder / "data", folder.parent / "kept")
+    with opened(folder) as warehouse:
+        insert(warehouse)
+    shutil.rmtree(folder / "data")
+    shutil.copytree(folder.parent / "kept", folder / "data")
+    return folder
+
+
 def other_warehouse(folder: Path) -> Path:
     with opened(folder.parent / "other") as other:
         insert(other)
@@ -151,6 +160,7 @@ REFUSED: list[tuple[Callable[[Path], Path], str]] = [
     (older_catalog, "holds snapshot 4, and the catalog ends with snapshot 3"),
     (without_wal, "the catalog is an older copy, or its -wal file is missing|is missing or empty"),
     (newer_copy_elsewhere, "holds snapshot 4, and the catalog ends with snapshot 3"),
+    (older_data, "it ends with snapshot 3, the catalog with 4, and .* is not in it"),
     (other_warehouse, "it belongs to warehouse .*, and the catalog to warehouse"),
     (data_is_gone, "has no marker of this warehouse"),
     (only_the_catalog_was_copied, "has no marker of this warehouse"),
@@ -213,6 +223,19 @@ def test_another_path_to_the_same_folder_belongs_to_the_connection(folder: Path,
         insert(reader)
     with opened(folder) as warehouse:
         assert warehouse.storage.root == str(folder / "data")
+        insert(warehouse)
+
+
+def test_a_copy_that_looks_at_the_files_of_the_original_leaves_no_trace(folder: Path, tmp_path: Path) -> None:
+    copy_catalog(folder, tmp_path / "copy")
+    with opened(tmp_path / "copy", folder / "data") as copy:
+        Lake(copy).newest()
+    shutil.copytree(folder, tmp_path / "ahead")
+    with opened(tmp_path / "ahead") as ahead:
+        Lake(ahead).create("u")
+    with opened(tmp_path / "ahead", folder / "data"):
+        pass
+    with opened(folder) as warehouse:
         insert(warehouse)
 
 
