@@ -165,7 +165,8 @@ def _find_older_files(
     if not missing:
         return None
     return (
-        f"it ends with snapshot {marker.snapshot}, the catalog with {newest.id}, and {missing[0]} is not in it",
+        f"it ends with snapshot {marker.snapshot}, the catalog with snapshot {newest.id}, "
+        f"and {missing[0]} is not in it",
         "Mount the newest data folder, or bring the files back with trickle restore.",
     )
 

@@ -160,7 +160,7 @@ REFUSED: list[tuple[Callable[[Path], Path], str]] = [
     (older_catalog, "holds snapshot 4, and the catalog ends with snapshot 3"),
     (without_wal, "the catalog is an older copy, or its -wal file is missing|is missing or empty"),
     (newer_copy_elsewhere, "holds snapshot 4, and the catalog ends with snapshot 3"),
-    (older_data, "it ends with snapshot 3, the catalog with 4, and .* is not in it"),
+    (older_data, "it ends with snapshot 3, the catalog with snapshot 4, and .* is not in it"),
     (other_warehouse, "it belongs to warehouse .*, and the catalog to warehouse"),
     (data_is_gone, "has no marker of this warehouse"),
     (only_the_catalog_was_copied, "has no marker of this warehouse"),
