@@ -54,6 +54,7 @@ class Work:
     data_path: str | None
     number: int
     reads: bool = False
+    own_rows: bool = False  # writes only rows that no other process touches
     threads: int = 1
     operations: int = 1_000_000
     seconds: float = 1_000_000
@@ -117,9 +118,21 @@ def vacuum(tr: Trickle, id: int) -> None:
     tr.sql("VACUUM RETAIN 0 HOURS")
 
 
+def keep_own_rows(tr: Trickle, id: int) -> None:
+    """A writer that reads and changes nothing but rows of its own, in tables that all writers share."""
+    mine = id // 1_000_000
+    with tr.transaction():
+        n = tr.sql(f"SELECT n FROM accounts WHERE id = {mine}").collect()[0].n
+        tr.sql(f"UPDATE accounts SET n = {n} + 1 WHERE id = {mine}")
+        tr.sql(f"UPDATE labels SET n = n + 1 WHERE name = 'p{mine}'")
+        tr.sql(f"INSERT INTO kept VALUES ({id})")
+    tr.sql(f"DELETE FROM kept WHERE id = {id - 1}")
+
+
 OPERATIONS: dict[str, Callable[[Trickle, int], None]] = {
     f.__name__: f for f in (append, pair, move, increment, tally, keep, optimize, vacuum)
 }
+OWN_ROWS = {keep_own_rows.__name__: keep_own_rows}
 
 
 def write(work: Work, spark: SparkSession | None, thread: int) -> None:
@@ -133,7 +146,8 @@ def write(work: Work, spark: SparkSession | None, thread: int) -> None:
             if tr is not None:
                 tr.close()
             tr = open_warehouse(work, spark)
-        order = order or random.sample(sorted(OPERATIONS), len(OPERATIONS))
+        operations = OWN_ROWS if work.own_rows else OPERATIONS
+        order = order or random.sample(sorted(operations), len(operations))
         assert tr is not None
         perform(tr, order.pop(), first + n)
     if tr is not None:
@@ -143,7 +157,7 @@ def write(work: Work, spark: SparkSession | None, thread: int) -> None:
 def perform(tr: Trickle, name: str, id: int) -> None:
     say(name, id, "tried")
     try:
-        OPERATIONS[name](tr, id)
+        {**OPERATIONS, **OWN_ROWS}[name](tr, id)
     except ConflictError:
         say(name, id, "refused")
     else:

@@ -6,13 +6,16 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from spark_trickle.session import Trickle
-from tests.conftest import DuckQuery, Location
+from tests.conftest import DuckQuery, Location, rows
 from tests.crash.load import MONEY, NAMES, TABLES, Work, start
 from tests.crash.sharing import address_of
 from tests.crash.witness import bag, feed_sum, files_of_tables, files_on_disk, ordered, without_checksums
@@ -34,6 +37,59 @@ def test_writers_and_a_reader(location: Location, duck: DuckQuery, tmp_path: Pat
     outcomes = run(writers, readers, shared, stop, tmp_path)
     assert not unknown(outcomes)
     check(location, duck, outcomes)
+
+
+def test_writers_of_different_rows_never_conflict(location: Location, tmp_path: Path) -> None:
+    """Four processes change the same tables at once, each its own rows, and nothing is ever run again."""
+    numbers, operations = (1, 2, 3, 4), 5
+    with location.connect() as tr:
+        tr.sql("CREATE TABLE accounts (id BIGINT, n INT, PRIMARY KEY (id))")
+        tr.sql("CREATE TABLE labels (name STRING, n INT)")
+        tr.sql("CREATE TABLE kept (id BIGINT, PRIMARY KEY (id))")
+        tr.sql(f"INSERT INTO accounts VALUES {', '.join(f'({100 * n}, 0)' for n in numbers)}")
+        tr.sql("INSERT INTO labels SELECT concat('p', id), n FROM accounts")
+        tr.sql("CREATE STREAM TABLE total AS SELECT sum(n) AS n FROM accounts")
+        shared = address_of(tr.spark)
+    settings = {"commit_retries": 0, "compact_change_files": 8}
+    writers = [
+        Work(location.path, location.data_path, n, own_rows=True, operations=operations, settings=settings)
+        for n in numbers
+    ]
+    outcomes = run(writers, [], shared, tmp_path / "stop", tmp_path)
+    assert set(outcomes.values()) == {"done"}
+    with location.connect() as tr:
+        assert rows(tr.table("accounts")) == [(100 * n, operations) for n in numbers]
+        assert rows(tr.table("labels")) == [(f"p{100 * n}", operations) for n in numbers]
+        assert rows(tr.table("kept")) == [(100_000_000 * n + operations,) for n in numbers]
+        tr.refresh("total")
+        assert rows(tr.table("total")) == [(len(numbers) * operations,)]
+
+
+def test_a_large_update_gets_through_between_many_inserts(location: Location) -> None:
+    """Every INSERT brings a row that the UPDATE would have met; in the end they wait for it."""
+    done = Event()
+    slow = {"max_driver_rows": 10, "commit_retries": 3}
+    with location.connect(settings=slow) as mine, location.connect() as theirs:
+        mine.sql("CREATE TABLE big (id BIGINT, n INT, PRIMARY KEY (id))")
+        mine.sql("INSERT INTO big SELECT id, 0 FROM range(1000)")
+
+        def insert_until_done() -> int:
+            for id in count(1000):
+                if done.is_set():
+                    return id
+                theirs.sql(f"INSERT INTO big VALUES ({id}, 0)")
+            raise AssertionError
+
+        with ThreadPoolExecutor(1) as pool:
+            inserted = pool.submit(insert_until_done)
+            try:
+                result = mine.sql("UPDATE big SET n = n + 1").collect()[0]
+            finally:
+                done.set()
+            total = inserted.result()
+        then = Counter(r.n for r in mine.table("big", snapshot=result.snapshot).collect())
+        assert then == {1: result.rows_updated}
+        assert mine.table("big").count() == total
 
 
 @pytest.mark.slow

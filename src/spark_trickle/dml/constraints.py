@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.dml.actions import ACTION, DELETE, TARGET, old
+from spark_trickle.dml.keys import bounded_columns, comparable_key, files_meeting, row_tuples
 from spark_trickle.dml.store import written_down
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError, short
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
-from spark_trickle.lake.stats import bound
-from spark_trickle.model.arrow import python_values
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Column, Table
-from spark_trickle.model.types import Scalar
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
@@ -50,7 +47,7 @@ def check_nulls(table: Table, rows: pa.Table) -> None:
 
 
 def _null_error(table: Table, column: Column, bad: pa.Table) -> NotNullViolationError:
-    rows = _tuples(bad.slice(0, _SHOWN), bad.column_names)
+    rows = row_tuples(bad.slice(0, _SHOWN), bad.column_names)
     return NotNullViolationError(table.full_name, column.name, shown(rows))
 
 
@@ -72,25 +69,16 @@ def check_stored_nulls(work: Work, table: Table, files: Sequence[DataFile]) -> N
 def check_keys(work: Work, table: Table, come: pa.Table, gone: pa.Table | None) -> None:
     """No key twice among the new rows, none that exists and is not removed by the same change."""
     names = [c.name for c in table.key_columns]
-    counts = Counter(_comparable_key(k) for k in _tuples(come, names))
+    counts = Counter(comparable_key(k) for k in row_tuples(come, names))
     if twice := [k for k, n in counts.items() if n > 1]:
         raise _key_error(table, twice)
     files = _overlapping(work, table, come)
     if not files:
         return
     existing = _existing_keys(work, table, come.select(names), files)
-    removed = {_comparable_key(k) for k in _tuples(gone, names)} if gone is not None else set()
-    if left := [k for k in existing if _comparable_key(k) not in removed]:
+    removed = {comparable_key(k) for k in row_tuples(gone, names)} if gone is not None else set()
+    if left := [k for k in existing if comparable_key(k) not in removed]:
         raise _key_error(table, left)
-
-
-def _comparable_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Equal where SQL says equal: NaN is itself, and 0.0 is −0.0."""
-    return tuple(("NaN" if v != v else v + 0.0) if isinstance(v, float) else v for v in key)
-
-
-def _tuples(rows: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    return list(zip(*(python_values(rows.column(n)) for n in names), strict=True))
 
 
 def _key_error(table: Table, keys: Sequence[tuple[Any, ...]]) -> DuplicateKeyError:
@@ -111,7 +99,7 @@ def _existing_keys(
         rows=work.rows_of(table, files),
         keys=local_frame(work.place.spark, table, keys),
     )
-    return _tuples(collect(frame), names)
+    return row_tuples(collect(frame), names)
 
 
 def _same(names: Sequence[str], left: str, right: str) -> str:
@@ -121,46 +109,11 @@ def _same(names: Sequence[str], left: str, right: str) -> str:
 def _overlapping(work: Work, table: Table, rows: pa.Table) -> tuple[DataFile, ...]:
     """The files whose key ranges meet those of some rows; rows of one key are never split by this."""
     files = work.files(table)
-    columns = [c for c in table.key_columns if _comparable(c)]
+    columns = bounded_columns(table)
     if not files or not columns:
         return files
     with reading(work.place.warehouse.engine) as connection:
-        bounded = read.with_bounds(connection, files, [c.id for c in columns])
-    ranges = {}
-    for column in columns:
-        low, high = pc.min_max(rows.column(column.name)).values()
-        ranges[column.id] = (_bound(low, column), _bound(high, column), column)
-    return tuple(f for f in bounded if all(_meets(f, *r) for r in ranges.values()))
-
-
-def _bound(end: pa.Scalar, column: Column) -> str | None:
-    assert isinstance(column.type, Scalar)
-    try:
-        return bound(end.as_py(), column.type)
-    except OverflowError:  # beyond the years that Python knows
-        return None
-
-
-def _comparable(column: Column) -> bool:
-    name = column.type.name if isinstance(column.type, Scalar) else ""
-    return name in ("byte", "short", "integer", "long", "string", "date", "timestamp") or name.startswith(
-        "decimal"
-    )
-
-
-def _meets(file: DataFile, low: str | None, high: str | None, column: Column) -> bool:
-    stats = next((s for s in file.stats if s.column_id == column.id), None)
-    if stats is None or stats.low is None or stats.high is None or low is None or high is None:
-        return True
-    return not (
-        _ordered(high, column) < _ordered(stats.low, column)
-        or _ordered(stats.high, column) < _ordered(low, column)
-    )
-
-
-def _ordered(text: str, column: Column) -> Any:
-    assert isinstance(column.type, Scalar)
-    return text if column.type.name in ("string", "date", "timestamp") else Decimal(text)
+        return files_meeting(read.with_bounds(connection, files, [c.id for c in columns]), columns, rows)
 
 
 def check_stored_keys(work: Work, table: Table, files: Sequence[DataFile]) -> None:
@@ -181,7 +134,7 @@ def check_stored_keys(work: Work, table: Table, files: Sequence[DataFile]) -> No
     grouped = f"SELECT {keys} FROM ({text}) GROUP BY {keys} HAVING sum({WEIGHT}) > 1 LIMIT {_SHOWN}"
     found = collect(run_sql(place.spark, grouped, **frames))
     if found.num_rows:
-        raise _key_error(table, _tuples(found, names))
+        raise _key_error(table, row_tuples(found, names))
 
 
 # --- one hit per row -------------------------------------------------------------------------------
@@ -206,7 +159,7 @@ def one_hit_each(table: Table, rows: pa.Table) -> pa.Table:
 
 def _hit_error(table: Table, bad: pa.Table) -> MergeCardinalityError:
     names = [old(n) for n in range(len(table.columns))]
-    unique = dict.fromkeys(shown(_tuples(bad.slice(0, 50), names)))
+    unique = dict.fromkeys(shown(row_tuples(bad.slice(0, 50), names)))
     return MergeCardinalityError(table.full_name, tuple(unique))
 
 

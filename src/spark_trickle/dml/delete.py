@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_trickle.dml import actions, rows
+from spark_trickle.dml.choices import Choice, choose_among, note_choice
 from spark_trickle.dml.query import run_query
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Work
@@ -27,14 +28,16 @@ def delete(work: Work, statement: Delete) -> Result:
     target = f"{target_sql(table)} AS {alias}"
     if statement.source is not None:
         # Inside EXISTS a name that both have would mean the source; side by side Spark calls it ambiguous.
-        run_query(work, f"{statement.ctes}SELECT 1 FROM {target}, {statement.source} WHERE {condition}")
+        text = f"{statement.ctes}SELECT 1 FROM {target}, {statement.source} WHERE {condition}"
+        run_query(work, text, target=choose_among(work, table))
         condition = f"EXISTS (SELECT 1 FROM {statement.source} WHERE {condition})"
     images = ", ".join(f"{alias}.{quote(c)} AS {actions.old(n)}" for n, c in enumerate(table.column_names))
     select = f"{statement.ctes}SELECT {images}, '{actions.DELETE}' AS {actions.ACTION}"
     text = f"{select} FROM {target} WHERE {condition}"
+    note_choice(work, table, Choice(statement.ctes, target, condition))
     plan = rows.RowPlan(
         table,
-        run_query(work, text),
+        run_query(work, text, target=choose_among(work, table)),
         has_old=True,
         has_new=False,
         most_rows=most_target_rows(work, table, statement, statement.source is None),
@@ -61,6 +64,7 @@ def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone
 
 def truncate(work: Work, table: Table, in_sum: bool = False) -> Result:
     """All rows go: no file stays, and the change feed tells what they held, or its sum does."""
+    work.reads.note_table(table.id, by_statement=True)
     files = work.files(table)
     count = work.row_count(table)
     if not files:

@@ -71,6 +71,7 @@ def _changes(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 
 def changes(work: Work, table: Table, after: int, upto: int) -> Frame:
     """What changed in (after, upto], from the files of those commits alone."""
+    work.reads.note_table(table.id)
     with reading(work.place.warehouse.engine) as connection:
         read.require_range(connection, after, upto)
         files = read.change_files(connection, table.id, after, upto)

@@ -62,7 +62,8 @@ def _overwrite(work: Work, table: Table, frame: Frame, names: tuple[str, ...], m
     result = insert_frame(scratch, table, frame, names, most)
     added = scratch.changes[table.id].added if table.id in scratch.changes else ()
     removed = truncate(work, table) if emptied else Result()
-    work.change(TableChange(table, added=added, depends=True))
+    work.reads.note_table(table.id, by_statement=True)
+    work.change(TableChange(table, added=added))
     return replace(result, rows_deleted=removed.rows_deleted)
 
 

@@ -13,6 +13,7 @@ from functools import reduce
 from spark_trickle.dml import rows
 from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, TARGET, UPDATE, new, old, same_image_sql
 from spark_trickle.dml.assign import default_sql, stored_sql
+from spark_trickle.dml.choices import Choice, choose_among, note_choice
 from spark_trickle.dml.delete import target_sql
 from spark_trickle.dml.query import referenced_rows, run_query
 from spark_trickle.dml.store import written_down
@@ -52,6 +53,10 @@ def merge(work: Work, statement: Merge) -> Result:
     joined = [a for a in actions if not a.clause.by_source]
     alone = [a for a in actions if a.clause.by_source]
     frame = reduce(Frame.unionByName, _frames(work, table, statement, joined, alone))
+    if alone:
+        work.reads.note_table(table.id, by_statement=True)
+    else:
+        note_choice(work, table, _choice(table, statement))
     kinds = {a.kind for a in actions}
     plan = rows.RowPlan(
         table,
@@ -61,7 +66,6 @@ def merge(work: Work, statement: Merge) -> Result:
         most_rows=_most_rows(work, table, statement, bool(alone)),
         changes_key=INSERT in kinds or any(set(a.values) & set(table.key) for a in actions),
         single_hit=True,
-        depends=True,
         whole=judges_values(
             statement.ctes,
             statement.source,
@@ -99,7 +103,10 @@ def _joined(work: Work, table: Table, statement: Merge, actions: list[_Action], 
 def _each_time(work: Work, table: Table, statement: Merge) -> _Run:
     """Runs a part of the statement; every part reads the source anew."""
     return lambda text, actions: _images(
-        work, table, run_query(work, text(table, statement, actions)), actions
+        work,
+        table,
+        run_query(work, text(table, statement, actions), target=choose_among(work, table)),
+        actions,
     )
 
 
@@ -111,8 +118,23 @@ def _once(work: Work, table: Table, statement: Merge) -> _Run:
     alias = _source_alias(statement.source)
     settled = replace(statement, source=f"{{{_SOURCE}}}" + (f" AS {quote(alias)}" if alias else ""))
     return lambda text, actions: _images(
-        work, table, run_query(work, text(table, settled, actions), given={_SOURCE: staged}), actions
+        work,
+        table,
+        run_query(
+            work,
+            text(table, settled, actions),
+            given={_SOURCE: staged},
+            target=choose_among(work, table),
+        ),
+        actions,
     )
+
+
+def _choice(table: Table, statement: Merge) -> Choice:
+    """The rows of the target that a row of the source matches; rows that come later may match as well."""
+    target = f"{target_sql(table)} AS {quote(statement.alias or table.name)}"
+    relations = f"{statement.source} JOIN {target} ON {statement.condition}"
+    return Choice(statement.ctes, relations, "true", is_alone=False)
 
 
 def _action(table: Table, statement: Merge, number: int, clause: MergeClause) -> _Action:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
@@ -12,7 +13,7 @@ from spark_trickle.errors import ColumnNotFoundError, SqlSyntaxError, TableNotFo
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.catalog import Catalog, Snapshot
-from spark_trickle.model.table import Relation, View, display_names
+from spark_trickle.model.table import Relation, Table, View, display_names
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.sql.references import (
@@ -25,22 +26,46 @@ from spark_trickle.sql.references import (
 from spark_trickle.sql.replace_references import replace_references
 
 _DEEPEST_VIEW = 50
+_TARGET = "_trickle_target_rows"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table that a statement changes, and the rows of it that the statement is to choose from."""
+
+    table: Table
+    rows: Frame
 
 
 def run_query(
-    work: Work, sql: str, depth: int = 0, schema: str | None = None, given: Mapping[str, Frame] | None = None
+    work: Work,
+    sql: str,
+    depth: int = 0,
+    schema: str | None = None,
+    given: Mapping[str, Frame] | None = None,
+    target: Target | None = None,
 ) -> Frame:
     """All tables at the snapshot of the transaction, unless the query names another.
 
-    `{name}` in the text stands for a frame that is given.
+    `{name}` in the text stands for a frame that is given. Where a statement names its target besides changing
+    it, it looks at all of its rows.
     """
     frames: dict[str, Frame] = dict(given or {})
     known: dict[str, str] = {}
+    home, names_of_target = schema or work.place.schema, 0
 
     def fill(reference: Reference) -> str | None:
+        nonlocal names_of_target
         key = repr((reference.parts, reference.at, reference.arguments))
+        if target is not None and _names(work, reference, home, target.table):
+            names_of_target += 1
+            if names_of_target > 1:
+                work.reads.note_table(target.table.id, by_statement=True)
+            key = _TARGET
+            frames[_TARGET] = target.rows
+            known[_TARGET] = _TARGET
         if key not in known:
-            frame = _frame(work, reference, depth, schema or work.place.schema)
+            frame = _frame(work, reference, depth, home)
             if frame is None:
                 return None
             known[key] = f"_trickle_{len(frames)}"
@@ -49,6 +74,13 @@ def run_query(
 
     text = replace_references(sql, fill)
     return run_sql(work.place.spark, text, available=display_names(work.catalog.relations.values()), **frames)
+
+
+def _names(work: Work, reference: Reference, home: str, table: Table) -> bool:
+    if reference.is_function or reference.at is not None:
+        return False
+    found = work.catalog.find(reference.parts, home)
+    return isinstance(found, Table) and found.id == table.id
 
 
 def referenced_rows(work: Work, sql: str) -> int | None:
@@ -69,6 +101,7 @@ def referenced_rows(work: Work, sql: str) -> int | None:
 
 def _frame(work: Work, reference: Reference, depth: int, schema: str) -> Frame | None:
     if reference.is_function:
+        work.reads.note_all_tables()
         return functions.table_function(work, reference.parts[1], reference.arguments or ())
     match reference.at:
         case None:

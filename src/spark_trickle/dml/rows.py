@@ -49,7 +49,6 @@ class RowPlan:
     single_hit: bool = False  # a target row hit twice is an error
     whole: bool = False  # a row that goes, goes with all its equals: the statement looks at values only
     is_update: bool = False
-    depends: bool = False  # on every row of the table, also where it changes none
 
 
 def apply(work: Work, plan: RowPlan) -> Result:
@@ -62,7 +61,7 @@ def apply(work: Work, plan: RowPlan) -> Result:
         result, files = _apply_large(work, plan)
     updates = plan.is_update and not plan.table.key
     added = tuple(replace(f, updates=updates, whole=plan.whole) for f in files)
-    work.change(TableChange(plan.table, added=added, depends=plan.depends))
+    work.change(TableChange(plan.table, added=added))
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spark_trickle.dml import actions, rows
 from spark_trickle.dml.assign import default_sql, stored_sql
+from spark_trickle.dml.choices import Choice, choose_among, note_choice
 from spark_trickle.dml.delete import most_target_rows, target_sql
 from spark_trickle.dml.query import run_query
 from spark_trickle.dml.work import Work
@@ -20,7 +21,8 @@ from spark_trickle.sql.words import quote
 def update(work: Work, statement: Update) -> Result:
     table = work.target(statement.table)
     assigned = assigned_values(table, statement.assignments)
-    matched = run_query(work, _matched_sql(table, statement, assigned))
+    matched = run_query(work, _matched_sql(table, statement, assigned), target=choose_among(work, table))
+    note_choice(work, table, _choice(table, statement))
     touches_key = any(column_id in table.key for column_id in assigned)
     plan = rows.RowPlan(
         table,
@@ -68,6 +70,13 @@ def _matched_sql(table: Table, statement: Update, assigned: dict[int, str]) -> s
     return (
         f"{statement.ctes}SELECT {', '.join(images + values)} FROM {source} WHERE {statement.where or 'true'}"
     )
+
+
+def _choice(table: Table, statement: Update) -> Choice:
+    relations = f"{target_sql(table)} AS {quote(statement.alias or table.name)}"
+    if statement.source is not None:
+        relations += f", {statement.source}"
+    return Choice(statement.ctes, relations, statement.where or "true", is_alone=statement.source is None)
 
 
 def _images(work: Work, table: Table, matched: Frame, assigned: dict[int, str], numbered: bool) -> Frame:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING
 
+from spark_trickle.dml.overlap import find_conflict
+from spark_trickle.dml.reads import Reads
 from spark_trickle.dml.tail import Tails
 from spark_trickle.errors import CatalogBusyError, ConflictError, ReadOnlyTableError
 from spark_trickle.lake import read
 from spark_trickle.lake.commit import publish
+from spark_trickle.lake.conflicts import Overlap
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.files import Storage
 from spark_trickle.lake.lease import SessionLease
 from spark_trickle.lake.shelf import Shelf
+from spark_trickle.lake.turns import Blocked, hold_turn
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import (
@@ -41,6 +46,9 @@ from spark_trickle.spark.read import content, rows_with_weights
 
 if TYPE_CHECKING:
     from spark_trickle.lake.read import TableSize
+
+
+_OVERTAKEN = 3  # times that others may commit while rows are compared
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class Work:
     written: list[tuple[Table, str]] = field(default_factory=list)
     refreshed: list[Refreshed] = field(default_factory=list)
     landed: Landed | None = None
+    reads: Reads = field(default_factory=Reads)
+    ticket: int | None = None  # its turn, if it conflicted before and holds one
     once_committed: list[Callable[[], None]] = field(default_factory=list)  # what others are told of it
     _steps: Iterator[int] = field(default_factory=lambda: count(1))  # a scratch goes on with the same
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
@@ -133,6 +143,12 @@ class Work:
         return sum(f.weight for f in self.files(table))
 
     def rows(self, table: Table) -> Frame:
+        """All rows of a table; that the transaction looked at them is noted."""
+        self.reads.note_table(table.id)
+        return self.target_rows(table)
+
+    def target_rows(self, table: Table) -> Frame:
+        """The same for a statement that notes itself which of them it looks at."""
         return self.rows_of(table, self.files(table))
 
     def rows_at(self, table: Table, snapshot_id: int) -> Frame:
@@ -188,6 +204,11 @@ class Work:
     def empty(self) -> bool:
         return self._commit_value().empty
 
+    @property
+    def moved_tables(self) -> frozenset[int]:
+        """The tables whose rows it changes, and the stream tables that it moves on."""
+        return self._commit_value().moved_tables
+
     def commit(self, message: str | None = None) -> Snapshot:
         """Publish; after a conflict nothing is left behind. Nothing changed: the snapshot that was read."""
         commit = replace(self._commit_value(), message=message)
@@ -195,8 +216,7 @@ class Work:
             self.discard()
             return self.base
         try:
-            warehouse = self.place.warehouse
-            snapshot = publish(warehouse.engine, warehouse.folder, commit, now())
+            snapshot = self._publish(commit)
         except (ConflictError, CatalogBusyError):  # certain that nothing was committed
             self.discard()
             raise
@@ -209,6 +229,30 @@ class Work:
             tell()
         return snapshot
 
+    def _publish(self, commit: Commit) -> Snapshot:
+        """What others committed since is no obstacle as long as this transaction would do the same after it.
+
+        It is compared while others go on committing; who is overtaken again and again queues up.
+        """
+        warehouse = self.place.warehouse
+        with ExitStack() as turn:
+            for attempt in count():
+                found = publish(warehouse.engine, warehouse.folder, commit, now())
+                if isinstance(found, Snapshot):
+                    return found
+                if isinstance(found, Overlap):
+                    if conflict := find_conflict(self.place, commit, self.reads, found.upto):
+                        raise conflict
+                    commit = replace(commit, compared=found.upto)
+                if commit.ticket is None and (isinstance(found, Blocked) or attempt >= _OVERTAKEN):
+                    ticket = turn.enter_context(hold_turn(warehouse, commit.moved_tables))
+                    commit = replace(commit, ticket=ticket)
+                elif isinstance(found, Blocked):
+                    # It changes a table for which its ticket is not good: whoever retries gets another one.
+                    name = commit.changes[0].table.full_name
+                    raise ConflictError(name, self.base.id, self.base.id, "claimed")
+        raise AssertionError
+
     def discard(self) -> None:
         """Delete files of this transaction that no commit needs."""
         while self.written:
@@ -219,13 +263,19 @@ class Work:
             read_snapshot=self.base.id,
             read_next_id=self.base.next_catalog_id,
             definitions=tuple(self.definitions),
-            changes=tuple(c for c in self.changes.values() if not c.empty),
+            changes=tuple(self._noted(c) for c in self.changes.values() if not c.empty),
             refreshed=tuple(self.refreshed),
             landed=self.landed,
+            ticket=self.ticket,
         )
 
+    def _noted(self, change: TableChange) -> TableChange:
+        reads = self.reads.of_table(change.table.id)
+        depends = change.depends or any(r.by_statement for r in reads)
+        return replace(change, depends=depends, reads=bool(reads))
 
-def begin(place: Place) -> Work:
+
+def begin(place: Place, ticket: int | None = None) -> Work:
     with reading(place.warehouse.engine) as connection:
         base = read.newest(connection)
         known = place.catalogs.get(base.schema_version)
@@ -234,7 +284,7 @@ def begin(place: Place) -> Work:
         place.catalogs.clear()  # only the newest is worth keeping
         place.catalogs[base.schema_version] = catalog
     place.lease.cover(base.id, now())
-    return Work(place, catalog, base)
+    return Work(place, catalog, base, ticket=ticket)
 
 
 def now() -> datetime:

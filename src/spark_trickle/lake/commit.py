@@ -1,4 +1,4 @@
-"""A Commit -> one snapshot, in one catalog transaction, or a ConflictError and nothing."""
+"""A Commit -> one snapshot, in one catalog transaction, or a ConflictError or a question and nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, assert_never
 from sqlalchemy import Connection, Engine, and_, insert, update
 from sqlalchemy import Table as SqlTable
 
-from spark_trickle.lake import ducklake, read, sources, stream
+from spark_trickle.lake import ducklake, read, sources, stream, turns
 from spark_trickle.lake import schema as s
-from spark_trickle.lake.conflicts import refuse_conflicts
+from spark_trickle.lake.conflicts import Overlap, find_overlap
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.data_folder import time_of
 from spark_trickle.lake.engine import writing
@@ -36,23 +36,36 @@ from spark_trickle.model.files import FEED, DataFile
 from spark_trickle.model.table import HIDDEN_SCHEMA, Column, Table, View, table_to_json
 
 
-def publish(engine: Engine, folder: DataFolder, commit: Commit, now: datetime) -> Snapshot:
-    """Make the commit the next snapshot of the warehouse, and note it in its data folder."""
+def publish(
+    engine: Engine, folder: DataFolder, commit: Commit, now: datetime
+) -> Snapshot | Overlap | turns.Blocked:
+    """Make the commit the next snapshot of the warehouse, and note it in its data folder.
+
+    Unless others are to be heard first: then nothing is written.
+    """
     try:
-        snapshot = _publish(engine, folder, commit, now)
+        found = _publish(engine, folder, commit, now)
     except BaseException:
         folder.marker.withdraw()
         raise
-    folder.marker.advance(snapshot)
-    return snapshot
+    if isinstance(found, Snapshot):
+        folder.marker.advance(found)
+    return found
 
 
-def _publish(engine: Engine, folder: DataFolder, commit: Commit, now: datetime) -> Snapshot:
+def _publish(
+    engine: Engine, folder: DataFolder, commit: Commit, now: datetime
+) -> Snapshot | Overlap | turns.Blocked:
     crash_point("begin")
     with writing(engine) as connection:
-        current = read.newest(connection)
+        current, is_queue = turns.newest_snapshot(connection)
         folder.require(current, partial(time_of, connection))
-        refuse_conflicts(connection, commit, current)
+        if is_queue:
+            turns.forget_dead(connection, now)
+            if turns.is_blocked(connection, commit.moved_tables, commit.ticket, now):
+                return turns.Blocked()
+        if overlap := find_overlap(connection, commit, current):
+            return overlap
         snapshot = _next_snapshot(current, commit, now)
         _Writer(
             connection, snapshot, read.catalog(connection, current) if commit.definitions else None

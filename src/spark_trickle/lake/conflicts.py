@@ -1,6 +1,9 @@
-"""A Commit and what others committed since it read -> a ConflictError, if both cannot stand together."""
+"""A Commit and what others committed since it read -> whether both can stand together."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
 
 from sqlalchemy import Connection
 
@@ -11,9 +14,29 @@ from spark_trickle.model.commit import AlterTable, Commit, DropTable, TableChang
 from spark_trickle.model.stream import Mode
 
 
-def refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot) -> None:
-    if current.id == commit.read_snapshot:
-        return
+@dataclass(frozen=True)
+class Overlap:
+    """Others changed rows of the same tables; only the rows tell whether that matters.
+
+    `conflict` is the answer if it does. If it does not, everything up to snapshot `upto` is settled.
+    """
+
+    conflict: ConflictError
+    upto: int
+
+
+class Verdict(Enum):
+    """Of two changes of one table."""
+
+    TOGETHER = auto()
+    ROWS_DECIDE = auto()
+    CONFLICT = auto()
+
+
+def find_overlap(connection: Connection, commit: Commit, current: Snapshot) -> Overlap | None:
+    """None if nothing stands in the way of the commit; a ConflictError if something certainly does."""
+    if current.id == commit.compared_upto:
+        return None
     base = read.snapshot_at(connection, commit.read_snapshot)
     if base.schema_version != current.schema_version:
         if commit.definitions:  # names and ids were chosen at the snapshot that was read
@@ -23,13 +46,23 @@ def refuse_conflicts(connection: Connection, commit: Commit, current: Snapshot) 
     dropped = {d.table.id: d.table for d in commit.definitions if isinstance(d, DropTable)}
     altered = {d.old.id: d.old for d in commit.definitions if isinstance(d, AlterTable)}
     tables = {**altered, **dropped, **{i: c.table for i, c in mine.items()}}
-    for snapshot_id, table_id, change in read.changes_since(connection, commit.read_snapshot):
-        change_of_mine = mine.get(table_id)
+    overlap = None
+    for snapshot_id, table_id, change in read.changes_since(connection, commit.compared_upto):
+        verdict = judge(mine[table_id], change) if table_id in mine else Verdict.TOGETHER
         redefined = table_id in dropped or (table_id in altered and change != "compacted")
-        if redefined or (change_of_mine and _conflicts(change_of_mine, change)):
-            name = tables[table_id].full_name
-            said = change if change in ("altered", "dropped", "compacted") else "changed"
-            raise ConflictError(name, commit.read_snapshot, snapshot_id, said)
+        if verdict is Verdict.TOGETHER and not redefined:
+            continue
+        said = change if change in ("altered", "dropped", "compacted") else "changed"
+        conflict = ConflictError(tables[table_id].full_name, commit.read_snapshot, snapshot_id, said)
+        if redefined or verdict is Verdict.CONFLICT or not _is_plain(commit):
+            raise conflict
+        overlap = overlap or Overlap(conflict, current.id)
+    return overlap
+
+
+def _is_plain(commit: Commit) -> bool:
+    """Whether it only changes rows: definitions and stream tables were computed from all of them."""
+    return not commit.definitions and not commit.refreshed
 
 
 def _refuse_unkept(connection: Connection, commit: Commit, current: Snapshot) -> None:
@@ -43,19 +76,26 @@ def _refuse_unkept(connection: Connection, commit: Commit, current: Snapshot) ->
             raise ConflictError(table.full_name, commit.read_snapshot, current.id, "defined")
 
 
-def _conflicts(mine: TableChange, theirs: str) -> bool:
-    """Whether both cannot stand together.
+def judge(mine: TableChange, theirs: str) -> Verdict:
+    """What can be said of my change and of theirs before looking at rows.
 
     Weights add up, so appends never conflict, and compaction conflicts only with what ends the files
-    it read. A deletion must be sure that the row is still there, once; an enforced key that it is not;
-    MERGE and INSERT OVERWRITE that nothing came which they would have met.
+    it read. A deletion must be sure that the row is still there; an enforced key that it is not; a statement
+    that no row came or went which it would have met. An append to a table without a key that nobody looked
+    at is right whatever else happens to its rows.
     """
     if theirs in ("altered", "dropped"):
-        return True
+        return Verdict.CONFLICT
     if theirs == "compacted":
-        return bool(mine.ended)
+        return Verdict.CONFLICT if mine.ended else Verdict.TOGETHER
+    if theirs == "replaced":
+        return Verdict.CONFLICT
     if mine.compaction:
-        return theirs == "replaced"
-    if mine.ended or mine.depends or theirs == "replaced":
-        return True
-    return mine.deletes or theirs == "deleted" or mine.table.unique
+        return Verdict.TOGETHER
+    if mine.ended:
+        return Verdict.CONFLICT
+    if mine.deletes or mine.depends or mine.table.unique:
+        return Verdict.CONFLICT if mine.table.derived else Verdict.ROWS_DECIDE
+    if theirs == "deleted" and mine.table.derived:
+        return Verdict.CONFLICT
+    return Verdict.ROWS_DECIDE if theirs == "deleted" and mine.reads else Verdict.TOGETHER

@@ -282,6 +282,15 @@ trickle_lease = Table(
     *_int("process_id", "reads_since"),
     Column("expires", UtcTime),
 )
+trickle_turn = Table(
+    "trickle_turn",
+    metadata,
+    Column("ticket", BigInteger, primary_key=True, autoincrement=False),
+    Column("table_id", BigInteger, primary_key=True, autoincrement=False),
+    *_text("session_id", "host"),
+    *_int("process_id"),
+    Column("expires", UtcTime),
+)
 
 trickle_ended_session = Table(
     "trickle_ended_session",

@@ -61,7 +61,8 @@ class TableChange:
     added: tuple[DataFile, ...] = ()
     feed_only: tuple[DataFile, ...] = ()
     ended: tuple[DataFile, ...] = ()
-    depends: bool = False  # on all rows that were there: it says nothing true of others
+    depends: bool = False  # a statement chose by the rows that were there what to do
+    reads: bool = False  # the transaction looked at the table, by a statement or by a query
 
     @property
     def compaction(self) -> bool:
@@ -102,6 +103,7 @@ class TableChange:
             feed_only=self.feed_only + replaced + later.feed_only,
             ended=ended,
             depends=self.depends or later.depends,
+            reads=self.reads or later.reads,
         )
 
 
@@ -116,6 +118,18 @@ class Commit:
     message: str | None = None
     refreshed: tuple[Refreshed, ...] = ()
     landed: Landed | None = None
+    compared: int | None = None  # the snapshot up to which its rows were compared with those of others
+    ticket: int | None = None  # its place in the queue for a turn
+
+    @property
+    def compared_upto(self) -> int:
+        return self.read_snapshot if self.compared is None else self.compared
+
+    @property
+    def moved_tables(self) -> frozenset[int]:
+        """The tables whose rows it changes, and the stream tables that it moves on."""
+        changed = {c.table.id for c in self.changes if c.changes_content}
+        return frozenset(changed | {r.table_id for r in self.refreshed})
 
     @property
     def empty(self) -> bool:

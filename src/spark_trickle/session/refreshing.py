@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spark_trickle.dml import compact
+from spark_trickle.dml.retry import pause_after
 from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import (
     ConflictError,
@@ -69,6 +70,7 @@ class Refreshing(Transactions):
             except ConflictError:
                 if attempt == self._place.settings.commit_retries:
                     raise
+                time.sleep(pause_after(attempt))
         raise AssertionError
 
     def _finished(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +11,7 @@ from typing import Self
 from spark_trickle.cdc.link import Links
 from spark_trickle.dml import compact
 from spark_trickle.dml.net import merge_changes
+from spark_trickle.dml.retry import Turns
 from spark_trickle.dml.work import Place, Work, begin
 from spark_trickle.errors import (
     ConflictError,
@@ -107,19 +106,18 @@ class Transactions(Control):
     def _committed_change(
         self, work: Work, action: Callable[[Work], Result], message: str, retries: int
     ) -> Result:
-        for attempt in count():
-            try:
-                result = self._in_transaction(work, lambda w: _with_immediate(w, action))
-                snapshot = work.commit(message)
-            except ConflictError:
-                if attempt >= retries:
-                    raise
-                time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 10))))
-                work = begin(self._place)
-                continue
-            self._tidy(work)
-            return replace(result, snapshot=snapshot.id)
-        raise AssertionError
+        with Turns(self._place) as turns:
+            for attempt in count():
+                try:
+                    result = self._in_transaction(work, lambda w: _with_immediate(w, action))
+                    snapshot = work.commit(message)
+                    break
+                except ConflictError:
+                    if attempt >= retries:
+                        raise
+                    work = turns.begin_again(work, attempt, retries)
+        self._tidy(work)
+        return replace(result, snapshot=snapshot.id)
 
     def _in_transaction(self, work: Work, action: Callable[[Work], Result]) -> Result:
         """A statement that fails leaves nothing: neither definitions nor changes nor files."""
@@ -130,6 +128,7 @@ class Transactions(Control):
             fresh = work.written[kept[3] :]
             work.catalog, work.definitions, work.changes = kept[0], kept[1], kept[2]
             work.written = work.written[: kept[3]]
+            work.reads.note_all_tables()  # that it failed may hang on any row
             replace(work, written=fresh).discard()
             raise
 

@@ -7,6 +7,7 @@ from types import TracebackType
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_trickle.dml.choices import answer_query
 from spark_trickle.dml.functions import changes
 from spark_trickle.dml.insert import append
 from spark_trickle.dml.look import look
@@ -56,7 +57,8 @@ class Trickle(Maintenance):
         parsed = parse(statement)
         match parsed:
             case s.Query(text):
-                return run_query(self._reading(), text)
+                work = self._reading()
+                return answer_query(work, text) if work is self._open else run_query(work, text)
             case s.CreateTempView():
                 return self._temp_view(parsed)
             case s.Vacuum(name, hours, True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from spark_trickle.sql.words import WordKind, split_words
 
 # Words that may stand before a bracket and are no function, and functions of values alone. What is not
@@ -25,11 +27,35 @@ _HARMLESS = frozenset(
 )
 
 
+_CLOCKS = frozenset(
+    "CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME LOCALTIMESTAMP NOW CURDATE UNIX_TIMESTAMP".split()  # noqa: SIM905
+)
+
+_MOMENTS = frozenset(("now", "today", "yesterday", "tomorrow"))
+
+
+def judges_lastingly(*conditions: str | None) -> bool:
+    """Whether conditions look at nothing but values, and not at the clock either: so later as well as now."""
+    return judges_values(*conditions) and not any(map(_asks_clock, filter(None, conditions)))
+
+
+def _asks_clock(condition: str) -> bool:
+    """By a function, or by a literal such as DATE 'today'."""
+    words = split_words(condition)
+    return any(w.upper in _CLOCKS for w in words) or any(
+        kind.upper.startswith(("DATE", "TIMESTAMP"))
+        and text.kind is WordKind.STRING
+        and text.text.strip().lower() in _MOMENTS
+        for kind, text in pairwise(words)
+    )
+
+
 def judges_values(*conditions: str | None) -> bool:
     for condition in conditions:
         words = split_words(condition) if condition else ()
         for at, word in enumerate(words):
-            opens = at + 1 < len(words) and words[at + 1].text == "("
+            names_columns = at > 0 and words[at - 1].upper == "AS"  # … AS s (a, b)
+            opens = at + 1 < len(words) and words[at + 1].text == "(" and not names_columns
             if opens and (word.kind is WordKind.QUOTED or word.text.lower() not in _HARMLESS):
                 return False
             if word.upper in ("_METADATA", "TABLESAMPLE", "LIMIT", "OFFSET"):

@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from spark_trickle.lake import read
 from spark_trickle.lake.commit import publish
+from spark_trickle.lake.conflicts import Overlap
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.catalog import Catalog, Snapshot
@@ -65,9 +66,12 @@ class Lake:
     ) -> Snapshot:
         base = at or self.newest()
         commit = Commit(base.id, base.next_catalog_id, tuple(definitions), changes)
-        return publish(
-            self.warehouse.engine, self.warehouse.folder, commit, now or NOW + timedelta(seconds=base.id)
-        )
+        moment = now or NOW + timedelta(seconds=base.id)
+        found = publish(self.warehouse.engine, self.warehouse.folder, commit, moment)
+        if isinstance(found, Overlap):  # there are no rows that could tell more
+            raise found.conflict
+        assert isinstance(found, Snapshot)
+        return found
 
     def create(self, name: str, key: bool = False) -> Table:
         table = table_value(self.newest().next_catalog_id, name, key)

@@ -76,8 +76,8 @@ def drop(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
 KEYLESS: dict[Action, list[Action]] = {  # first -> those that cannot follow
     insert: [upsert, delete, update, truncate, overwrite, drop],
     upsert: [upsert, delete, update, truncate, overwrite, drop],
-    delete: [insert, upsert, delete, update, truncate, overwrite, drop],
-    update: [insert, upsert, delete, update, truncate, overwrite, drop],
+    delete: [upsert, delete, update, truncate, overwrite, drop],
+    update: [upsert, delete, update, truncate, overwrite, drop],
     truncate: [insert, upsert, delete, update, truncate, overwrite, compact, drop],
     overwrite: [insert, upsert, delete, update, truncate, overwrite, compact, drop],
     compact: [truncate, overwrite, compact, drop],
@@ -85,7 +85,8 @@ KEYLESS: dict[Action, list[Action]] = {  # first -> those that cannot follow
     drop: [insert, upsert, delete, update, truncate, overwrite, compact, rename, require, drop],
 }
 ACTIONS: list[Action] = [insert, upsert, delete, update, truncate, overwrite, compact, drop]
-KEYED: dict[Action, list[Action]] = {insert: [insert, *KEYLESS[insert]]}  # a key makes only this difference
+# A key makes only this difference: what is added may be there already.
+KEYED: dict[Action, list[Action]] = {a: [insert, *KEYLESS[a]] for a in (insert, delete, update)}
 MATRIX = [
     pytest.param(
         key, first, second, second in table[first], id=f"{label}: {first.__name__}, {second.__name__}"

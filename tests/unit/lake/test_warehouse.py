@@ -199,7 +199,7 @@ def test_a_catalog_in_memory_is_refused(
 
 
 TOO_NEW = [
-    ("UPDATE trickle_version SET version_num = '9999'", "catalog version 9999, this release knows 0005"),
+    ("UPDATE trickle_version SET version_num = '9999'", "catalog version 9999, this release knows 0012"),
     ("UPDATE ducklake_metadata SET value = '2.0' WHERE key = 'version'", "catalog version DuckLake 2.0"),
 ]
 

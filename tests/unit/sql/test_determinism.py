@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.sql.determinism import judges_values
+from spark_trickle.sql.determinism import judges_lastingly, judges_values
 
 BY_VALUE = [
     "a = 1",
@@ -15,6 +15,7 @@ BY_VALUE = [
     "EXISTS (SELECT 1 FROM u)",
     "CAST(a AS DECIMAL(10, 2)) > -(b)",
     "a = 'rand()' AND `LIMIT` = 1",
+    "VALUES (1, 2) AS s (a, b)",
 ]
 BY_CHANCE = [
     "rand() < 0.5",
@@ -43,3 +44,21 @@ def test_values_alone(condition: str) -> None:
 def test_what_may_differ_from_row_to_row(condition: str) -> None:
     assert not judges_values(condition)
     assert not judges_values("a = 1", condition)
+
+
+@pytest.mark.parametrize(
+    ("condition", "lasts"),
+    [
+        ("a = 1", True),
+        ("day(a) = 1 AND b = 'now'", True),
+        ("a < now()", False),
+        ("a < current_timestamp", False),
+        ("a = current_date()", False),
+        ("a < rand()", False),
+        ("a < TIMESTAMP 'now'", False),
+        ("a < date'Today'", False),
+        ("a < DATE '2026-01-01'", True),
+    ],
+)
+def test_what_means_the_same_later(condition: str, lasts: bool) -> None:
+    assert judges_lastingly(None, condition) is lasts

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, inspect, text
 from spark_trickle.errors import VersionError
 
 VERSION_TABLE = "trickle_version"
-HEAD = "0005"
-KNOWN = ("0001", "0002", "0003", "0004", HEAD)
+HEAD = "0012"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", HEAD)
 
 
 def is_current(connection: Connection) -> bool:
