@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import Any
 
@@ -127,7 +127,8 @@ def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, d
         raise UnsupportedError(
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
         )
-    frame = run_query(work, relation.sql, depth + 1, relation.home)
+    inside = replace(work, catalog=work.catalog.inside(relation))
+    frame = run_query(inside, relation.sql, depth + 1, relation.home)
     return _columns_of_view(frame, relation)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from spark_trickle.errors import SchemaNotFoundError, TableNotFoundError
@@ -28,6 +28,7 @@ class Catalog:
     snapshot: Snapshot
     schemas: Mapping[str, Schema]
     relations: Mapping[tuple[str, str], Relation]
+    views: Mapping[int, Catalog] = field(default_factory=dict, repr=False)  # what names mean in some views
 
     def find(self, parts: tuple[str, ...], current: str) -> Relation | None:
         """The relation a dotted name means, or None if it is not ours."""
@@ -35,6 +36,10 @@ class Catalog:
             return None
         schema, name = parts if len(parts) == 2 else (current, parts[0])
         return self.relations.get((schema.lower(), name.lower()))
+
+    def inside(self, view: View) -> Catalog:
+        """What names mean in the text of a view."""
+        return self.views.get(view.id, self)
 
     def relation(self, parts: tuple[str, ...], current: str) -> Relation:
         if (found := self.find(parts, current)) is None:

@@ -8,6 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from spark_trickle.model import types
+from spark_trickle.model.types import ColumnType
+
 
 class Mode(StrEnum):
     """How a stream table is refreshed."""
@@ -45,6 +48,24 @@ class Source:
 
 
 @dataclass(frozen=True)
+class KnownTable:
+    """A table under the name, and with the columns, that it had when a text that reads it was bound."""
+
+    table_id: int
+    schema: str
+    name: str
+    columns: tuple[tuple[int, str, ColumnType], ...]  # id, name, type of all that it had then
+
+
+@dataclass(frozen=True)
+class KnownNames:
+    """What one text means by the names of tables: the query of a stream table, or a view that it reads."""
+
+    view_id: int | None  # None: the query itself
+    tables: tuple[KnownTable, ...]
+
+
+@dataclass(frozen=True)
 class Stream:
     """The definition of a stream table; its plan is text that only the engine reads."""
 
@@ -58,6 +79,7 @@ class Stream:
     plan: str
     time_zone: str = ""  # of the session that made it, where its rows depend on it
     views: tuple[tuple[int, str], ...] = ()  # ids and names of the views that are part of it
+    known: tuple[KnownNames, ...] = ()  # what its texts call the tables and columns that they read
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -71,6 +93,7 @@ class Stream:
             "plan": self.plan,
             "time_zone": self.time_zone,
             "views": [list(v) for v in self.views],
+            "known": [_known_names_to_json(k) for k in self.known],
         }
 
     @classmethod
@@ -86,12 +109,29 @@ class Stream:
             plan=value["plan"],
             time_zone=value.get("time_zone", ""),
             views=tuple((i, name) for i, name in value.get("views", ())),
+            known=tuple(_known_names_from_json(*parts) for parts in value.get("known", ())),
         )
 
 
 def _source(table_id: int, columns: list[tuple[str, int, str]], name: list[str] | None = None) -> Source:
     known = tuple((n, column_id, kind) for n, column_id, kind in columns)
     return Source(table_id, known, (name[0], name[1]) if name else None)
+
+
+def _known_names_to_json(names: KnownNames) -> list[Any]:
+    tables = [
+        [t.table_id, t.schema, t.name, [[i, n, types.to_json(kind)] for i, n, kind in t.columns]]
+        for t in names.tables
+    ]
+    return [names.view_id, tables]
+
+
+def _known_names_from_json(view_id: int | None, tables: list[Any]) -> KnownNames:
+    found = (
+        KnownTable(i, schema, name, tuple((c, n, types.from_json(kind)) for c, n, kind in columns))
+        for i, schema, name, columns in tables
+    )
+    return KnownNames(view_id, tuple(found))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from spark_trickle.algebra.operator import At, Expr, Operator, Output, Project, Scan
@@ -11,10 +11,18 @@ from spark_trickle.algebra.serial import dump, load
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.dml.query import run_query
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import InternalError, InvalidDefinitionError, SqlSyntaxError, TrickleError
-from spark_trickle.model.stream import Source
+from spark_trickle.errors import (
+    InternalError,
+    InvalidDefinitionError,
+    SourceLostError,
+    SqlSyntaxError,
+    TrickleError,
+)
+from spark_trickle.model.catalog import Catalog
+from spark_trickle.model.stream import KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
+from spark_trickle.refresh.known_names import TextsRead, Wording
 from spark_trickle.refresh.passes import BIND, DEFINITION, Stage, Trees, passed
 from spark_trickle.refresh.split import Node
 from spark_trickle.spark.frames import Frame
@@ -35,6 +43,7 @@ class Compiled:
     sources: tuple[Source, ...]
     stages: tuple[Stage, ...]  # what each pass left, the nodes last
     views: tuple[tuple[int, str], ...]
+    known: tuple[KnownNames, ...]
 
     @property
     def text(self) -> str:
@@ -42,15 +51,26 @@ class Compiled:
 
 
 def compile_query(
-    work: Work, query: str, home: str, names: tuple[str, ...] = (), exact_floats: bool = False
+    work: Work,
+    query: str,
+    home: str,
+    names: tuple[str, ...] = (),
+    exact_floats: bool = False,
+    wording: Wording | None = None,
 ) -> Compiled:
-    """Spark judges a query first; what it cannot run, such as > ANY (…), may still be a plan of ours."""
-    asked, refusal = _asked(work, query, home)
+    """Spark judges a query first; what it cannot run, such as > ANY (…), may still be a plan of ours.
+
+    `wording` tells what names in the query mean, where that is not what they mean now.
+    """
+    wording = wording or Wording(work.catalog, work.catalog)
+    named, planned = replace(work, catalog=wording.texts), replace(work, catalog=wording.plan)
+    asked, refusal = _asked(named, query, home)
     if refusal is not None and not may_be_taken(refusal):
-        _check_grammar(work, query, home, refusal)
+        _check_grammar(named, query, home, refusal)
     try:
-        views: dict[int, str] = {}
-        found = bind(query, _finder(work, views), lambda op: _types(work, op), home, exact_floats)
+        read = TextsRead()
+        finder = _finder(wording.texts, wording.plan, read)
+        found = bind(query, finder, lambda op: _types(planned, op), home, exact_floats)
     except TrickleError:
         if refusal is not None:
             raise refusal from None
@@ -67,11 +87,12 @@ def compile_query(
     stages = passed(Stage("bind", BIND, (("query", root),)), DEFINITION)
     trees, whole = stages[-1].trees, stages[-2].trees[0][1]  # the nodes; the plan before it was split
     if refusal is not None:
-        _check_plan(work, whole, refusal)
+        _check_plan(planned, whole, refusal)
     if asked is not None:
-        _check_types(work, asked, whole)
+        _check_types(planned, asked, whole)
     nodes = tuple(Node(name, tree) for name, tree in trees)
-    return Compiled(nodes, _sources(work, trees), stages, tuple(sorted(views.items())))
+    sources = _sources(work, wording.plan, trees)
+    return Compiled(nodes, sources, stages, tuple(sorted(read.views.items())), read.known)
 
 
 def _asked(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleError | None]:
@@ -132,17 +153,25 @@ def _check_types(work: Work, asked: Frame, plan: Operator) -> None:
         raise InternalError(f"the plan has the types {found}, Spark's has {wanted}")
 
 
-def _finder(work: Work, views: dict[int, str]) -> Find:
-    """What is behind a name; views are noted."""
+def _finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None = None) -> Find:
+    """What is behind a name in a text; what it finds is noted."""
 
     def find(parts: tuple[str, ...], home: str) -> SourceTable | SourceView | None:
-        relation = work.catalog.find(parts, home)
+        relation = texts.find(parts, home)
         match relation:
             case Table():
-                return SourceTable(f"t{relation.id}", relation.column_names)
+                read.note_table(view_id, relation)
+                planned = plan.table_by_id(relation.id)
+                assert planned is not None
+                stored = {c.id: c.name for c in planned.columns}
+                names = tuple(stored[c.id] for c in relation.columns)
+                return SourceTable(f"t{relation.id}", relation.column_names, names)
             case View():
-                views[relation.id] = relation.full_name
-                return SourceView(relation.sql, relation.column_names, relation.source_columns, relation.home)
+                read.views[relation.id] = relation.full_name
+                inside = _finder(texts.inside(relation), plan, read, relation.id)
+                return SourceView(
+                    relation.sql, relation.column_names, relation.source_columns, relation.home, inside
+                )
         return None
 
     return find
@@ -170,14 +199,16 @@ def scans_of_tables(plan: Operator) -> Iterator[Scan]:
             yield op
 
 
-def _sources(work: Work, trees: Trees) -> tuple[Source, ...]:
+def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
     used: dict[int, dict[str, tuple[int, str]]] = {}
     for scan in (s for _, tree in trees for s in scans_of_tables(tree)):
-        table = work.catalog.table_by_id(int(scan.source[1:]))
-        assert table is not None
+        planned, table = (c.table_by_id(int(scan.source[1:])) for c in (plan, work.catalog))
+        assert planned is not None and table is not None
         columns = used.setdefault(table.id, {})
         for _, name in scan.names:
-            known = table.column(name)
+            known = planned.column(name)
+            if all(c.id != known.id for c in table.columns):
+                raise SourceLostError(table.full_name, f'has lost the column "{known.name}"')
             columns[name] = (known.id, sql_name(known.type))
     names = {t.id: (t.schema, t.name) for t in work.catalog.tables()}
     return tuple(

@@ -32,7 +32,7 @@ from spark_trickle.refresh.drop import refuse_published, refuse_users, stream_ta
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.inputs import source_table
-from spark_trickle.refresh.known_names import by_known_names
+from spark_trickle.refresh.known_names import wording_of
 from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.options import check_options, is_on
 from spark_trickle.refresh.outdated import outdated, zone_of
@@ -129,6 +129,7 @@ def _define(
         plan=compiled.text,
         time_zone=zone_of(work, compiled.text, compiled.sources),
         views=compiled.views,
+        known=compiled.known,
     )
     table = with_identity(replace(_new_table(work, schema, name, frame), stream=stream), keys[-1])
     check_column_names(list(table.column_names))
@@ -224,9 +225,10 @@ def rebuild(
     stream: Stream,
     why: str,
     occasion: Occasion = Occasion(),  # noqa: B008 a value
+    new_query: bool = False,
 ) -> RefreshReport:
     """A new plan for a stream table: with the same columns its rows are changed to the new ones."""
-    again = _redefine(work, table, stream)
+    again = _redefine(work, table, stream, new_query)
     graph = graph_of(work.catalog.tables())
     if not graph.circle_of(again.id):
         return fill(work, again, why, Action.REINITIALIZE, occasion)
@@ -234,12 +236,13 @@ def rebuild(
     return next(r for r in reports if r.name == again.full_name)
 
 
-def _redefine(work: Work, table: Table, stream: Stream) -> Table:
+def _redefine(work: Work, table: Table, stream: Stream, new_query: bool = False) -> Table:
+    """`new_query`: someone wrote it now, so it means what names mean now, also if its text is the same."""
     same = table.stream is not None and stream.query == table.stream.query
     names = table.column_names if same else ()
     exact = is_on(dict(stream.options), "exact_floats")
-    asked = by_known_names(work, stream) if same else work
-    compiled = compile_query(asked, stream.query, stream.home, names, exact)
+    wording = None if new_query else wording_of(work.catalog, stream)
+    compiled = compile_query(work, stream.query, stream.home, names, exact, wording)
     check_circle(work, table, stream.mode, compiled)
     _refuse_mirrors(work, stream.mode, compiled.sources)
     for node in table.stream.nodes if table.stream else ():
@@ -260,6 +263,7 @@ def _redefine(work: Work, table: Table, stream: Stream) -> Table:
         plan=compiled.text,
         time_zone=zone_of(work, compiled.text, compiled.sources),
         views=compiled.views,
+        known=compiled.known,
     )
     if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
         again = with_identity(replace(table, stream=new), keys[-1])
@@ -341,5 +345,6 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
             return Result(report.rows_inserted, 0, report.rows_deleted)
         work.define(commit.AlterTable(table, replace(table, stream=new)))
         return Result()
-    report = rebuild(work, table, replace(stream, query=statement.query, home=work.place.schema), "altered")
+    asked = replace(stream, query=statement.query, home=work.place.schema)
+    report = rebuild(work, table, asked, "altered", new_query=True)
     return Result(report.rows_inserted, 0, report.rows_deleted)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from spark_trickle.dml.work import Work
 from spark_trickle.model.stream import Source, Stream
 from spark_trickle.model.table import Table
+from spark_trickle.model.time_zones import canonical_zone
 from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import retyped
 from spark_trickle.spark.session import time_zone
@@ -26,7 +27,7 @@ def outdated(work: Work, table: Table) -> tuple[str, ...]:
     found += lost_identity(work, table)
     found += _replaced_views(work, stream)
     here = time_zone(work.place.spark) if stream.time_zone else ""
-    if here != stream.time_zone:
+    if canonical_zone(here) != canonical_zone(stream.time_zone):
         found.append(f"the time zone of the session is {here}, and was {stream.time_zone} when it was made")
     return tuple(found)
 

@@ -142,8 +142,9 @@ def _body(parts: tuple[str, ...], env: Env) -> Bound:
         raise TableNotFoundError(".".join(parts))
     if isinstance(found, SourceView):
         return _view(found, parts, env)
-    names = tuple((env.fresh(c), c) for c in found.columns)
-    return Bound(Scan(found.source, names), tuple((c, name) for name, c in names))
+    scanned = tuple((c, env.fresh(c), stored) for c, stored in found.scanned)
+    plan = Scan(found.source, tuple((column_, stored) for _, column_, stored in scanned))
+    return Bound(plan, tuple((c, column_) for c, column_, _ in scanned))
 
 
 def _again(cte: Bound, env: Env) -> Bound:
@@ -162,7 +163,8 @@ def _view(view: SourceView, parts: tuple[str, ...], env: Env) -> Bound:
         raise UnsupportedError(
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
         )
-    inside = replace(env.inner(), home=view.home, ctes={}, depth=env.depth + 1)
+    find = view.find or env.find
+    inside = replace(env.inner(), find=find, home=view.home, ctes={}, depth=env.depth + 1)
     with elsewhere():
         body = bind_query(read_query(view.sql), inside)
     by_name = {n.lower(): (n, c) for n, c in body.outputs}

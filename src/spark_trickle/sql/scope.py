@@ -29,6 +29,12 @@ class SourceTable:
 
     source: str
     columns: tuple[str, ...]
+    stored: tuple[str, ...] = ()  # what the plan calls them, where the query has other names for them
+
+    @property
+    def scanned(self) -> tuple[tuple[str, str], ...]:
+        """Each column as the query and as the plan calls it."""
+        return tuple(zip(self.columns, self.stored or self.columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class SourceView:
     columns: tuple[str, ...]
     source_columns: tuple[str, ...]
     home: str
+    find: Find | None = None  # what names mean in its text, if not what they mean around it
 
 
 Find = Callable[[tuple[str, ...], str], SourceTable | SourceView | None]
