@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import ClassVar, Self
 
+from spark_trickle.model.quoting import quote
+
 
 class At(StrEnum):
     """Which rows of a table a scan reads."""
@@ -42,7 +44,7 @@ class Expr:
     @property
     def column(self) -> str | None:
         """The column that it is, if it is nothing but one."""
-        return next((c for c in self.columns if self.sql == f"`{c}`"), None)
+        return next((c for c in self.columns if self.sql == quote(c)), None)
 
 
 @dataclass(frozen=True)
@@ -410,4 +412,4 @@ class Recursive(Operator):
 
 
 def column(name: str) -> Expr:
-    return Expr(f"`{name}`", frozenset((name,)))
+    return Expr(quote(name), frozenset((name,)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_trickle.dml.work import Work, now
-from spark_trickle.errors import InvalidDefinitionError, SqlSyntaxError, UnsupportedError, closest
+from spark_trickle.errors import InvalidDefinitionError, SqlSyntaxError, UnsupportedError, closest, short
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.catalog import Snapshot
@@ -13,7 +13,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.spark import feed
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.cursor import Cursor
-from spark_trickle.sql.words import WordKind
+from spark_trickle.sql.words import WordKind, whole_number
 
 Argument = str | int
 
@@ -32,10 +32,11 @@ def _constant(text: str) -> Argument:
     words = Cursor(text).words
     if len(words) == 1 and words[0].kind is WordKind.STRING:
         return words[0].text
-    if len(words) == 1 and words[0].kind is WordKind.NUMBER and words[0].text.isdigit():
-        return int(words[0].text)
+    number = whole_number(words[0].text) if words[0].kind is WordKind.NUMBER else None
+    if len(words) == 1 and number is not None:
+        return number
     raise SqlSyntaxError(
-        f"{text} is not a constant",
+        f"{short(text)} is not a constant",
         words[0].line,
         words[0].column,
         "Pass a text in quotes or a whole number.",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
+
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     AlreadyExistsError,
     InUseError,
     InvalidDefinitionError,
+    short,
 )
 from spark_trickle.model import commit
 from spark_trickle.model.table import (
@@ -17,6 +21,9 @@ from spark_trickle.model.table import (
 )
 from spark_trickle.sql import statements as s
 
+LONGEST_NAME = 255
+LARGEST_COLUMN_COUNT = 1_000
+_BLANK_LETTERS = "\u115f\u1160\u3164\uffa0\u2800"  # letters and symbols by their kind, and yet blank
 _RESERVED = (WEIGHT, "_metadata", "_change_type", "_commit_version", "_commit_timestamp")
 
 
@@ -89,15 +96,41 @@ def refuse_view_readers(work: Work, view: View, leaving: frozenset[int] = frozen
 
 
 def check_name(name: str) -> None:
+    """Nobody could tell a name that shows nothing from another, and no catalog stores a zero character."""
     if not name.strip():
         raise InvalidDefinitionError("a name is empty", "Give it at least one letter.")
+    if not any(_is_visible(letter) for letter in name):
+        raise InvalidDefinitionError(
+            "a name has only characters that cannot be seen", "Give it at least one letter."
+        )
+    if "\0" in name:
+        raise InvalidDefinitionError(f'the name "{short(name)}" has a zero character', "Leave it out.")
+    if len(name) > LONGEST_NAME:
+        raise InvalidDefinitionError(
+            f'the name "{short(name)}" has {len(name)} characters', f"Names have at most {LONGEST_NAME}."
+        )
+
+
+def _is_visible(letter: str) -> bool:
+    """Not a blank, a control or a format character, nor a mark without a letter to sit on."""
+    return unicodedata.category(letter)[0] not in "ZCM" and letter not in _BLANK_LETTERS
+
+
+def check_column_count(count: int) -> None:
+    """Spark takes more, and then runs out of stack when such a table is read."""
+    if count > LARGEST_COLUMN_COUNT:
+        raise InvalidDefinitionError(
+            f"{count} columns are too many for a table",
+            f"A table has at most {LARGEST_COLUMN_COUNT} columns: use STRUCT columns, or several tables.",
+        )
 
 
 def check_column_names(names: list[str]) -> None:
-    lowered = [n.lower() for n in names]
+    check_column_count(len(names))
+    counts = Counter(n.lower() for n in names)
     for n in names:
         check_name(n)
-        if lowered.count(n.lower()) > 1:
+        if counts[n.lower()] > 1:
             raise InvalidDefinitionError(
                 f'column "{n}" appears more than once', "Give each column its own name."
             )

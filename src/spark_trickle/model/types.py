@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_trickle.errors import TypeNotAllowedError
+from spark_trickle.model.quoting import quote
 
 FIELD_ID = "parquet.field.id"
 
@@ -141,7 +142,7 @@ def sql_name(kind: ColumnType) -> str:
         case Array(element):
             return f"ARRAY<{sql_name(element)}>"
         case Struct(fields):
-            parts = ", ".join(f"`{f.name.replace('`', '``')}`: {sql_name(f.type)}" for f in fields)
+            parts = ", ".join(f"{quote(f.name)}: {sql_name(f.type)}" for f in fields)
             return f"STRUCT<{parts}>"
 
 

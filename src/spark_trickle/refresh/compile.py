@@ -9,6 +9,7 @@ from functools import lru_cache
 from spark_trickle.algebra.operator import At, Expr, Operator, Output, Project, Scan
 from spark_trickle.algebra.serial import dump, load
 from spark_trickle.delta.stateful import differentiate_node
+from spark_trickle.dml.names import check_column_count
 from spark_trickle.dml.query import run_query
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
@@ -19,6 +20,7 @@ from spark_trickle.errors import (
     TrickleError,
 )
 from spark_trickle.model.catalog import Catalog
+from spark_trickle.model.quoting import quote
 from spark_trickle.model.stream import KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
@@ -31,6 +33,7 @@ from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import notation
 from spark_trickle.sql.additions import may_be_taken, without_additions
 from spark_trickle.sql.bind import bind
+from spark_trickle.sql.dialect import refuse_large_query
 from spark_trickle.sql.render import frame_name, render
 from spark_trickle.sql.scope import Bound, Find, SourceTable, SourceView
 
@@ -62,9 +65,11 @@ def compile_query(
 
     `wording` tells what names in the query mean, where that is not what they mean now.
     """
+    refuse_large_query(query)
     wording = wording or Wording(work.catalog, work.catalog)
     named, planned = replace(work, catalog=wording.texts), replace(work, catalog=wording.plan)
     asked, refusal = _asked(named, query, home)
+    check_column_count(len(asked.columns) if asked is not None else 0)
     if refusal is not None and not may_be_taken(refusal):
         _check_grammar(named, query, home, refusal)
     try:
@@ -80,7 +85,7 @@ def compile_query(
     root = Project(
         found.plan,
         tuple(
-            Output(name, Expr(f"`{c}`", frozenset((c,))))
+            Output(name, Expr(quote(c), frozenset((c,))))
             for name, c in zip(written, found.columns, strict=True)
         ),
     )
@@ -203,7 +208,8 @@ def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
     used: dict[int, dict[str, tuple[int, str]]] = {}
     for scan in (s for _, tree in trees for s in scans_of_tables(tree)):
         planned, table = (c.table_by_id(int(scan.source[1:])) for c in (plan, work.catalog))
-        assert planned is not None and table is not None
+        assert planned is not None
+        assert table is not None
         columns = used.setdefault(table.id, {})
         for _, name in scan.names:
             known = planned.column(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_trickle.model.quoting import quote
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.errors import explained
 from spark_trickle.spark.types import storage_schema
@@ -16,7 +17,7 @@ def write_by_executors(
     """Write a frame of the table's columns and weight as files in a new folder."""
     fields = storage_schema(table).fields
     typed = [
-        F.col(_quoted(f.name)).cast(f.dataType).alias(f.name, metadata=_id_only(f.metadata)) for f in fields
+        F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata=_id_only(f.metadata)) for f in fields
     ]
     writer = (
         frame.select(*typed)
@@ -31,10 +32,6 @@ def write_by_executors(
 
 def _id_only(metadata: dict[str, object]) -> dict[str, object]:
     return {k: v for k, v in metadata.items() if k == "parquet.field.id"}
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:
@@ -59,4 +56,4 @@ def read_staged(frame: DataFrame, folder: str) -> DataFrame:
 
 def _staged(frame: DataFrame) -> DataFrame:
     """Old and new image of a column carry the same field id; without ids they match by name."""
-    return frame.select(*[F.col(_quoted(n)).alias(n, metadata={"staged": True}) for n in frame.columns])
+    return frame.select(*[F.col(quote(n)).alias(n, metadata={"staged": True}) for n in frame.columns])

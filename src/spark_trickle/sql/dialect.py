@@ -19,10 +19,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from spark_trickle.errors import SqlSyntaxError, UnsupportedError
 from spark_trickle.sql.depth import room_to_recurse, with_flat_chains
 from spark_trickle.sql.operators import OperatorParser
+from spark_trickle.sql.words import split_words
 
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
 _SELECT_ALL = Spark().tokenize("SELECT * FROM")
-DEEPEST = 60  # nested brackets; sqlglot would run out of stack later
+DEEPEST = 60  # nested brackets
+MOST_PARTS = 100  # queries that set operations put together
+_SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
 
 class Verbatim(Spark):
@@ -80,7 +83,7 @@ def _is_suffix(token: Token, before: list[Token]) -> bool:
 
 
 def parse_query(text: str) -> exp.Query:
-    _refuse_depth(text)
+    refuse_large_query(text)
     with room_to_recurse():
         query = _parse(text)
         with_flat_chains(query)
@@ -169,13 +172,23 @@ def _without_levels(tokens: list[Token]) -> list[Token]:
     return found
 
 
-def _refuse_depth(text: str) -> None:
-    depth = 0
-    for letter in text:
-        depth += {"(": 1, ")": -1}.get(letter, 0)
+def refuse_large_query(text: str) -> None:
+    """Beyond what is tested; Spark and sqlglot would run out of stack somewhat later."""
+    depth = parts = 0
+    for word in split_words(text):
+        depth += {"(": 1, ")": -1}.get(word.upper, 0)
+        parts += word.upper in _SET_OPERATIONS
         if depth > DEEPEST:
             raise UnsupportedError(
-                f"nesting brackets deeper than {DEEPEST}", "Give inner queries names with WITH."
+                f"nesting brackets deeper than {DEEPEST}",
+                "Give inner queries names with WITH.",
+                (word.line, word.column),
+            )
+        if parts >= MOST_PARTS:
+            raise UnsupportedError(
+                f"putting more than {MOST_PARTS} queries together with UNION, INTERSECT and EXCEPT",
+                "Make stream tables of some of them, and put these together.",
+                (word.line, word.column),
             )
 
 

@@ -41,6 +41,7 @@ from spark_trickle.algebra.operator import (
     UnionAll,
     Window,
 )
+from spark_trickle.model.quoting import quote
 from spark_trickle.sql import render_groups
 
 W = "_w"
@@ -63,7 +64,7 @@ def render(op: Operator) -> str:
 
 
 def _names(columns: tuple[str, ...], weighted: bool = False) -> str:
-    return ", ".join([*(f"`{c}`" for c in columns), *([W] if weighted else [])]) or "1 AS nothing"
+    return ", ".join([*(quote(c) for c in columns), *([W] if weighted else [])]) or "1 AS nothing"
 
 
 def _columns(op: Operator) -> str:
@@ -72,19 +73,21 @@ def _columns(op: Operator) -> str:
 
 @render.register
 def _(op: Scan) -> str:
-    listed = ", ".join([*(f"`{c}` AS `{n}`" for n, c in op.names), *([W] if op.weighted else [])])
+    listed = ", ".join([*(f"{quote(c)} AS {quote(n)}" for n, c in op.names), *([W] if op.weighted else [])])
     return f"SELECT {listed or '1 AS nothing'} FROM {{{frame_name(op)}}}"
 
 
 @render.register
 def _(op: Constant) -> str:
     rows = ", ".join(f"({', '.join(v.sql for v in row)})" for row in op.rows)
-    return f"SELECT * FROM VALUES {rows} AS v({', '.join(f'`{n}`' for n in op.names)})"
+    return f"SELECT * FROM VALUES {rows} AS v({', '.join(quote(n) for n in op.names)})"
 
 
 @render.register
 def _(op: Project) -> str:
-    listed = ", ".join([*(f"{o.expr.sql} AS `{o.name}`" for o in op.outputs), *([W] if op.weighted else [])])
+    listed = ", ".join(
+        [*(f"{o.expr.sql} AS {quote(o.name)}" for o in op.outputs), *([W] if op.weighted else [])]
+    )
     return f"SELECT {listed or '1 AS nothing'} FROM ({render(op.input)})"
 
 
@@ -133,11 +136,11 @@ def _(op: Join) -> str:
 @render.register
 def _(op: Aggregate) -> str:
     """Keys are computed first: a constant key would be taken for a position in GROUP BY."""
-    listed = [*(f"`{k.name}`" for k in op.keys), *(f"{c.expr.sql} AS `{c.name}`" for c in op.calls)]
-    keys = "".join(f", {k.expr.sql} AS `{k.name}`" for k in op.keys)
-    group = f" GROUP BY {', '.join(f'`{k.name}`' for k in op.keys)}" if op.keys else ""
+    listed = [*(quote(k.name) for k in op.keys), *(f"{c.expr.sql} AS {quote(c.name)}" for c in op.calls)]
+    keys = "".join(f", {k.expr.sql} AS {quote(k.name)}" for k in op.keys)
+    group = f" GROUP BY {', '.join(quote(k.name) for k in op.keys)}" if op.keys else ""
     inner = f"SELECT *{keys} FROM ({render(op.input)})"
-    return f"SELECT {', '.join([*listed, f'count(*) AS `{op.count}`'])} FROM ({inner}){group}"
+    return f"SELECT {', '.join([*listed, f'count(*) AS {quote(op.count)}'])} FROM ({inner}){group}"
 
 
 @render.register
@@ -147,7 +150,7 @@ def _(op: UnionAll) -> str:
     parts = []
     for n, part in enumerate(op.parts):
         listed = ", ".join(
-            f"`{c}`" if n == 0 or c == name else f"`{c}` AS `{name}`"
+            quote(c) if n == 0 or c == name else f"{quote(c)} AS {quote(name)}"
             for c, name in zip(part.columns, first, strict=True)
         )
         parts.append(f"SELECT {listed or '1 AS nothing'}{f', {W}' if weighted else ''} FROM ({render(part)})")
@@ -162,7 +165,7 @@ def _(op: SetOperation) -> str:
 
 @render.register
 def _(op: Window) -> str:
-    listed = ", ".join(f"{o.expr.sql} AS `{o.name}`" for o in op.outputs)
+    listed = ", ".join(f"{o.expr.sql} AS {quote(o.name)}" for o in op.outputs)
     return f"SELECT {_names(op.input.columns)}, {listed} FROM ({render(op.input)})"
 
 
@@ -183,10 +186,10 @@ def _(op: Buffer) -> str:
 
 @render.register
 def _(op: Generate) -> str:
-    names = f" AS {', '.join(f'`{n}`' for n in op.names)}" if op.names else ""
+    names = f" AS {', '.join(quote(n) for n in op.names)}" if op.names else ""
     outer = "OUTER " if op.outer else ""
     weight = f", {W}" if op.weighted else ""
-    made = ", ".join(f"`{n}`" for n in op.names)
+    made = ", ".join(quote(n) for n in op.names)
     listed = f"{_names(op.input.columns)}, {made}{weight}" if op.names else "*"
     return f"SELECT {listed} FROM ({render(op.input)}) LATERAL VIEW {outer}{op.generator.sql} g{names}"
 

@@ -6,6 +6,7 @@ Stored columns are called `_s0`, `_s1`, …, shown ones `_o0`, `_o1`, …; `_kee
 from __future__ import annotations
 
 from spark_trickle.algebra.operator import Filter, Operator, Project, Scan
+from spark_trickle.model.quoting import quote
 from spark_trickle.sql.render import W, render
 
 KEEP = "_keep"
@@ -28,11 +29,11 @@ def shown_columns(result: Operator) -> dict[str, str]:
 
 def render_beside(delta: Operator, own: Scan, result: Operator) -> str:
     stored = stored_columns(own)
-    renamed = ", ".join(f"`{c}` AS `{s}`" for s, c in stored.items())
-    kept = ", ".join(f"`{s}`" for s in stored)
+    renamed = ", ".join(f"{quote(c)} AS {quote(s)}" for s, c in stored.items())
+    kept = ", ".join(quote(s) for s in stored)
     text, guarded = _levels(result, f"SELECT {renamed}, {W} FROM ({render(delta)})", stored, kept)
-    shown = ", ".join(f"`{c}` AS `{o}`" for o, c in shown_columns(result).items())
-    keep = f"`{KEEP}`" if guarded else f"true AS `{KEEP}`"
+    shown = ", ".join(f"{quote(c)} AS {quote(o)}" for o, c in shown_columns(result).items())
+    keep = quote(KEEP) if guarded else f"true AS {quote(KEEP)}"
     return f"SELECT {kept}, {W}, {keep}, {shown} FROM ({text})"
 
 
@@ -44,16 +45,16 @@ def _levels(op: Operator, source: str, stored: dict[str, str], kept: str) -> tup
     carried = f"{kept}, {W}"
     if isinstance(op, Scan):
         where = {c: s for s, c in stored.items()}
-        listed = ", ".join(f"`{where[c]}` AS `{n}`" for n, c in op.names)
+        listed = ", ".join(f"{quote(where[c])} AS {quote(n)}" for n, c in op.names)
         return f"SELECT {carried}, {listed} FROM ({source})", False
     assert isinstance(op, Project | Filter)
     inner, guarded = _levels(op.input, source, stored, kept)
     if guarded:
-        carried += f", `{KEEP}`"
+        carried += f", {quote(KEEP)}"
     if isinstance(op, Project):
-        guard = f"CASE WHEN `{KEEP}` THEN {{}} END" if guarded else "{}"
-        listed = ", ".join(f"{guard.format(o.expr.sql)} AS `{o.name}`" for o in op.outputs)
+        guard = f"CASE WHEN {quote(KEEP)} THEN {{}} END" if guarded else "{}"
+        listed = ", ".join(f"{guard.format(o.expr.sql)} AS {quote(o.name)}" for o in op.outputs)
         return f"SELECT {carried}, {listed} FROM ({inner})", guarded
-    columns = ", ".join(f"`{c}`" for c in op.input.columns)
-    test = f"CASE WHEN `{KEEP}` THEN {op.predicate.sql} END" if guarded else op.predicate.sql
-    return f"SELECT {kept}, {W}, coalesce({test}, false) AS `{KEEP}`, {columns} FROM ({inner})", True
+    columns = ", ".join(quote(c) for c in op.input.columns)
+    test = f"CASE WHEN {quote(KEEP)} THEN {op.predicate.sql} END" if guarded else op.predicate.sql
+    return f"SELECT {kept}, {W}, coalesce({test}, false) AS {quote(KEEP)}, {columns} FROM ({inner})", True

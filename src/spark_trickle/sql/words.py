@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from spark_trickle.errors import SqlSyntaxError
+from spark_trickle.model.quoting import quote
 
 
 class WordKind(Enum):
@@ -54,6 +55,8 @@ _LEXER = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+__all__ = ["Word", "WordKind", "literal", "quote", "split_words", "whole_number"]
+_DIGITS = re.compile("[0-9]{1,1000}")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -128,8 +131,9 @@ def _unescaped(text: str) -> str:
     return pattern.sub(plain, inside)
 
 
-def quote(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+def whole_number(text: str) -> int | None:
+    """The number that digits write, unless they are more than any number needs."""
+    return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def literal(text: str) -> str:
