@@ -46,6 +46,11 @@ class Source:
     columns: tuple[tuple[str, int, str], ...]  # name in the plan, id, type of those columns it uses
     name: tuple[str, str] | None = None  # its schema and name then
 
+    @property
+    def full_name(self) -> str:
+        """What to call a table that is there no more."""
+        return ".".join(self.name) if self.name is not None else f"table {self.table_id}"
+
 
 @dataclass(frozen=True)
 class KnownTable:

@@ -125,10 +125,11 @@ def dependency_tree(work: Work) -> Answer:
 
     def visit(i: int, way: tuple[int, ...]) -> None:
         """A circle is shown once around: where it closes, the way ends."""
-        table, above = graph.tables[i], graph.tables[way[-1]].full_name if way else None
-        kind = table.stream.mode.value if table.stream is not None else "TABLE"
+        name, above = graph.name(i), graph.name(way[-1]) if way else None
+        table = graph.tables.get(i)
+        kind = table.stream.mode.value if table is not None and table.stream is not None else "TABLE"
         closed = " ↺" if i in way else ""
-        rows.append((len(way), f"{'  ' * len(way)}{table.full_name}{closed}", table.full_name, kind, above))
+        rows.append((len(way), f"{'  ' * len(way)}{name}{closed}", name, kind, above))
         shown.add(i)
         for reader in graph.readers.get(i, ()) if i not in way else ():
             visit(reader, (*way, i))
@@ -148,7 +149,7 @@ def list_sources(work: Work, table: Table) -> Answer:
     rows = []
     for source in table.stream.sources:
         known = work.catalog.table_by_id(source.table_id)
-        name = known.full_name if known is not None else f"table {source.table_id} (dropped)"
+        name = known.full_name if known is not None else f"{source.full_name} (dropped)"
         kind = "STREAM TABLE" if known is not None and known.stream is not None else "TABLE"
         columns = ", ".join(n for n, _, _ in source.columns)
         rows.append((name, kind, columns, work.row_count(known) if known is not None else None))
@@ -165,9 +166,7 @@ def change_buffer_sizes(work: Work) -> Answer:
     for i in sorted(frontiers):
         size = found.get(i, reports.Unseen(0, 0, 0))
         readers = ", ".join(world.graph.tables[r].full_name for r in world.graph.readers.get(i, ()))
-        rows.append(
-            (world.graph.tables[i].full_name, size.files, size.rows, size.bytes, frontiers[i], readers)
-        )
+        rows.append((world.graph.name(i), size.files, size.rows, size.bytes, frontiers[i], readers))
     columns = {
         "source": "string",
         "pending_files": "long",

@@ -26,6 +26,14 @@ class Graph:
         """As it would be if a stream table read these tables."""
         return replace(self, reads={**self.reads, i: tuple(reads)})
 
+    def name(self, i: int) -> str:
+        """The name of a table, also of one that was dropped although stream tables read it."""
+        if (table := self.tables.get(i)) is not None:
+            return table.full_name
+        streams = (t.stream for t in self.tables.values() if t.stream is not None)
+        known = (s.full_name for stream in streams for s in stream.sources if s.table_id == i)
+        return f"{next(known, f'table {i}')} (dropped)"
+
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Every stream table after those it reads, otherwise by age; a circle without a gap."""

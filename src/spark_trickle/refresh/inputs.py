@@ -181,7 +181,7 @@ def renamed(source: Source, table: Table) -> bool:
 def source_table(work: Work, source: Source) -> Table:
     table = work.catalog.table_by_id(source.table_id)
     if table is None:
-        raise SourceLostError(f"table {source.table_id}", "was dropped")
+        raise SourceLostError(source.full_name, "was dropped")
     known = {c.id for c in table.columns}
     if lost := [name for name, column, _ in source.columns if column not in known]:
         raise SourceLostError(table.full_name, f'has lost the column "{lost[0]}"')

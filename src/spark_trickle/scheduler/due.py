@@ -147,7 +147,7 @@ def _blocked(world: World, i: int, now: datetime) -> str:
         return f"retried after an error at {standing.state.retry_at:%H:%M:%S} UTC"
     for source in world.graph.reads[i]:
         if source in world.gates:
-            return f'the gate of "{world.graph.tables[source].full_name}" is closed'
+            return f'the gate of "{world.graph.name(source)}" is closed'
         if source in world.held_back:
             return world.held_back[source]
     return ""

@@ -40,7 +40,7 @@ def look(place: Place, graphs: dict[int, Graph] | None = None) -> World:
             (run.duration_ms or 0.0) if run else 0.0,
             times.get(first) if first is not None else None,
         )
-    names = {i: t.full_name for i, t in graph.tables.items()}
+    names = {i: graph.name(i) for i in (*graph.tables, *graph.readers)}
     return World(graph, standings, gates, lagging(groups, marks, names), paused)
 
 
