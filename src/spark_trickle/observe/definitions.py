@@ -7,63 +7,90 @@ from typing import Any
 
 from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.model.stream import Mode, Stream
+from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import sql_name
 from spark_trickle.observe.answer import Answer
+from spark_trickle.observe.auxiliary import purposes_of
+from spark_trickle.observe.export import definition_sql
+from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.define import create_stream
 from spark_trickle.refresh.run import Occasion, node_tables
 from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.references import find_references
 from spark_trickle.sql.statements import CreateStream
-from spark_trickle.sql.words import quote
 
 _FIELDS = ("name", "query", "schedule", "refresh_mode", "options", "columns")
+_OPTIONAL: dict[str, tuple[type, str]] = {
+    "schedule": (str, "a text"),
+    "refresh_mode": (str, "a text"),
+    "options": (dict, "an object"),
+    "columns": (list, "a list of names"),
+}
 
 
 def export_definition(work: Work, table: Table) -> Answer:
     """A statement that creates the stream table again."""
     assert table.stream is not None
-    return Answer({"definition": "string"}, [(definition_sql(table, table.stream),)])
-
-
-def definition_sql(table: Table, stream: Stream) -> str:
-    columns = ", ".join(quote(c) for c in table.column_names)
-    name = f"{quote(table.schema)}.{quote(table.name)}"
-    parts = [f"CREATE STREAM TABLE {name} ({columns})"]
-    if stream.schedule is not None:
-        cron = stream.schedule.lower().startswith("cron ")
-        text = stream.schedule[5:] if cron else stream.schedule
-        parts.append(f"{'SCHEDULE CRON' if cron else 'SCHEDULE'} '{text}'")
-    parts.append(f"REFRESH MODE {stream.mode}")
-    options = {k: v for k, v in sorted(stream.options.items()) if k != "moments"}
-    if options:
-        parts.append(f"WITH ({', '.join(f'{k} = {v}' for k, v in options.items())})")
-    return "\n".join([*parts, f"AS {stream.query}"])
+    return Answer({"definition": "string"}, [(definition_sql(work, table, table.stream),)])
 
 
 def list_auxiliary_columns(work: Work, table: Table) -> Answer:
-    """The columns that a stream table keeps beside those it shows."""
+    """The columns that a stream table keeps beside those it shows, and what each is for."""
+    assert table.stream is not None
+    plans = {node.name: node.plan for node in nodes_of(table.stream.plan)}
     rows = []
     for node, inner in node_tables(work, table).items():
         if inner.id != table.id:
-            rows += [(node, inner.full_name, c.name, sql_name(c.type)) for c in inner.columns]
-    return Answer({"node": "string", "table_name": "string", "column_name": "string", "type": "string"}, rows)
+            purposes = purposes_of(plans[node])
+            rows += [
+                (node, inner.full_name, c.name, sql_name(c.type), purposes[c.name]) for c in inner.columns
+            ]
+    names = ("node", "table_name", "column_name", "type", "purpose")
+    return Answer(dict.fromkeys(names, "string"), rows)
 
 
 def bulk_create(work: Work, text: str) -> Answer:
-    """Stream tables from a JSON list of definitions, in one commit: all of them, or none."""
+    """Stream tables from a JSON list of definitions, in any order and in one commit: all of them, or none."""
     definitions = _parsed(text)
+    statements = _in_order(work, [_statement(d) for d in definitions])
     own = begin(work.place)
     try:
-        for d in definitions:
+        for statement in statements:
             # Nobody refreshes it once more at the end, so it must see all that is there when it is committed.
-            statement = _statement(d)
             create_stream(own, statement, Occasion(at_commit=statement.mode == Mode.IMMEDIATE))
         snapshot = own.commit("bulk_create").id
     except BaseException:
         own.discard()
         raise
     return Answer({"name": "string", "snapshot": "long"}, [(d["name"], snapshot) for d in definitions])
+
+
+def _in_order(work: Work, statements: list[CreateStream]) -> list[CreateStream]:
+    """Each after those of the list that it reads; a circle is left to be refused when it is created."""
+    home = work.place.schema
+    by_name = {_key(s.name, home): s for s in statements}
+    reads = {
+        key: [k for r in find_references(s.query) if (k := _key(r.parts, home)) in by_name and k != key]
+        for key, s in by_name.items()
+    }
+    found: dict[tuple[str, ...], CreateStream] = {}
+
+    def visit(key: tuple[str, ...], way: tuple[tuple[str, ...], ...]) -> None:
+        if key in found or key in way:
+            return
+        for source in reads[key]:
+            visit(source, (*way, key))
+        found[key] = by_name[key]
+
+    for key in by_name:
+        visit(key, ())
+    repeated = [s for s in statements if by_name[_key(s.name, home)] is not s]
+    return [*found.values(), *repeated]
+
+
+def _key(name: tuple[str, ...], home: str) -> tuple[str, ...]:
+    return tuple(part.lower() for part in (name if len(name) > 1 else (home, *name)))
 
 
 def _parsed(text: str) -> list[dict[str, Any]]:
@@ -81,6 +108,13 @@ def _parsed(text: str) -> list[dict[str, Any]]:
         for needed in ("name", "query"):
             if not isinstance(d.get(needed), str):
                 raise InvalidDefinitionError(f'a definition has no "{needed}"', "Give it a name and a query.")
+        for name, (kind, meaning) in _OPTIONAL.items():
+            if not isinstance(d.get(name) or kind(), kind):
+                raise InvalidDefinitionError(f'the field "{name}" is not {meaning}', f"Write {meaning}.")
+        if not all(isinstance(c, str) for c in d.get("columns") or ()):
+            raise InvalidDefinitionError(
+                'the field "columns" is not a list of names', "Write names in quotes."
+            )
     return found
 
 
@@ -91,6 +125,6 @@ def _statement(d: dict[str, Any]) -> CreateStream:
         d["query"],
         tuple(d.get("columns") or ()),
         d.get("schedule"),
-        str(d.get("refresh_mode", "AUTO")).upper(),
+        str(d.get("refresh_mode") or "AUTO").upper(),
         options,
     )
