@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC
-from typing import Any
+from datetime import UTC, datetime, timedelta
 
 from spark_trickle.dml import functions
 from spark_trickle.dml.work import Work
-from spark_trickle.errors import ColumnNotFoundError, SqlSyntaxError, TableNotFoundError, UnsupportedError
+from spark_trickle.errors import (
+    ColumnNotFoundError,
+    SqlSyntaxError,
+    TableNotFoundError,
+    UnsupportedError,
+    short,
+)
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.catalog import Catalog, Snapshot
@@ -24,8 +29,13 @@ from spark_trickle.sql.references import (
     find_references,
 )
 from spark_trickle.sql.replace_references import replace_references
+from spark_trickle.sql.words import whole_number
 
 _DEEPEST_VIEW = 50
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MICROS, _LAST_MICROS = (
+    (datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1) for year in (1, 9999)
+)
 _TARGET = "_trickle_target_rows"
 
 
@@ -93,6 +103,7 @@ def referenced_rows(work: Work, sql: str) -> int | None:
             or reference.at is not None
             or relation is None
             or isinstance(relation, View)
+            or (work.effects is not None and relation.stream is not None)
         ):
             return None
         total += work.row_count(relation)
@@ -118,7 +129,7 @@ def _frame(work: Work, reference: Reference, depth: int, schema: str) -> Frame |
 def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, depth: int = 0) -> Frame:
     """The rows of a table or view."""
     if not isinstance(relation, View):
-        return work.rows(relation) if at is None else work.rows_at(relation, at.id)
+        return work.rows_for_query(relation) if at is None else work.rows_at(relation, at.id)
     if at is not None:
         raise UnsupportedError(
             f'VERSION AS OF on the view "{relation.name}"', "Put VERSION AS OF on the tables inside the view."
@@ -166,12 +177,12 @@ def snapshot_by_id(work: Work, snapshot_id: int) -> Snapshot:
 
 
 def version_number(text: str) -> int:
-    digits = text.strip().strip("'\"")
-    if not digits.isdigit():
+    number = whole_number(text.strip().strip("'\""))
+    if number is None:
         raise SqlSyntaxError(
-            f"{text} is not a snapshot", advice="Write a number, for example VERSION AS OF 3."
+            f"{short(text)} is not a snapshot", advice="Write a number, for example VERSION AS OF 3."
         )
-    return int(digits)
+    return number
 
 
 def _snapshot_of_time(work: Work, expression: str, strictly: bool = False) -> Snapshot:
@@ -180,14 +191,15 @@ def _snapshot_of_time(work: Work, expression: str, strictly: bool = False) -> Sn
         return read.snapshot_before(connection, moment, strictly)
 
 
-def _instant(work: Work, expression: str) -> Any:
-    frame = run_sql(work.place.spark, f"SELECT CAST({expression} AS TIMESTAMP) AS moment")
-    moment = collect(frame).column(0)[0].as_py()
-    if moment is None:
+def _instant(work: Work, expression: str) -> datetime:
+    """Spark's years go further than those of a calendar here; beyond its ends there are no snapshots."""
+    frame = run_sql(work.place.spark, f"SELECT unix_micros(CAST({expression} AS TIMESTAMP)) AS moment")
+    micros = collect(frame).column(0)[0].as_py()
+    if micros is None:
         raise SqlSyntaxError(
-            f"{expression} is not a timestamp", advice="Write TIMESTAMP AS OF '2026-01-31 12:00:00'."
+            f"{short(expression)} is not a timestamp", advice="Write TIMESTAMP AS OF '2026-01-31 12:00:00'."
         )
-    return moment.astimezone(UTC)
+    return _EPOCH + timedelta(microseconds=max(_FIRST_MICROS, min(micros, _LAST_MICROS)))
 
 
 def _changes(work: Work, reference: Reference, between: ChangesBetween, schema: str) -> Frame:

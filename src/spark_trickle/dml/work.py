@@ -86,6 +86,7 @@ class Work:
     reads: Reads = field(default_factory=Reads)
     ticket: int | None = None  # its turn, if it conflicted before and holds one
     once_committed: list[Callable[[], None]] = field(default_factory=list)  # what others are told of it
+    effects: Callable[[Work, Table], Work] | None = None  # what a stream table would be after this commit
     _steps: Iterator[int] = field(default_factory=lambda: count(1))  # a scratch goes on with the same
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
     _change_files: dict[tuple[int, int, int], tuple[DataFile, ...]] = field(default_factory=dict)
@@ -150,6 +151,13 @@ class Work:
     def target_rows(self, table: Table) -> Frame:
         """The same for a statement that notes itself which of them it looks at."""
         return self.rows_of(table, self.files(table))
+
+    def rows_for_query(self, table: Table) -> Frame:
+        """The rows with all that follows from this transaction, if somebody has to compute it."""
+        if self.effects is None or table.stream is None:
+            return self.rows(table)
+        after = self.effects(self, table)
+        return after.rows(after.catalog.table_by_id(table.id) or table)
 
     def rows_at(self, table: Table, snapshot_id: int) -> Frame:
         self.place.lease.cover(snapshot_id, now())

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from spark_trickle.dml.net import merge_changes
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import QueryError
 from spark_trickle.model.catalog import Catalog
+from spark_trickle.model.commit import TableChange
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.define import refresh_stream
@@ -35,6 +37,28 @@ def keep_immediate(work: Work) -> None:
         if changed and _immediate(table) and i not in {r.table_id for r in work.refreshed}:
             with _named(table):
                 refresh_stream(work, table, Occasion("immediate", at_commit=True))
+
+
+class OwnEffects:
+    """A transaction -> the same transaction after its IMMEDIATE stream tables followed it, to be read from.
+
+    It is computed when a query asks for such a table, and kept until the transaction changes something else.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[dict[int, TableChange], int, Work] | None = None
+
+    def __call__(self, work: Work, table: Table) -> Work:
+        if not _immediate(table) or not any(c.changes_content for c in work.changes.values()):
+            return work
+        if self._known is None or self._known[:2] != (work.changes, len(work.definitions)):
+            after = replace(
+                work.scratch(), definitions=list(work.definitions), once_committed=[], effects=None
+            )
+            merge_changes(after)
+            keep_immediate(after)
+            self._known = (dict(work.changes), len(work.definitions), after)
+        return self._known[2]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.lake.engine import require_writable
 from spark_trickle.model.report import Result
-from spark_trickle.refresh.immediate import has_immediate, keep_immediate
+from spark_trickle.refresh.immediate import OwnEffects, has_immediate, keep_immediate
 from spark_trickle.scheduler.control import Control
 
 
@@ -64,7 +64,7 @@ class Transactions(Control):
         self._require_open_connection()
         if self._open is not None:
             raise TransactionStateError("a transaction is open already", "COMMIT or ROLLBACK it first.")
-        self._open = begin(self._place)
+        self._open = replace(begin(self._place), effects=OwnEffects())
 
     def _finish(self) -> Work:
         self._require_open_connection()
