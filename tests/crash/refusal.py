@@ -19,6 +19,7 @@ LONGEST = 700
 # Java, traces, Spark's column ids (id#12L), and the names that we give to columns and tables inside.
 _INNER = re.compile(
     r"\tat |java\.|org\.apache|py4j|Traceback|JVM|SQLSTATE|_pyspark_|_trickle_\d|\w#\d+|\b_[onv]\d+\b"
+    r"|\$n\d+_\d+|\bt\d+_(?:new|old|delta)\b|ansi\.enabled|RecursionError|OverflowError"
 )
 
 

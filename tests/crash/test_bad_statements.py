@@ -242,6 +242,48 @@ LONG: list[tuple[str, Errors, str]] = [
 ]
 
 
+_BRACKETS = f"{'(' * 2000}1{')' * 2000}"
+_WIDE = ", ".join(f"{n} AS c{n}" for n in range(1001))
+
+# What is too deep, too long, too wide or too far away: the limit is named where it is ours.
+LARGE: list[tuple[str, Errors, str]] = [
+    (f"SELECT {_BRACKETS}", e.UnsupportedError, "nested WITH"),
+    (f"UPDATE t SET n = {_BRACKETS}", e.UnsupportedError, "nested"),
+    (f"INSERT INTO t VALUES (9, 'x', {_BRACKETS})", e.UnsupportedError, "nested"),
+    (f"DELETE FROM t WHERE id = {_BRACKETS}", e.UnsupportedError, "nested"),
+    (f"CREATE TABLE x (id INT DEFAULT {_BRACKETS})", e.TrickleError, "nested"),
+    (f"CREATE VIEW x AS SELECT {_BRACKETS} AS x", e.UnsupportedError, "nested"),
+    (f"CREATE STREAM TABLE x AS SELECT {_BRACKETS} AS x FROM t", e.UnsupportedError, "60 WITH"),
+    (f"CREATE STREAM TABLE x AS {' UNION ALL '.join(['SELECT id FROM t'] * 300)}", e.UnsupportedError, "100"),
+    (f"CREATE STREAM TABLE x AS SELECT {'- ' * 3000}id AS x FROM t", e.TrickleError, ""),
+    (f"CREATE TABLE x ({', '.join(f'c{n} INT' for n in range(5000))})", e.InvalidDefinitionError, "5000 1000"),
+    (f"CREATE TABLE x AS SELECT {_WIDE}", e.InvalidDefinitionError, "1001 1000"),
+    (f"CREATE VIEW x AS SELECT {_WIDE}", e.InvalidDefinitionError, "1001 1000"),
+    (f"CREATE STREAM TABLE x AS SELECT {_WIDE} FROM t", e.InvalidDefinitionError, "1001 1000"),
+    ("CREATE TABLE `\u200b` (id INT)", e.InvalidDefinitionError, "seen"),
+    ("CREATE TABLE x (`\u3164` INT)", e.InvalidDefinitionError, "seen"),
+    ("CREATE SCHEMA `\u200b`", e.InvalidDefinitionError, "seen"),
+    ("CREATE VIEW `\u2800` AS SELECT 1 AS x", e.InvalidDefinitionError, "seen"),
+    ("CREATE STREAM TABLE `\u200b` AS SELECT id FROM t", e.InvalidDefinitionError, "seen"),
+    ("ALTER TABLE t RENAME TO `\u200b`", e.InvalidDefinitionError, "seen"),
+    ("ALTER TABLE t RENAME COLUMN n TO `\u200b`", e.InvalidDefinitionError, "seen"),
+    (f"CREATE TABLE {'x' * 5000} (id INT)", e.InvalidDefinitionError, "255"),
+    ("CREATE STREAM TABLE x SCHEDULE '5m5h' AS SELECT id FROM t", e.InvalidDefinitionError, "order"),
+    ("CREATE STREAM TABLE x SCHEDULE CRON '*/99999999 * * * *' AS SELECT id FROM t",
+     e.InvalidDefinitionError, "60"),
+    ("SELECT * FROM t TIMESTAMP AS OF now() - INTERVAL 5000 YEARS", e.SnapshotNotFoundError, "0001-01-01"),
+    ("SELECT * FROM t TIMESTAMP AS OF '-5000-01-01'", e.SnapshotNotFoundError, "0001-01-01"),
+    ("SELECT * FROM t CHANGES FROM TIMESTAMP '-5000-01-01'", e.SnapshotNotFoundError, ""),
+    (f"SELECT * FROM t VERSION AS OF {'9' * 5000}", e.SqlSyntaxError, "snapshot"),
+    ("SELECT * FROM t VERSION AS OF '²'", e.SqlSyntaxError, "snapshot"),
+    ("SELECT * FROM trickle.changes('t', 99999999999999999999)", e.SnapshotNotFoundError, ""),
+    ("CREATE STREAM TABLE x AS WITH RECURSIVE r(n) AS (SELECT id FROM t UNION ALL SELECT n + 1 FROM r) "
+     "SELECT n FROM r", e.RecursionTooDeepError, "main.x"),
+    ("CREATE STREAM TABLE x AS SELECT timestamp'2026-01-01' + INTERVAL 500000 YEARS AS x FROM t",
+     e.QueryError, ""),
+]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def location(tmp_path_factory: pytest.TempPathFactory) -> Location:
     return Location(str(tmp_path_factory.mktemp("bad") / "warehouse"), None)
@@ -269,6 +311,18 @@ def test_refused(bad: Trickle, location: Location, statement: str, error: Errors
     found = check_refused(bad, location, lambda: bad.sql(statement), error, words)
     if isinstance(found, e.SettingError):
         assert found.hint != f'Did you mean "{found.name}"?'
+
+
+@pytest.mark.parametrize(("statement", "error", "words"), LARGE, ids=lambda value: str(value)[:60])
+def test_what_is_too_large_is_refused(
+    bad: Trickle, location: Location, statement: str, error: Errors, words: str
+) -> None:
+    check_refused(bad, location, lambda: bad.sql(statement), error, words)
+
+
+@pytest.mark.parametrize("moment", ["'99999-01-01'", "now() + INTERVAL 5000 YEARS"])
+def test_a_moment_that_is_far_away_shows_the_newest_rows(bad: Trickle, moment: str) -> None:
+    assert rows(bad.sql(f"SELECT * FROM t TIMESTAMP AS OF {moment}")) == T
 
 
 @pytest.mark.parametrize(("statement", "error", "words"), VALUES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spark_trickle.dml.names import (
     check_column_names,
+    check_name,
     drop_relation,
     free_name,
     make_room,
@@ -35,6 +36,7 @@ def create_schema(work: Work, statement: s.CreateSchema) -> None:
         raise InvalidDefinitionError(
             f'the schema name "{statement.name}" is reserved', "Choose another name."
         )
+    check_name(statement.name)
     if statement.name.lower() in work.catalog.schemas:
         if statement.if_not_exists:
             return

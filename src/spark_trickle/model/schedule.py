@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
-from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.errors import InvalidDefinitionError, short
 from spark_trickle.settings import LONGEST_SCHEDULE_SECONDS
 
 _UNITS = {
@@ -24,7 +25,8 @@ _UNITS = {
     "w": 604_800,
     "week": 604_800,
 }
-_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)", re.I)
+_PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", re.I)
+_DIGITS = re.compile("[0-9]{1,9}")
 _NAMED = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -38,6 +40,7 @@ _FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12),
 _MONTHS = {m: n for n, m in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), start=1)}  # noqa: SIM905
 _DAYS = {d: n for n, d in enumerate("sun mon tue wed thu fri sat".split())}  # noqa: SIM905
 _HINT = "Write a duration such as '30s', '5m' or '1h30m', 'calculated', or CRON '*/5 * * * *'."
+_UNITS_HINT = "Write each unit once, the largest first, as in '1h30m'."
 _LONG_HINT = "Write a shorter one, or WITH (tier = frozen) if it is to be refreshed only by hand."
 
 
@@ -113,16 +116,20 @@ def parse_schedule(text: str | None) -> Schedule:
 def parse_duration(text: str) -> float:
     """Seconds of a text such as 1h30m or 5 minutes."""
     total, at = 0.0, 0
+    units: list[float] = []
     for part in _PART.finditer(text):
         unit = part[2].lower()
         seconds = _UNITS.get(unit) or (_UNITS.get(unit[:-1]) if unit.endswith("s") else None)
         if part.start() != at or seconds is None:
             break
         total, at = total + float(part[1]) * seconds, part.end()
+        units.append(seconds)
     if at != len(text.rstrip()) or total <= 0:
         raise InvalidDefinitionError(f'"{text}" is no schedule', _HINT)
     if total > LONGEST_SCHEDULE_SECONDS:
         raise InvalidDefinitionError(f'the schedule "{text}" is longer than ten years', _LONG_HINT)
+    if any(larger <= smaller for larger, smaller in pairwise(units)):
+        raise InvalidDefinitionError(f'the units of the schedule "{text}" are not in order', _UNITS_HINT)
     return total
 
 
@@ -150,9 +157,13 @@ def _field(text: str, name: str, low: int, high: int) -> frozenset[int]:
         start = low if span == "*" else _number(first, name)
         end = high if span == "*" or (step and not dash) else _number(last, name) if dash else start
         width = _number(step, name) if step else 1
-        if not low <= start <= end <= high or width < 1:
+        if not low <= start <= end <= high:
             raise InvalidDefinitionError(
-                f'"{part}" is no {name} of a cron expression', f"It is between {low} and {high}."
+                f'"{short(part)}" is no {name} of a cron expression', f"It is between {low} and {high}."
+            )
+        if not 1 <= width <= high - low + 1:
+            raise InvalidDefinitionError(
+                f'"{short(part)}" has a step that no {name} can take', f"A step is at most {high - low + 1}."
             )
         values.update(range(start, end + 1, width))
     return frozenset(values)
@@ -162,6 +173,6 @@ def _number(text: str, name: str) -> int:
     known = {"month": _MONTHS, "weekday": _DAYS}.get(name, {}).get(text.lower())
     if known is not None:
         return known
-    if not text.isdigit():
-        raise InvalidDefinitionError(f'"{text}" is no {name} of a cron expression', _HINT)
+    if not _DIGITS.fullmatch(text):
+        raise InvalidDefinitionError(f'"{short(text)}" is no {name} of a cron expression', _HINT)
     return int(text)

@@ -13,6 +13,8 @@ from spark_trickle.model.table import Table
 from spark_trickle.refresh.drop import stream_table
 from spark_trickle.sql.cursor import Cursor
 
+_LARGEST = 2**63 - 1  # that a catalog can count
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -34,7 +36,7 @@ class Function:
 
     def call(self, work: Work, name: str, arguments: Sequence[Argument]) -> Answer:
         require(name, tuple(arguments), self.least, self.most)
-        given: list[Any] = list(arguments)
+        given: list[Any] = [a if isinstance(a, str) else min(a, _LARGEST) for a in arguments]
         if self.of_stream and given:
             if not isinstance(given[0], str):
                 raise InvalidDefinitionError(

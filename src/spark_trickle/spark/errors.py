@@ -16,6 +16,7 @@ from spark_trickle.errors import (
     SqlSyntaxError,
     TableNotFoundError,
     TrickleError,
+    UnsupportedError,
     ValueTooLongError,
     WarehouseError,
     short,
@@ -30,6 +31,10 @@ _SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\n]*? file \S*?([^/\s]+\.parquet)\b")
 _LONG_WORD = re.compile(r"\S{80,}")
 _TOO_LONG = re.compile(r"the value is too long for column `(.+)` of type (\S+): (.*)")
+
+_ANSI = "spark.sql.ansi.enabled"
+# such as java.lang.ArithmeticException: in front of a message, or alone
+_JAVA_CLASS = re.compile(r"\b(?:[a-z][\w$]*\.){2,}[A-Z][\w$]*(?:Exception|Error)\b:?\s*")
 
 _ADVICE = {
     "DIVIDE_BY_ZERO": "Use try_divide or NULLIF to allow it.",
@@ -56,6 +61,11 @@ def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] 
     whole = _text(error)
     if unreadable := _UNREADABLE.search(whole):
         return DamagedFileError("", unreadable[1], "cannot be read as Parquet")
+    if "StackOverflowError" in whole or "FAILED_TO_PARSE_TOO_COMPLEX" in whole:
+        return UnsupportedError(
+            "a statement with so many parts, or parts nested so deep,",
+            "Give inner parts names with WITH, make them views, or split the statement.",
+        )
     text = _innermost(whole)
     condition = (m[1] if (m := _CONDITION.match(text)) else "") or _condition(error)
     detail = _clean(_CONDITION.sub("", text))
@@ -108,9 +118,17 @@ def _innermost(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    first = _LONG_WORD.sub(lambda m: short(m[0]), text.strip().split("\n")[0])
-    text = _SQLSTATE.sub("", first).rstrip(". ").strip()
+    first = _LONG_WORD.sub(lambda m: short(m[0]), _JAVA_CLASS.sub("", text.strip()).split("\n")[0])
+    text = _without_ansi_advice(_SQLSTATE.sub("", first)).rstrip(". ").strip()
     return short(text, 400) or "Spark could not run the statement"
+
+
+def _without_ansi_advice(text: str) -> str:
+    """Spark advises to switch ANSI mode off, which we refuse: values would be stored as others."""
+    if _ANSI not in text:
+        return text
+    sentences = re.split(r"(?<=[.!?])\s+", text)
+    return " ".join(s for s in sentences if _ANSI not in s)
 
 
 def _names(text: str) -> list[str]:

@@ -31,6 +31,25 @@ def test_durations(text: str, seconds: float) -> None:
     assert parse_schedule(text) == Every(seconds)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1s1s", "not in order"),
+        ("5m5h", "not in order"),
+        ("1h 60m 1h", "not in order"),
+        ("5m1min", "not in order"),
+        ("cron */99999999 * * * *", "step that no minute can take"),
+        ("cron * */25 * * *", "step that no hour can take"),
+        ("cron " + "9" * 5000 + " * * * *", "no minute"),
+        ("cron ² * * * *", "no minute"),
+        ("²s", "no schedule"),
+    ],
+)
+def test_schedules_that_nobody_means_are_refused(text: str, words: str) -> None:
+    with pytest.raises(InvalidDefinitionError, match=words):
+        parse_schedule(text)
+
+
 @pytest.mark.parametrize("text", ["calculated", "CALCULATED", None])
 def test_calculated(text: str | None) -> None:
     assert parse_schedule(text) == Calculated()
