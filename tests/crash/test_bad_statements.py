@@ -243,11 +243,14 @@ LONG: list[tuple[str, Errors, str]] = [
 
 
 _BRACKETS = f"{'(' * 2000}1{')' * 2000}"
+_CONDITIONS = " AND ".join(f"n <> {n}" for n in range(3000))
 _WIDE = ", ".join(f"{n} AS c{n}" for n in range(1001))
 
 # What is too deep, too long, too wide or too far away: the limit is named where it is ours.
 LARGE: list[tuple[str, Errors, str]] = [
     (f"SELECT {_BRACKETS}", e.UnsupportedError, "nested WITH"),
+    (f"SELECT id FROM t WHERE {_CONDITIONS}", e.UnsupportedError, "parts"),
+    (f"DELETE FROM t WHERE {_CONDITIONS}", e.UnsupportedError, "parts"),
     (f"UPDATE t SET n = {_BRACKETS}", e.UnsupportedError, "nested"),
     (f"INSERT INTO t VALUES (9, 'x', {_BRACKETS})", e.UnsupportedError, "nested"),
     (f"DELETE FROM t WHERE id = {_BRACKETS}", e.UnsupportedError, "nested"),

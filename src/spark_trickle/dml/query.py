@@ -20,7 +20,7 @@ from spark_trickle.lake.engine import reading
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.table import Relation, Table, View, display_names
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.run import collect, run_sql
+from spark_trickle.spark.run import collect, plan_long_query, run_sql
 from spark_trickle.sql.references import (
     ChangesBetween,
     Reference,
@@ -60,6 +60,13 @@ def run_query(
     `{name}` in the text stands for a frame that is given. Where a statement names its target besides changing
     it, it looks at all of its rows.
     """
+    return plan_long_query(analyze_query(work, sql, depth, schema, given), sql)
+
+
+def analyze_query(
+    work: Work, sql: str, depth: int = 0, schema: str | None = None, given: Mapping[str, Frame] | None = None
+) -> Frame:
+    """The same of a query whose rows nobody will ask for: Spark only has to understand it."""
     frames: dict[str, Frame] = dict(given or {})
     known: dict[str, str] = {}
     home, names_of_target = schema or work.place.schema, 0
@@ -139,7 +146,7 @@ def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, d
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
         )
     inside = replace(work, catalog=work.catalog.inside(relation))
-    frame = run_query(inside, relation.sql, depth + 1, relation.home)
+    frame = analyze_query(inside, relation.sql, depth + 1, relation.home)
     return _columns_of_view(frame, relation)
 
 

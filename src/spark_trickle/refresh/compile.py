@@ -10,7 +10,7 @@ from spark_trickle.algebra.operator import At, Expr, Operator, Output, Project, 
 from spark_trickle.algebra.serial import dump, load
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.dml.names import check_column_count
-from spark_trickle.dml.query import run_query
+from spark_trickle.dml.query import analyze_query
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     InternalError,
@@ -102,7 +102,7 @@ def compile_query(
 
 def _asked(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleError | None]:
     try:
-        return run_query(work, query, schema=home), None
+        return analyze_query(work, query, schema=home), None
     except TrickleError as error:
         return None, error
 

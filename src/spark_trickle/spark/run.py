@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.spark.errors import explained
 
+_LONG_TEXT = 10_000
 # Comments, which may hold another one, and what is quoted: braces in there are text, and so are quotes.
 _TEXT = re.compile(
     r"""
@@ -47,6 +48,17 @@ def run_sql(
     formatted = "".join(parts)
     with explained(text, available):
         return spark.sql(formatted, **frames)
+
+
+def plan_long_query(frame: DataFrame, text: str) -> DataFrame:
+    """The same frame, which Spark can plan if its text is long.
+
+    A plan that is too deep kills the thread that would hand over its rows, and whoever asked waits for ever.
+    """
+    if len(text) > _LONG_TEXT and not text.lstrip().upper().startswith("VALUES"):
+        with explained(text):
+            frame.inputFiles()
+    return frame
 
 
 def collect(frame: DataFrame) -> pa.Table:
