@@ -26,6 +26,7 @@ JOIN, STATE, TOUCHED = "delta/differentiate.py", "delta/stateful.py", "delta/tou
 RECURSIVE = "delta/recursive.py"
 RENDER, GROUPS = "sql/render.py", "sql/render_groups.py"
 AGGREGATE, SUBQUERY = "sql/bind_aggregate.py", "sql/bind_subquery.py"
+SUMS, STATISTICS = "sql/bind_sums.py", "sql/bind_statistics.py"
 HERE, ORDER, SET = "refresh/here/", "sql/inner_joins.py", "sql/bind_set.py"
 BIND_JOIN, ON, PIVOT = "sql/bind_join.py", "sql/bind_on.py", "sql/bind_pivot.py"
 
@@ -72,13 +73,13 @@ MUTANTS = (
     Mutant("a group without rows stays", GROUPS, 'comes = f"{total} > 0" if op.keys else "true"', 'comes = "true"'),
     Mutant("a null key is no key", GROUPS, '<=> own.`{k}`" for k in op.keys)\n    join', '= own.`{k}`" for k in op.keys)\n    join'),
     Mutant("touched null keys are lost", RENDER, 'f"{e.sql} <=> k{n}"', 'f"{e.sql} = k{n}"'),
-    Mutant("deleted rows are added to sums", GROUPS, "THEN {value} ELSE {minus(value, kind)} END", "THEN {value} ELSE {value} END"),
+    Mutant("deleted rows are added to sums", GROUPS, "THEN {value} ELSE {minus(value, call.type)} END", "THEN {value} ELSE {value} END"),
     Mutant("counts ignore the weight", GROUPS, "coalesce(sum({W}), 0) AS `{op.count}`", "count(*) AS `{op.count}`"),
-    Mutant("a change of sums without a change of count is lost", GROUPS, "for n in (op.count, *(c.name for c in op.sums if not c.pick and not c.ties_of))", "for n in (op.count,)"),
+    Mutant("a change of sums without a change of count is lost", GROUPS, "for n in (op.count, *(c.name for c in op.sums if c.is_total))", "for n in (op.count,)"),
     Mutant("the stored sums are forgotten", GROUPS, "ELSE {total} END", "ELSE {comes} END"),
-    Mutant("a log is read without its weights", GROUPS, "{_weighed(f'`{n}`', kind) if op.own.weighted else f'`{n}`'} AS `{n}`", "`{n}` AS `{n}`"),
+    Mutant("a log is read without its weights", GROUPS, "{_signed(c, f'`{c.name}`') if op.own.weighted else f'`{c.name}`'} AS `{c.name}`", "`{c.name}` AS `{c.name}`"),
     Mutant("a summed group without rows stays", GROUPS, 'if keys else "true" for when in ("was", "is")', 'if keys else "true" for when in ("was", "was")'),
-    Mutant("what comes to a sum is forgotten", GROUPS, '("is", f"`{n}`"))', '("is", f"CASE WHEN fresh = 0 THEN `{n}` END"))'),
+    Mutant("what comes to a sum is forgotten", GROUPS, '("is", f"`{c.name}`"))', '("is", f"CASE WHEN fresh = 0 THEN `{c.name}` END"))'),
     Mutant("sums of many groups read the touched ones only half", "refresh/fit.py", "own=restricted(op.own, keys, Keys(partial, keys))", "own=restricted(op.own, keys[:0] + tuple(column(k) for k in op.keys[:0]), Keys(partial, keys)) if not op.keys else replace(op.own, moment=At.DELTA)"),
     Mutant("groups without distinct values are lost", AGGREGATE, "kind = JoinKind.LEFT if pairs else JoinKind.INNER", "kind = JoinKind.INNER"),
     Mutant("distinct values are counted as often as they are there", AGGREGATE, "inner = Aggregate(plan, (*keys, *named), (), fresh(\"n\"))", "inner = Project(plan, (*keys, *named))"),
@@ -98,7 +99,7 @@ MUTANTS = (
     Mutant("weights are dropped in unions", RENDER, "{f', {W}' if weighted else ''} FROM ({render(part)})", "{f', 1 AS {W}' if weighted else ''} FROM ({render(part)})"),
     Mutant("semi join counts its matches", RENDER, 'JoinKind.SEMI: "LEFT SEMI JOIN"', 'JoinKind.SEMI: "JOIN"'),
     Mutant("null-safe keys are compared with =", RENDER, "{'<=>' if k.null_safe else '='} {k.right.sql}", "= {k.right.sql}"),
-    Mutant("a sum without values is 0", AGGREGATE, "return _sql(f\"CASE WHEN `{present}` > 0 THEN {made} END\", total, present)", "return _sql(f\"{made}\", total, present)"),
+    Mutant("a sum without values is 0", SUMS, "return sql_over(f\"CASE WHEN `{present}` > 0 THEN {made} END\", total, present)", "return sql_over(f\"{made}\", total, present)"),
     Mutant("count(x) counts nulls", AGGREGATE, 'f"{allowed} AND {present}"', 'f"{allowed}"'),
     Mutant("NOT IN forgets nulls in the list", SUBQUERY, "`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)", "`{empty}` OR (({left.sql}) IS NOT NULL)"),
     Mutant("NOT IN forgets a null on the left", SUBQUERY, "`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)", "`{empty}` OR `{whole}`"),
@@ -121,6 +122,15 @@ MUTANTS = (
     Mutant("a condition over two tables is lost with the order", ORDER, "JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast", "JoinKind.INNER, tuple(keys.values()), None, broadcast=broadcast"),
     Mutant("null equals nothing after the order changed", ORDER, "found[c] = KeyPair(a, b, c.pair.null_safe)", "found[c] = KeyPair(a, b)"),
     Mutant("a condition of one table is lost with the order", ORDER, "return relation if predicate is None else Filter(relation, predicate)", "return relation"),
+    Mutant("a variance keeps what the middle is off the mean", STATISTICS, "({exact} - {rests} / {self.n})", "{exact}"),
+    Mutant("a sample is divided by all of its rows", STATISTICS, "THEN {m.moment(0, 0)} / ({m.n} - 1)\"\n\n\ndef _deviation(", "THEN {m.moment(0, 0)} / {m.n}\"\n\n\ndef _deviation("),
+    Mutant("a covariance counts rows with one null", STATISTICS, 'IS NOT NULL" for a in args)])\n    fits', 'IS NOT NULL" for a in args[:1])])\n    fits'),
+    Mutant("a unit is a whole number", STATISTICS, "{10**scale} AS BIGINT", "1 AS BIGINT"),
+    Mutant("numbers that no sum holds are forgotten", GROUPS, "coalesce(own.`{n}`, 0) + part.`{n}` > 0", "part.`{n}` > 0"),
+    Mutant("numbers that no sum holds are forgotten at the driver", HERE + "extrema.py", "pc.add(pc.fill_null(stored[n], 0), part.column(n)), 0)", "part.column(n), 0)"),
+    Mutant("a function that was computed from all rows stays", GROUPS, 'return f"CASE WHEN sign < 0 THEN {was} END"', 'return was'),
+    Mutant("bits that go are turned round", GROUPS, 'if call.combine != "sum":', 'if not call.combine:'),
+    Mutant("bits that go are turned round at the driver", HERE + "groups.py", 'return values if call.combine == "bit_xor" else weighed(values, weight)', 'return weighed(values, weight)'),
     Mutant("PIVOT counts what is not there as 0", PIVOT, "_if_any(test, _filtered(call, test))", "_filtered(call, test)"),
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ tests/spark/test_here.py asks Spark the same.
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
@@ -69,14 +70,15 @@ def test_a_branch_is_computed_only_for_its_rows() -> None:
         "CASE `i` WHEN 1 THEN 2 END",
         "CASE WHEN `b` THEN 1 ELSE 'a' END",
         "CAST(`m` AS INT)",  # loses the digits after the point
-        "CAST(`m` AS DECIMAL(15, 1))",  # rounds
         "CAST(`m` AS DOUBLE)",
         "CAST(`s` AS INT)",
         "CAST(`i` AS STRING)",
         "`i` / 2",
         "`big` + 1",  # overflows
         "CAST(`big` AS INT)",
-        "CAST(`big` AS DOUBLE)",  # no double holds it
+        "CAST(`w` AS BIGINT)",
+        "`d` > 1D",  # NaN is the greatest, to Spark
+        "1D / 0D",
         "`w` * `w`",  # more digits than a decimal has
     ],
 )
@@ -89,6 +91,29 @@ def test_what_only_spark_can_tell(text: str) -> None:
     }
     with pytest.raises(ForSpark):
         evaluate(Expr(text), pa.table(columns))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("CAST(`w` AS DECIMAL(15, 1))", [1.3, -1.3, None]),
+        ("CAST(`w` AS DECIMAL(15, 0))", [1, -1, None]),
+        ("CAST(`w` * 100 AS BIGINT)", [125, -125, None]),
+        ("CAST(`big` AS DOUBLE)", [2.0**63, 3.0, None]),
+        ("CAST(CAST(`big` AS DECIMAL(38, 0)) * `big` AS DOUBLE)", [float((2**63 - 1) ** 2), 9.0, None]),
+        ("sqrt(`d` * 2D - `d`) / 100D", [0.015, 0.0, None]),
+    ],
+)
+def test_numbers_are_rounded_as_in_java(text: str, wanted: list[float | None]) -> None:
+    table = pa.table(
+        {
+            "w": pa.array([Decimal("1.25"), Decimal("-1.25"), None], pa.decimal128(20, 2)),
+            "big": pa.array([2**63 - 1, 3, None], pa.int64()),
+            "d": pa.array([2.25, 0.0, None]),
+        }
+    )
+    found = evaluate(Expr(text), table).to_pylist()
+    assert [None if v is None else float(v) for v in found] == wanted
 
 
 def test_most_is_ruled_out_by_its_form() -> None:

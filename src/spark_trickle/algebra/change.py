@@ -140,7 +140,11 @@ class Untouched(Touched):
 
 @dataclass(frozen=True)
 class Shaken(Operator):
-    """The keys of groups that may lose an extremum: something goes that is not beyond the stored one."""
+    """The keys of groups that must be read again.
+
+    One may lose an extremum: something goes that is not beyond the stored one. Another has values that its
+    exact sums do not hold: `left_out` names the columns that count them.
+    """
 
     partial: Operator
     own: Operator
@@ -148,6 +152,7 @@ class Shaken(Operator):
     picks: tuple[Call, ...]
     ties: tuple[Call, ...]
     count: str
+    left_out: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -66,6 +66,12 @@ def _(op: SetOperation) -> tuple[Cost, str]:
 def _(op: Aggregate) -> tuple[Cost, str]:
     if op.algebraic:
         return Cost.GROUPS, "algebraic: sums of the change are added to the stored sums"
+    if op.foldable and not any(c.pick for c in op.calls):
+        return (
+            Cost.GROUPS,
+            "algebraic: sums of the change are added to the stored sums; a group is read again while it has"
+            " numbers that an exact sum does not hold",
+        )
     if op.foldable:
         return (
             Cost.GROUPS,
@@ -152,7 +158,7 @@ def _(op: Join) -> str:
 @title.register
 def _(op: Aggregate) -> str:
     keys = ", ".join(k.expr.sql for k in op.keys) or "nothing"
-    calls = [c.expr.sql for c in op.calls if not c.ties_of]
+    calls = [c.expr.sql for c in op.calls if not c.ties_of and not c.again_if]
     return f"Aggregate by {keys}: {', '.join([*calls, 'count(*)'])}"
 
 

@@ -219,17 +219,27 @@ class Call(Output):
     An algebraic one is a sum over rows: `term` is what each row adds (see `Fold`). For an extremum `term`
     is the value of a row, and `pick` says which of them is wanted: min or max. Beside it stands a call that
     tells how many rows are known to have that value, `ties_of` it: at least one, more once they were counted.
+
+    Some values do not fit into exact sums. `again_if` names the call that counts them: while a group has any,
+    this call is computed from all of its rows, otherwise it is null.
     """
 
     term: Expr | None = None
     type: str = ""  # of the sum or the extremum
     pick: str = ""
     ties_of: str = ""
+    again_if: str = ""
+    combine: str = "sum"  # or bit_xor, which takes a row away as it adds it
+
+    @property
+    def is_total(self) -> bool:
+        """Whether the stored value and that of the change make the new value."""
+        return self.term is not None and not self.pick and not self.ties_of and not self.again_if
 
     @property
     def inexact(self) -> bool:
         """Whether the sum depends on the order of what is added."""
-        return self.type.lower() in ("float", "double")
+        return self.type.lower() in ("float", "double") and not self.again_if
 
     @property
     def gone(self) -> str:
@@ -254,11 +264,11 @@ class Aggregate(Operator):
     @property
     def algebraic(self) -> bool:
         """Whether the change of a group follows from the change of its rows alone."""
-        return all(c.term is not None and not c.pick for c in self.calls)
+        return all(c.is_total for c in self.calls)
 
     @property
     def foldable(self) -> bool:
-        """The same, but for groups that lose the least or greatest of their values."""
+        """The same, but for groups that lose an extremum or have values that no exact sum holds."""
         return all(c.term is not None for c in self.calls)
 
 

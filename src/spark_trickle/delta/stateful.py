@@ -79,13 +79,17 @@ def fold(op: Aggregate, own: Scan, delta: Operator) -> Operator:
 
 
 def fold_extrema(op: Aggregate, own: Scan, delta: Operator) -> Operator:
-    """Better values move an extremum; a group is read again only where the last of its best ones goes."""
+    """Better values move an extremum; a group is read again only where the last of its best ones goes.
+
+    So is a group with values that do not fit into its sums.
+    """
     partial = Partial(delta, op.keys, op.calls, op.count)
     names = tuple(k.name for k in op.keys)
     before = own.at(At.OLD)
     picks = tuple(c for c in op.calls if c.pick)
     ties = tuple(c for c in op.calls if c.ties_of)
-    shaken = Shaken(partial, before, names, picks, ties, op.count)
+    left_out = tuple(dict.fromkeys(c.again_if for c in op.calls if c.again_if))
+    shaken = Shaken(partial, before, names, picks, ties, op.count, left_out)
     columns = tuple(column(n) for n in names)
     calm = Fold(Untouched(partial, columns, shaken), before, names, op.calls, op.count)
     again = Counted(replace(op, input=Touched(op.input.at(At.NEW), tuple(k.expr for k in op.keys), shaken)))

@@ -29,6 +29,8 @@ from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.aggregates import WRAPPERS, call_name
 from spark_trickle.sql.bind import outputs
 from spark_trickle.sql.bind_groups import Groups, computed_before, expanded_sets, groups_of, hint
+from spark_trickle.sql.bind_statistics import STATISTICS, statistic
+from spark_trickle.sql.bind_sums import Sums, exclusive_or, extremum, sql_over, sum_or_average, truth
 from spark_trickle.sql.block import Block, Tail
 from spark_trickle.sql.dialect import sql_of
 from spark_trickle.sql.expressions import (
@@ -37,19 +39,10 @@ from spark_trickle.sql.expressions import (
     bound,
     contains,
     is_bound,
-    parsed,
     rewritten,
     to_expr,
 )
 from spark_trickle.sql.listed_names import otherwise
-from spark_trickle.sql.wide_decimals import can_add, has_mean, mean_of, zero
-
-_ORDERED = re.compile(
-    r"tinyint|smallint|int|bigint|decimal\(\d+,\s*\d+\)|float|double|string|boolean|date|timestamp(_ntz)?",
-    re.I,
-)
-_INFINITY = "CAST('Infinity' AS DOUBLE)"
-_EXACT = re.compile(r"(tinyint|smallint|int|bigint|decimal\((\d+),\s*(\d+)\))", re.I)
 
 
 def aggregated(select: exp.Select, tail: Tail, block: Block) -> Tail:
@@ -72,7 +65,7 @@ class _Aggregation:
         self._keys = keys
         self._gid = gid
         self._by_text = {sql_of(k): o.name for k, o in zip(groups.keys, keys, strict=False)}
-        self._calls: dict[str, Call] = {}
+        self._sums = Sums(block)
         self._count = self._env.fresh("n")
         self._counts_rows = False  # whether some expression asks for that number
         self._finals: dict[str, exp.Expr] = {}
@@ -85,9 +78,7 @@ class _Aggregation:
         tail = tail.map(lambda n: rewritten(n, self._arguments(subqueries_computed)))
         above = tail.map(self._above)
         keys = (*self._given_keys(), *self._keys)
-        self._block.plan = self._joined(
-            Aggregate(self._block.plan, keys, tuple(self._calls.values()), self._count)
-        )
+        self._block.plan = self._joined(Aggregate(self._block.plan, keys, self._sums.calls, self._count))
         self._after(select)
         return above
 
@@ -183,31 +174,20 @@ class _Aggregation:
         condition, inner = None, node
         if isinstance(inner, exp.Filter):
             condition, inner = to_expr(inner.expression.this), inner.this
-        if isinstance(inner, exp.Anonymous):
-            if any(isinstance(a, exp.Distinct) for a in inner.expressions):
-                taken_apart = self._of_distinct(name, inner.expressions, condition)
+        arguments = _arguments_of(inner)
+        if arguments is not None:
+            if any(isinstance(a, exp.Distinct) for a in arguments):
+                taken_apart = self._of_distinct(name, arguments, condition)
             else:
-                taken_apart = self._algebraic(name, inner.expressions, condition)
+                taken_apart = self._algebraic(name, arguments, condition)
             if taken_apart is not None:
                 return taken_apart
-        plain = bound(self._add(Call(self._env.fresh(name), to_expr(node))))
+        plain = bound(self._sums.add(Call(self._env.fresh(name), to_expr(node))))
         if name in ("count", "count_if", "approx_count_distinct", "regr_count"):
             return exp.Coalesce(this=plain, expressions=[exp.Literal.number(0)])
         if name in ("collect_list", "collect_set", "array_agg"):
             return exp.Coalesce(this=plain, expressions=[exp.Anonymous(this="array", expressions=[])])
         return plain
-
-    def _add(self, call: Call) -> str:
-        key = f"{call.expr.sql}|{call.term.sql if call.term else ''}"
-        return self._calls.setdefault(key, call).name
-
-    def _sum_of(self, term: Expr, kind: str, value: str = "") -> str:
-        """`value` is the term in a type that Spark adds faster; its sum fits into `kind` as well."""
-        call = Expr(f"CAST(coalesce(sum({value or term.sql}), {zero(kind)}) AS {kind})", term.columns)
-        return self._add(Call(self._env.fresh("s"), call, term, kind))
-
-    def _counted(self, test: str, columns: frozenset[str]) -> str:
-        return self._sum_of(Expr(f"CASE WHEN {test} THEN 1 ELSE 0 END", columns), "BIGINT")
 
     def _algebraic(self, name: str, arguments: list[exp.Expr], condition: Expr | None) -> exp.Expr | None:
         """The function as an expression over sums, or None if it is not one."""
@@ -220,28 +200,23 @@ class _Aggregation:
         ):
             if condition is None:
                 self._counts_rows = True
-                return _sql(f"coalesce(`{self._count}`, 0)", self._count)
-            return self._count_final(self._counted(allowed, columns))
+                return sql_over(f"coalesce(`{self._count}`, 0)", self._count)
+            return self._count_final(self._sums.count_of(allowed, columns))
         args = [to_expr(a) for a in arguments]
         for a in args:
             columns |= a.columns
-        if name == "count":
+        if name == "count" or (name == "regr_count" and len(args) == 2):
             present = " AND ".join(f"({a.sql}) IS NOT NULL" for a in args)
-            return self._count_final(self._counted(f"{allowed} AND {present}", columns))
+            return self._count_final(self._sums.count_of(f"{allowed} AND {present}", columns))
         if name == "count_if" and len(args) == 1:
-            return self._count_final(self._counted(f"{allowed} AND ({args[0].sql})", columns))
-        if name in ("bool_and", "every", "bool_or", "some", "any") and len(args) == 1:
-            value = args[0].sql
-            present = self._counted(f"{allowed} AND ({value}) IS NOT NULL", columns)
-            wanted = name in ("bool_or", "some", "any")
-            hits = self._counted(f"{allowed} AND {'' if wanted else 'NOT '}({value})", columns)
-            return _sql(
-                f"CASE WHEN `{present}` > 0 THEN `{hits}` {'> 0' if wanted else '= 0'} END", present, hits
-            )
-        if name in ("min", "max") and len(args) == 1:
-            return self._extremum(name, args[0], allowed, columns)
-        if name in ("sum", "avg", "mean") and len(args) == 1:
-            return self._sum_or_average(name, args[0], allowed, columns)
+            return self._count_final(self._sums.count_of(f"{allowed} AND ({args[0].sql})", columns))
+        if name in ("regr_avgx", "regr_avgy") and len(args) == 2:
+            other, arg = args if name == "regr_avgx" else reversed(args)
+            return sum_or_average(self._sums, "avg", arg, f"{allowed} AND ({other.sql}) IS NOT NULL", columns)
+        if len(args) == 1 and (make := _OF_ONE.get(name)):
+            return make(self._sums, name, args[0], allowed, columns)
+        if len(args) == STATISTICS.get(name):
+            return statistic(self._sums, name, args, allowed, columns)
         return None
 
     # --- DISTINCT ----------------------------------------------------------------------------------
@@ -249,7 +224,11 @@ class _Aggregation:
     def _of_distinct(self, name: str, arguments: list[exp.Expr], condition: Expr | None) -> exp.Expr | None:
         """The same function without DISTINCT, over the different values of each group."""
         values = arguments[0].expressions if isinstance(arguments[0], exp.Distinct) else []
-        if name not in ("count", "sum", "avg", "mean") or len(arguments) != 1 or not values:
+        if len(arguments) != 1 or not values:
+            return None
+        if name in _SAME_OF_DISTINCT:
+            return self._algebraic(name, values, condition)
+        if name not in _OF_DISTINCT:
             return None
         text = f"{[sql_of(v) for v in values]} {condition.sql if condition else ''}"
         part = self._distinct.get(text) or self._distinct_part(values, condition)
@@ -278,7 +257,7 @@ class _Aggregation:
             keys = zip(plain.keys, parts[0].keys, strict=True)
             shown = tuple(Output(k.name, column(other.name)) for k, other in keys)
             return Project(made, (*shown, *outputs(made.columns[len(shown) :])))
-        plan: Operator = plain
+        plan = self._sums.with_derived(plain)
         for part in parts:
             pairs = tuple(
                 KeyPair(column(mine.name), column(other.name), True)
@@ -289,83 +268,14 @@ class _Aggregation:
         return plan
 
     def _count_final(self, name: str) -> exp.Expr:
-        return _sql(f"coalesce(`{name}`, 0)", name)
-
-    def _sum_or_average(self, name: str, arg: Expr, allowed: str, columns: frozenset[str]) -> exp.Expr | None:
-        probe = self._env.fresh("probe")
-        kind = self._env.types(Project(self._block.plan, (Output(probe, arg),)))[probe]
-        exact = _EXACT.fullmatch(kind)
-        if exact is None and (kind.lower() not in ("float", "double") or self._env.exact_floats):
-            return None
-        is_decimal = exact is not None and exact[2] is not None
-        precision, scale = (int(exact[2]), int(exact[3])) if exact is not None and is_decimal else (38, 0)
-        if is_decimal and not (can_add(scale) if name == "sum" else has_mean(precision, scale)):
-            return None
-        present = self._counted(f"{allowed} AND ({arg.sql}) IS NOT NULL", columns)
-        value = arg.sql if allowed == "true" else f"CASE WHEN {allowed} THEN {arg.sql} END"
-        if exact is None:
-            return self._float_sum(name, Expr(f"CAST({value} AS DOUBLE)", columns), present)
-        wide = f"DECIMAL(38, {scale})"
-        # Numbers of 64 bits may have a mean where they have no sum.
-        quick = "" if name != "sum" and kind.lower() == "bigint" else value
-        total = self._sum_of(Expr(f"CAST({value} AS {wide})", columns), wide, quick)
-        if name == "sum":
-            kind = f"DECIMAL({min(38, precision + 10)}, {scale})" if is_decimal else "BIGINT"
-            made = f"CAST(`{total}` AS {kind})"
-        elif is_decimal:
-            made = mean_of(f"`{total}`", f"`{present}`", precision, scale)
-        else:
-            made = f"CAST(`{total}` AS DOUBLE) / `{present}`"
-        return _sql(f"CASE WHEN `{present}` > 0 THEN {made} END", total, present)
-
-    def _float_sum(self, name: str, value: Expr, present: str) -> exp.Expr:
-        """A sum that can be taken apart again: doubles that are short decimals are added as decimals.
-
-        What is left over is added as doubles. NaN and infinity would never leave a sum, so they are counted.
-        """
-        v, columns = value.sql, value.columns
-        special = {
-            word: self._counted(f"{test}", columns)
-            for word, test in (
-                ("nan", f"isnan({v})"),
-                ("above", f"{v} = {_INFINITY}"),
-                ("below", f"{v} = -{_INFINITY}"),
-            )
-        }
-        short = f"CAST(CASE WHEN abs({v}) < 1e12D THEN {v} END AS DECIMAL(38, 18))"
-        is_short = f"coalesce(CAST({short} AS DOUBLE) = {v}, false)"
-        is_long = f"NOT {is_short} AND abs({v}) < {_INFINITY}"
-        exact = self._sum_of(Expr(f"CASE WHEN {is_short} THEN {short} END", columns), "DECIMAL(38, 18)")
-        longs = self._counted(is_long, columns)
-        rest = self._sum_of(Expr(f"CASE WHEN {is_long} THEN {v} END", columns), "DOUBLE")
-        total = f"CAST(`{exact}` AS DOUBLE) + CASE WHEN `{longs}` > 0 THEN `{rest}` ELSE 0.0D END"
-        whole = (
-            f"CASE WHEN `{special['nan']}` > 0 OR (`{special['above']}` > 0 AND `{special['below']}` > 0) "
-            f"THEN CAST('NaN' AS DOUBLE) WHEN `{special['above']}` > 0 THEN {_INFINITY} "
-            f"WHEN `{special['below']}` > 0 THEN -{_INFINITY} ELSE {total} END"
-        )
-        divided = whole if name == "sum" else f"({whole}) / `{present}`"
-        used = (present, exact, longs, rest, *special.values())
-        return _sql(f"CASE WHEN `{present}` > 0 THEN {divided} END", *used)
-
-    def _extremum(self, name: str, arg: Expr, allowed: str, columns: frozenset[str]) -> exp.Expr | None:
-        probe = self._env.fresh("probe")
-        kind = self._env.types(Project(self._block.plan, (Output(probe, arg),)))[probe]
-        if _ORDERED.fullmatch(kind) is None:
-            return None
-        value = arg.sql if allowed == "true" else f"CASE WHEN {allowed} THEN {arg.sql} END"
-        call, term = Expr(f"{name}({value})", columns), Expr(value, columns)
-        best = self._add(Call(self._env.fresh(name), call, term, kind, name))
-        one = Expr(f"CAST({call.sql} IS NOT NULL AS BIGINT)", columns)
-        self._add(Call(self._env.fresh("ties"), one, term, "BIGINT", ties_of=best))
-        return bound(best)
+        return sql_over(f"coalesce(`{name}`, 0)", name)
 
     def _grouping(self, node: exp.Expr, name: str) -> exp.Expr:
         if self._gid is None:
             raise InvalidDefinitionError(f"{name}() needs GROUPING SETS, CUBE or ROLLUP", "Leave it out.")
         arguments = node.expressions
         if name == "grouping_id" and not arguments:
-            return _sql(f"CAST(`{self._gid}` AS BIGINT)", self._gid)
+            return sql_over(f"CAST(`{self._gid}` AS BIGINT)", self._gid)
         width, bits = len(self._groups.keys), []
         texts = [sql_of(k) for k in self._groups.keys]
         for a in arguments:
@@ -374,9 +284,9 @@ class _Aggregation:
             bits.append(width - 1 - texts.index(sql_of(a)))
         parts = [f"(shiftright(`{self._gid}`, {b}) & 1)" for b in bits]
         if name == "grouping":
-            return _sql(f"CAST({parts[0]} AS TINYINT)", self._gid)
+            return sql_over(f"CAST({parts[0]} AS TINYINT)", self._gid)
         shifted = " + ".join(f"shiftleft({p}, {len(parts) - 1 - n})" for n, p in enumerate(parts))
-        return _sql(f"CAST({shifted} AS BIGINT)", self._gid)
+        return sql_over(f"CAST({shifted} AS BIGINT)", self._gid)
 
 
 @dataclass(frozen=True)
@@ -388,10 +298,26 @@ class _DistinctPart:
     values: tuple[str, ...]
     has_all_groups: bool  # no FILTER that may leave a group without any value
 
-    def aggregate(self) -> Aggregate:
+    def aggregate(self) -> Operator:
         inside = self.calls
-        return Aggregate(inside._block.plan, self.keys, tuple(inside._calls.values()), inside._count)
+        made = Aggregate(inside._block.plan, self.keys, inside._sums.calls, inside._count)
+        return inside._sums.with_derived(made)
 
 
-def _sql(text: str, *columns: str) -> exp.Expr:
-    return parsed(text, frozenset(columns))
+_OF_ONE = {
+    **dict.fromkeys(("bool_and", "every", "bool_or", "some", "any"), truth),
+    **dict.fromkeys(("min", "max"), extremum),
+    **dict.fromkeys(("sum", "avg", "mean", "try_sum", "try_avg"), sum_or_average),
+    "bit_xor": exclusive_or,
+}
+# Of these it makes no difference how often a value is there.
+_SAME_OF_DISTINCT = frozenset(("min", "max", "bool_and", "every", "bool_or", "some", "any"))
+_OF_DISTINCT = frozenset(
+    ("count", "sum", "avg", "mean", "try_sum", "try_avg", "bit_xor", "regr_count", *STATISTICS)
+)
+
+
+def _arguments_of(call: exp.Expr) -> list[exp.Expr] | None:
+    if isinstance(call, exp.Any):
+        return [call.this.unnest()]
+    return call.expressions if isinstance(call, exp.Anonymous) else None

@@ -1,8 +1,8 @@
 """An expression over rows that are at the driver -> Arrow values, where Arrow and Spark mean the same by it.
 
 Columns, constants, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, CASE, coalesce, sums and products of
-whole numbers, decimals rounded as Spark rounds them, casts that lose nothing, LIKE, parts of texts and of
-dates. What would fail or overflow is left to Spark.
+whole numbers and doubles, decimals rounded as Spark rounds them, casts that lose nothing else, roots, LIKE,
+parts of texts and of dates. What would fail or overflow is left to Spark.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from spark_trickle.sql.here_values import (
     negated,
     part_of_date,
     reckoned,
+    square_root,
     substring,
 )
 
@@ -197,6 +198,7 @@ def _coalesced(*values: Value) -> Value:
 
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "coalesce": _coalesced,
+    "sqrt": square_root,
     "substr": substring,
     **{part: partial(part_of_date, part) for part in DATE_PARTS},
 }

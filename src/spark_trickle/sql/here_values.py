@@ -30,7 +30,6 @@ _WHOLE = {
     exp.DType.BIGINT: pa.int64(),
 }
 _TURNED = 34  # digits beyond which Spark rounds a decimal that it negates
-_EXACT_IN_DOUBLE = 2**53
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([a-zA-Z]*)")
 _SUFFIXES = {"L": pa.int64(), "S": pa.int16(), "Y": pa.int8()}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -43,9 +42,11 @@ def literal(tree: exp.Literal) -> pa.Scalar:
             raise ForSpark
         return pa.scalar(text, pa.string())
     written = _NUMBER.fullmatch(text)
-    if written is None:  # 1e3 and 1D are doubles
+    if written is None:  # 1e3 is a double
         raise ForSpark
     text, suffix = written[1], written[2].upper()
+    if suffix == "D":
+        return pa.scalar(float(text), pa.float64())
     if suffix and suffix != "BD" and suffix not in _SUFFIXES:
         raise ForSpark
     if text.isdigit() and suffix != "BD":
@@ -171,12 +172,16 @@ def _checked(value: Value, kind: pa.DataType) -> Value:
 
 
 def cast(value: Value, to: exp.DataType) -> Value:
-    """CAST as Spark does it, for what loses nothing."""
+    """CAST as Spark does it, for what loses nothing but digits behind the point."""
     target = to.this
+    if target is exp.DType.BIGINT and pa.types.is_decimal128(value.type):
+        return _checked(value, pa.int64())  # which refuses to lose digits
     if target in _WHOLE:
         return cast_to(value, _WHOLE[target])
     if target is exp.DType.DECIMAL and len(to.expressions) == 2:
         precision, scale = (int(str(p.this)) for p in to.expressions)
+        if pa.types.is_decimal128(value.type) and value.type.scale > scale:
+            return _rounded(value, pa.decimal128(precision, scale))
         return cast_to(value, pa.decimal128(precision, scale))
     if target is exp.DType.DOUBLE and is_number(value.type):
         return _double(value)
@@ -187,13 +192,22 @@ def cast(value: Value, to: exp.DataType) -> Value:
     raise ForSpark
 
 
-def _double(value: Value) -> Value:
-    """Whole numbers that a double holds exactly; how the others round is for Spark to say."""
-    whole = cast_to(value, pa.int64())
-    highest = pc.max(_reckoned(pc.abs_checked, whole)).as_py() if not isinstance(whole, pa.Scalar) else None
-    if isinstance(whole, pa.Scalar) or (highest is not None and highest > _EXACT_IN_DOUBLE):
+def _rounded(value: Value, kind: pa.DataType) -> Value:
+    narrow = pa.decimal128(MOST, kind.scale)  # first rounded, and then asked whether it fits
+    if isinstance(value, pa.Scalar):
         raise ForSpark
-    return whole.cast(pa.float64())
+    return _checked(rounded_to(value, narrow), kind)
+
+
+def _double(value: Value) -> Value:
+    """Whole numbers, rounded to the nearest double as in Java; how fractions round is for Spark to say."""
+    if isinstance(value, pa.Scalar):
+        raise ForSpark
+    if pa.types.is_signed_integer(value.type):
+        return value.cast(pa.float64(), safe=False)
+    if value.type.scale:
+        raise ForSpark
+    return pa.array([None if v is None else float(int(v)) for v in value.to_pylist()], pa.float64())
 
 
 def _date(text: str) -> pa.Scalar:
@@ -267,9 +281,11 @@ def negated(value: Value) -> Value:
 
 
 def reckoned(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> Value:
-    """Sum, difference, product or quotient; one of doubles only as that of an average."""
+    """Sum, difference, product or quotient; doubles are rounded alike everywhere."""
     if kind is exp.Div and not (pa.types.is_decimal128(one.type) or pa.types.is_decimal128(other.type)):
         return _quotient(one, other)
+    if pa.types.is_float64(one.type) and pa.types.is_float64(other.type):
+        return _DOUBLES[kind](one, other)
     if not (is_number(one.type) and is_number(other.type)):
         raise ForSpark
     if pa.types.is_signed_integer(one.type) and pa.types.is_signed_integer(other.type):
@@ -282,6 +298,11 @@ def reckoned(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, one: Value, 
     return cast_to(_reckoned(_STEPS[kind], one, other), result)
 
 
+_DOUBLES: dict[type[exp.Expr], Callable[..., Value]] = {
+    exp.Add: pc.add,
+    exp.Sub: pc.subtract,
+    exp.Mul: pc.multiply,
+}
 _STEPS: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Add: pc.add_checked,
     exp.Sub: pc.subtract_checked,
@@ -300,12 +321,19 @@ def _as_decimal(tree: exp.Expr, value: Value) -> Value:
 
 
 def _quotient(one: Value, other: Value) -> Value:
-    if not pa.types.is_float64(one.type) or isinstance(other, pa.Scalar):
+    if not pa.types.is_float64(one.type):
         raise ForSpark
     divisor = other if pa.types.is_float64(other.type) else _double(other)
-    if pc.any(pc.equal(divisor, 0.0)).as_py():  # an error, unless ANSI is off
+    zero = pc.equal(divisor, 0.0)
+    if (zero if isinstance(zero, pa.Scalar) else pc.any(zero)).as_py():  # an error, unless ANSI is off
         raise ForSpark
     return pc.divide(one, divisor)
+
+
+def square_root(value: Value) -> Value:
+    if not pa.types.is_float64(value.type):
+        raise ForSpark
+    return pc.sqrt(value)
 
 
 def _reckoned(step: Callable[..., Value], *values: Value) -> Value:

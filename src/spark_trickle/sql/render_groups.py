@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spark_trickle.algebra.change import Added, Counted, Fold, Partial, Shaken, Terms
-from spark_trickle.algebra.operator import Call
+from spark_trickle.algebra.operator import Call, column
 from spark_trickle.model.table import WEIGHT as W
 from spark_trickle.sql.wide_decimals import minus, plus, zero
 
@@ -17,10 +17,11 @@ def _names(columns: Iterable[str]) -> str:
 def partial(op: Partial, rows: str) -> str:
     """What each group gains or loses."""
     sums = [
-        f"coalesce(sum({_weighed(c.term.sql, c.type)}), {zero(c.type)}) AS `{c.name}`"
+        f"coalesce({c.combine}({_signed(c, c.term.sql)}), {zero(c.type)}) AS `{c.name}`"
         for c in op.calls
-        if c.term is not None and not c.pick and not c.ties_of
+        if c.term is not None and c.is_total
     ]
+    sums += [f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in op.calls if c.again_if]
     # How many of the changed rows have the best value takes a second look at them, which few rows deserve.
     sums += [f"CAST(NULL AS BIGINT) AS `{c.name}`" for c in op.calls if c.ties_of]
     sums += [
@@ -38,17 +39,17 @@ def partial(op: Partial, rows: str) -> str:
 def terms(op: Terms, rows: str) -> str:
     """What each row adds to its group, or takes from it."""
     listed = [f"{k.expr.sql} AS `{k.name}`" for k in op.keys]
-    listed += [f"{_weighed(c.term.sql, c.type)} AS `{c.name}`" for c in op.calls if c.term is not None]
+    listed += [f"{_signed(c, c.term.sql)} AS `{c.name}`" for c in op.calls if c.term is not None]
     return f"SELECT {', '.join([*listed, f'{W} AS `{op.count}`'])} FROM ({rows})"
 
 
 def added(op: Added, terms: str, own: str) -> str:
     """Each key gives the row that goes and the row that comes."""
-    names = (*(c.name for c in op.sums), op.count)
-    kinds = (*(c.type for c in op.sums), "BIGINT")
-    named = tuple(zip(names, kinds, strict=True))
-    keys = [f"`{k}`" for k in op.keys]
-    stored = [f"{_weighed(f'`{n}`', kind) if op.own.weighted else f'`{n}`'} AS `{n}`" for n, kind in named]
+    totals = (*op.sums, Call(op.count, column(op.count), type="BIGINT"))
+    names, keys = tuple(c.name for c in totals), [f"`{k}`" for k in op.keys]
+    stored = [
+        f"{_signed(c, f'`{c.name}`') if op.own.weighted else f'`{c.name}`'} AS `{c.name}`" for c in totals
+    ]
     both = (
         f"SELECT {_names((*op.keys, *names))}, 1 AS fresh FROM ({terms}) UNION ALL "
         f"SELECT {', '.join([*keys, *stored])}, 0 AS fresh FROM ({own})"
@@ -56,14 +57,15 @@ def added(op: Added, terms: str, own: str) -> str:
     if op.here:
         both = f"SELECT /*+ COALESCE(1) */ * FROM ({both})"
     sums = [
-        f"coalesce(sum({value}), {zero(kind)}) AS `{when}_{n}`"
-        for n, kind in named
-        for when, value in (("was", f"CASE WHEN fresh = 0 THEN `{n}` END"), ("is", f"`{n}`"))
+        f"coalesce({c.combine}({value}), {zero(c.type)}) AS `{when}_{c.name}`"
+        for c in totals
+        for when, value in (("was", f"CASE WHEN fresh = 0 THEN `{c.name}` END"), ("is", f"`{c.name}`"))
     ]
     group = f"GROUP BY {', '.join(keys)} " if keys else ""
     summed = f"SELECT {', '.join([*keys, *sums])} FROM ({both}) {group}HAVING max(fresh) = 1"
     shown = [
-        f"CAST(CASE WHEN sign < 0 THEN `was_{n}` ELSE `is_{n}` END AS {kind}) AS `{n}`" for n, kind in named
+        f"CAST(CASE WHEN sign < 0 THEN `was_{c.name}` ELSE `is_{c.name}` END AS {c.type}) AS `{c.name}`"
+        for c in totals
     ]
     moved = " OR ".join(f"`was_{n}` <> `is_{n}`" for n in names)
     there, comes = (f"`{when}_{op.count}` > 0" if keys else "true" for when in ("was", "is"))
@@ -74,8 +76,11 @@ def added(op: Added, terms: str, own: str) -> str:
     )
 
 
-def _weighed(value: str, kind: str) -> str:
-    return f"CASE WHEN {W} > 0 THEN {value} ELSE {minus(value, kind)} END"
+def _signed(call: Call, value: str) -> str:
+    """What a row adds, or takes away; bit_xor does the same in both cases."""
+    if call.combine != "sum":
+        return value
+    return f"CASE WHEN {W} > 0 THEN {value} ELSE {minus(value, call.type)} END"
 
 
 def _folded(call: Call) -> str:
@@ -84,7 +89,10 @@ def _folded(call: Call) -> str:
     if call.pick:
         better = "least" if call.pick == "min" else "greatest"
         return f"CASE WHEN sign < 0 THEN {was} ELSE {better}({was}, {comes}) END"
-    total = plus(f"coalesce({was}, {zero(call.type)})", comes, call.type)
+    if call.again_if:  # the group has only values that its sums hold
+        return f"CASE WHEN sign < 0 THEN {was} END"
+    before = f"coalesce({was}, {zero(call.type)})"
+    total = plus(before, comes, call.type) if call.combine == "sum" else f"{before} ^ {comes}"
     return f"CASE WHEN sign < 0 THEN {was} ELSE {total} END"
 
 
@@ -120,13 +128,14 @@ def counted(op: Counted, groups: str, rows: str) -> str:
 
 
 def shaken(op: Shaken, part: str, own: str) -> str:
-    """The keys of groups in which what goes reaches the extremum."""
+    """The keys of groups in which what goes reaches the extremum, or which have values beside their sums."""
     same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys) or "true"
     tests = [
         f"(part.`{c.gone}` IS NOT NULL AND (own.`{c.name}` IS NULL OR part.`{c.gone}` "
         f"{'<=' if c.pick == 'min' else '>='} own.`{c.name}`))"
         for c in op.picks
     ]
+    tests += [f"coalesce(own.`{n}`, 0) + part.`{n}` > 0" for n in op.left_out]
     listed = ", ".join(f"part.`{k}` AS k{n}" for n, k in enumerate(op.keys)) or "1 AS nothing"
     return (
         f"SELECT {listed} FROM ({part}) AS part LEFT JOIN ({own}) AS own ON {same} WHERE {' OR '.join(tests)}"
@@ -144,7 +153,7 @@ def folded(op: Fold, part: str, own: str) -> str:
     same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys)
     join = f"LEFT JOIN ({own}) AS own ON {same}" if op.keys else f"CROSS JOIN ({own}) AS own"
     moved = " OR ".join(
-        [f"part.`{n}` <> 0" for n in (op.count, *(c.name for c in op.sums if not c.pick and not c.ties_of))]
+        [f"part.`{n}` <> 0" for n in (op.count, *(c.name for c in op.sums if c.is_total))]
         + [f"part.`{c.name}` IS NOT NULL" for c in op.sums if c.pick]
     )
     comes = f"{total} > 0" if op.keys else "true"

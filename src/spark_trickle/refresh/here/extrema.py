@@ -10,7 +10,18 @@ import pyarrow.compute as pc
 from spark_trickle.algebra.change import Fold, Partial, Shaken
 from spark_trickle.algebra.operator import Aggregate, Call
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.refresh.here.groups import Column, grouped, plus, stored_beside, weighed, with_sign
+from spark_trickle.refresh.here.groups import (
+    Column,
+    by_sum,
+    by_xor,
+    combined,
+    grouped,
+    plus,
+    signed,
+    stored_beside,
+    totals_of,
+    with_sign,
+)
 from spark_trickle.sql.for_spark import ForSpark
 from spark_trickle.sql.here import evaluate
 from spark_trickle.sql.here_values import cast_to, comparable
@@ -27,6 +38,8 @@ def aggregated(op: Aggregate, rows: pa.Table) -> pa.Table:
         if c.ties_of:  # without values none has the best one
             known = pc.fill_null(made.column(c.name), 0)
             made = made.set_column(made.column_names.index(c.name), c.name, known)
+        if c.again_if and pc.any(pc.greater(made.column(c.again_if), 0)).as_py():
+            raise ForSpark  # a function over values that no exact sum holds
     return made.select(list(op.columns))
 
 
@@ -41,32 +54,39 @@ def partial(op: Partial, changed: pa.Table, counted: bool = False) -> pa.Table:
     for c in op.calls:
         if c.term is None:
             raise ForSpark
-        if not c.ties_of:
+        if c.is_total or c.pick:
             values[c.name] = evaluate(c.term, changed)
-    sums = {c.name: weighed(values[c.name], weight) for c in op.calls if not c.pick and not c.ties_of}
+    totals = totals_of(op.calls, op.count)
+    sums = {c.name: signed(c, values[c.name], weight) for c in totals[:-1]}
     sums[op.count] = weight
     picks = [c for c in op.calls if c.pick]
     if not counted and not pc.any(pc.less(weight, 0)).as_py():
-        made = _with_what_comes(pa.table({**keys, **sums}), picks, values, list(keys), list(sums))
+        made = _with_what_comes(pa.table({**keys, **sums}), picks, values, list(keys), totals)
     else:
-        made = grouped(pa.table({**keys, **sums}), list(keys), list(sums))
+        made = grouped(pa.table({**keys, **sums}), list(keys), by_sum(totals), xors=by_xor(totals))
         for c in picks:
             changes = pa.table({**keys, _VALUE: values[c.name], WEIGHT: weight})
             made = _with_best(made, c, changes, list(keys))
     for c in op.calls:
         if c.ties_of:
             made = made.append_column(c.name, made.column(f"{c.ties_of}{_NET}"))
+        if c.again_if:
+            made = made.append_column(c.name, pa.nulls(made.num_rows, pa.float64()))
     return made.select(list(op.columns))
 
 
 def _with_what_comes(
-    rows: pa.Table, picks: list[Call], values: dict[str, Column], keys: list[str], sums: list[str]
+    rows: pa.Table,
+    picks: list[Call],
+    values: dict[str, Column],
+    keys: list[str],
+    totals: tuple[Call, ...],
 ) -> pa.Table:
     """Nothing goes, so nobody asks how many rows have the best value."""
     for c in picks:
         comparable(values[c.name], values[c.name])  # NaN and nested values have an order of their own
         rows = rows.append_column(c.name, values[c.name])
-    made = grouped(rows, keys, sums, {c.name: c.pick for c in picks})
+    made = grouped(rows, keys, by_sum(totals), {c.name: c.pick for c in picks}, by_xor(totals))
     for c in picks:
         made = made.append_column(c.gone, pa.nulls(made.num_rows, values[c.name].type))
         made = made.append_column(f"{c.name}{_NET}", pa.nulls(made.num_rows, pa.int64()))
@@ -95,9 +115,13 @@ def _with_best(made: pa.Table, call: Call, changed: pa.Table, keys: list[str]) -
 
 
 def shaken(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
-    """The keys of groups that may lose an extremum: what goes reaches it, and no row is known to keep it."""
+    """The keys of groups that may lose an extremum: what goes reaches it, and no row is known to keep it.
+
+    Others have values that their sums do not hold.
+    """
     ties = {c.name: t.name for c in op.picks for t in op.ties if t.ties_of == c.name}
-    stored = stored_beside(part, own, list(op.keys), [*(c.name for c in op.picks), *ties.values()])
+    names = [*(c.name for c in op.picks), *ties.values(), *op.left_out]
+    stored = stored_beside(part, own, list(op.keys), names)
     hit = pa.repeat(pa.scalar(False), part.num_rows)
     for c in op.picks:
         gone, was = part.column(c.gone), stored[c.name]
@@ -106,6 +130,8 @@ def shaken(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
             left, _ = _ties(c, ties[c.name], part, stored)
             reached = pc.and_(reached, pc.fill_null(pc.less_equal(left, 0), True))
         hit = pc.or_(hit, reached)
+    for n in op.left_out:
+        hit = pc.or_(hit, pc.greater(pc.add(pc.fill_null(stored[n], 0), part.column(n)), 0))
     found = part.filter(hit)
     if not op.keys:
         return pa.table({"nothing": pa.repeat(pa.scalar(1), found.num_rows)})
@@ -126,7 +152,7 @@ def folded(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
             left, least = _ties(pick, n, part, was)
             now[n] = pc.coalesce(left, least, pa.scalar(0, pa.int64()))
             step = pc.fill_null(pc.not_equal(now[n], was[n]), True)
-        elif c is not None and c.pick:
+        elif c is not None and (c.pick or c.again_if):
             step = pc.is_valid(gains)
         else:
             step = pc.not_equal(gains, pa.scalar(0, gains.type))
@@ -167,4 +193,8 @@ def _ties(call: Call, name: str, part: pa.Table, stored: Mapping[str, Column]) -
 def _moved_on(call: Call | None, was: Column, gains: Column) -> Column:
     if call is not None and call.pick:
         return _BETTER[call.pick](was, cast_to(gains, was.type))  # null is no value
+    if call is not None and call.again_if:
+        return gains  # null: the group has only values that its sums hold
+    if call is not None:
+        return combined(call, pc.fill_null(was, pa.scalar(0, was.type)), cast_to(gains, was.type))
     return plus(pc.fill_null(was, pa.scalar(0, was.type)), cast_to(gains, was.type))

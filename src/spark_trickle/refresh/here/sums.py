@@ -6,8 +6,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.change import Added, Partial, Terms
+from spark_trickle.algebra.operator import Call
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.refresh.here.groups import Column, grouped, plus, stored_beside, weighed, with_sign
+from spark_trickle.refresh.here.groups import (
+    Column,
+    by_sum,
+    by_xor,
+    combined,
+    grouped,
+    signed,
+    stored_beside,
+    totals_of,
+    with_sign,
+)
 from spark_trickle.refresh.here.joins import matches
 from spark_trickle.sql.here import evaluate
 from spark_trickle.sql.here_values import cast_to
@@ -15,13 +26,13 @@ from spark_trickle.sql.here_values import cast_to
 
 def added(op: Added, gain: pa.Table, own: pa.Table) -> pa.Table:
     """Each touched key whose sums moved gives the row that goes and the row that comes."""
-    names, keys = [*(c.name for c in op.sums), op.count], list(op.keys)
-    kinds = {n: own.schema.field(n).type for n in names}
-    beside = stored_beside(gain, _stored(own, gain, keys, names), keys, names)
+    totals, keys = totals_of(op.sums, op.count), list(op.keys)
+    kinds = {c.name: own.schema.field(c.name).type for c in totals}
+    beside = stored_beside(gain, _stored(own, gain, keys, totals), keys, list(kinds))
     was = {n: pc.fill_null(values, pa.scalar(0, kinds[n])) for n, values in beside.items()}
-    now = {n: plus(was[n], cast_to(gain.column(n), kinds[n])) for n in names}
+    now = {c.name: combined(c, was[c.name], cast_to(gain.column(c.name), kinds[c.name])) for c in totals}
     moved = pa.repeat(pa.scalar(False), gain.num_rows)
-    for n in names:
+    for n in kinds:
         moved = pc.or_(moved, pc.not_equal(was[n], now[n]))
     parts = []
     for sums, sign in ((was, -1), (now, 1)):
@@ -38,18 +49,19 @@ def gained(op: Added, terms: Terms | Partial, changed: pa.Table) -> pa.Table:
     columns: dict[str, Column] = {k.name: evaluate(k.expr, changed) for k in terms.keys}
     for c in terms.calls:
         assert c.term is not None
-        columns[c.name] = weighed(evaluate(c.term, changed), weight)
+        columns[c.name] = signed(c, evaluate(c.term, changed), weight)
     columns[op.count] = weight
-    return grouped(pa.table(columns), op.keys, [n for n in columns if n not in op.keys])
+    totals = totals_of(terms.calls, op.count)
+    return grouped(pa.table(columns), op.keys, by_sum(totals), xors=by_xor(totals))
 
 
-def _stored(own: pa.Table, gain: pa.Table, keys: list[str], names: list[str]) -> pa.Table:
+def _stored(own: pa.Table, gain: pa.Table, keys: list[str], totals: tuple[Call, ...]) -> pa.Table:
     """The stored sums of touched keys; a log holds what was added to them one after the other."""
     same = [(own.column(k), gain.column(k), True) for k in keys]
     touched = own.filter(matches(same, own.num_rows, gain.num_rows))
     columns = {k: touched.column(k) for k in keys}
     if WEIGHT in own.column_names:
-        columns |= {n: weighed(touched.column(n), touched.column(WEIGHT)) for n in names}
+        columns |= {c.name: signed(c, touched.column(c.name), touched.column(WEIGHT)) for c in totals}
     else:
-        columns |= {n: touched.column(n) for n in names}
-    return grouped(pa.table(columns), keys, names)
+        columns |= {c.name: touched.column(c.name) for c in totals}
+    return grouped(pa.table(columns), keys, by_sum(totals), xors=by_xor(totals))
