@@ -2,34 +2,43 @@
 
 Spark is the judge: it runs the query as it is written. What it refuses, such as a recursion with UNION, or
 answers otherwise than it should, is computed by the plan from nothing, by none of the rules for changes.
+
+Spark may answer a query in more than one way, and all of these are right: the clock shows the moment of the
+refresh, ties and unordered aggregates leave a choice, and floats are rounded in the order of their rows.
 """
 
 from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import TransactionStateError, TrickleError
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
-from spark_trickle.model.stream import Frontier
+from spark_trickle.lake.reports import past
+from spark_trickle.model.stream import Action, Frontier
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import is_float
 from spark_trickle.refresh.in_full import run_in_full
 from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.known_names import by_known_names
 from spark_trickle.refresh.node import Clock
+from spark_trickle.refresh.rounding import beyond_rounding, near_pairs, rounding_over, without_pairs
 from spark_trickle.refresh.run import definition, node_tables
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import computed, run_sql
 from spark_trickle.spark.session import in_time_zone
+from spark_trickle.sql.disturbed import count_sensitive, disturbed
+from spark_trickle.sql.loose import loose_columns
 from spark_trickle.sql.membership import membership_is_value
+from spark_trickle.sql.moments import CLOCKS, fixed_at
 from spark_trickle.sql.ties import choice_of
-
-_ROUNDING = "1e-9D"
-_INFINITY = "double('Infinity')"
+from spark_trickle.sql.words import split_words
 
 
 def audit(work: Work, table: Table) -> Frame:
@@ -40,12 +49,12 @@ def audit(work: Work, table: Table) -> Frame:
 
 
 def _judged(work: Work, table: Table) -> Frame:
-    then = _as_it_was(work, table)
-    why = "Spark says false where x IN (SELECT …) is unknown"
-    if not membership_is_value(definition(table).query):
+    then, moment = _as_it_was(work, table), _moment(work, table)
+    why = _obstacle(table)
+    if not why:
         try:
             # At once: some queries Spark refuses only when it runs them, a recursion even at some depth.
-            return computed(_differences(work, table, _by_spark(work, then, table)))
+            return computed(_judged_by_spark(work, then, table, moment))
         except TrickleError as refusal:
             if refusal.retryable:
                 raise
@@ -53,9 +62,29 @@ def _judged(work: Work, table: Table) -> Frame:
     text = f'the plan of "{table.full_name}" was computed anew to judge it, since {why}'
     warnings.warn(text, stacklevel=2)
     try:
-        return computed(_differences(work, table, _by_plan(work, then, table)))
+        return computed(_differences(work, table, _by_plan(work, then, table, moment)))
     finally:
         then.discard()
+
+
+def _obstacle(table: Table) -> str:
+    """Why Spark is not asked; empty if it is."""
+    stream = definition(table)
+    if membership_is_value(stream.query):
+        return "Spark says false where x IN (SELECT …) is unknown"
+    written = {w.text.lower() for w in split_words(stream.query)}
+    if hidden := sorted(set(stream.options.get("moments", "").split()) & CLOCKS - written):
+        return f"a view asks the clock by {hidden[0]}()"
+    return ""
+
+
+def _moment(work: Work, table: Table) -> datetime | None:
+    """What the clock showed when the rows were computed."""
+    if not definition(table).options.get("moments"):
+        return None
+    with reading(work.place.warehouse.engine) as connection:
+        done = (p for p in past(connection, table.id) if p.error is None and p.action != Action.NO_DATA)
+        return next((p.started for p in done), None)
 
 
 def _as_it_was(work: Work, table: Table) -> Work:
@@ -75,24 +104,85 @@ def _as_it_was(work: Work, table: Table) -> Work:
     return by_known_names(then, definition(table))
 
 
-def _by_spark(work: Work, then: Work, table: Table) -> Frame:
-    """The rows of the query; where ties leave it a choice, the one that is nearest to what is there."""
-    stream, columns = definition(table), _numbered(table)
-    asked = run_query(then, stream.query, schema=stream.home)
-    choice = choice_of(stream.query, asked.columns)
-    if choice is None:
-        return asked.toDF(*columns)
-    rows = run_query(then, choice.query, schema=stream.home)
-    found = work.rows(table).toDF(*columns)
-    return run_sql(work.place.spark, choice.nearest(columns), rows=rows, found=found)
+@dataclass(frozen=True)
+class _Asked:
+    """A stream table and its query, which Spark answers as of the last refresh."""
+
+    work: Work
+    then: Work
+    table: Table
+    query: str
+
+    def rows(self, query: str = "") -> Frame:
+        return run_query(self.then, query or self.query, schema=definition(self.table).home)
+
+    @property
+    def found(self) -> Frame:
+        return self.work.rows(self.table).toDF(*_numbered(self.table))
+
+    @property
+    def floats(self) -> list[str]:
+        named = zip(_numbered(self.table), self.table.columns, strict=True)
+        return [name for name, c in named if is_float(c.type)]
 
 
-def _by_plan(work: Work, then: Work, table: Table) -> Frame:
+def _judged_by_spark(work: Work, then: Work, table: Table, moment: datetime | None) -> Frame:
+    query = definition(table).query
+    asked = _Asked(work, then, table, query if moment is None else fixed_at(query, moment))
+    wanted = _nearest(asked)
+    differing = _differences(work, table, wanted)
+    if not asked.floats or not count_sensitive(asked.query):
+        return differing
+    differing = computed(differing)
+    return differing if differing.isEmpty() else _beyond_cancellation(asked, differing)
+
+
+def _nearest(asked: _Asked) -> Frame:
+    """The rows of the query; where it leaves Spark a choice, the one that is nearest to what is there."""
+    columns, plain = _numbered(asked.table), asked.rows()
+    spark = asked.work.place.spark
+    if (choice := choice_of(asked.query, plain.columns)) is not None:
+        return run_sql(spark, choice.nearest(columns), rows=asked.rows(choice.query), found=asked.found)
+    if (loose := loose_columns(asked.query, columns)) is not None:
+        rows = asked.rows(loose.query).toDF(*columns)
+        return run_sql(spark, loose.nearest(columns, asked.floats), rows=rows, found=asked.found)
+    return plain.toDF(*columns)
+
+
+def _beyond_cancellation(asked: _Asked, differing: Frame) -> Frame:
+    """Without rows whose floats are off by no more than rounding may have moved them.
+
+    The query is asked twice more, with numbers that are off in their last digits: by as much as rounding can
+    add up to over so many rows.
+    """
+    columns, spark, plain = _numbered(asked.table), asked.work.place.spark, asked.rows()
+    sources = (asked.then.catalog.table_by_id(s.table_id) for s in definition(asked.table).sources)
+    amount = rounding_over(sum(asked.then.row_count(t) for t in sources if t is not None))
+    types = [f.dataType for f in plain.schema.fields]
+    usable = [n for n in range(count_sensitive(asked.query)) if _keeps_types(asked, n, amount, types)]
+    if not usable:
+        return differing
+    a, b = (asked.rows(disturbed(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2))
+    text = near_pairs(columns, asked.floats)
+    pairs = computed(run_sql(spark, text, w=plain.toDF(*columns), f=asked.found, a=a, b=b))
+    return run_sql(spark, without_pairs(columns, asked.table), differing=differing, pairs=pairs)
+
+
+def _keeps_types(asked: _Asked, call: int, amount: float, types: list[Any]) -> bool:
+    """Sums of whole numbers and decimals are exact, and would be doubles if their arguments were."""
+    try:
+        fields = asked.rows(disturbed(asked.query, [call], amount, 1)).schema.fields
+    except TrickleError:
+        return False
+    return [f.dataType for f in fields] == types
+
+
+def _by_plan(work: Work, then: Work, table: Table, moment: datetime | None) -> Frame:
     """All nodes from nothing, beside their tables."""
     tables = node_tables(work, table)
     scratch = then.scratch(empty=tables.values())
     now = Frontier(then.base.id, then.base.id)
-    run_in_full(Inputs(scratch, definition(table), tables, now), Clock())
+    run_in_full(Inputs(scratch, definition(table), tables, now, moment=moment), Clock())
     return scratch.rows(table).toDF(*_numbered(table))
 
 
@@ -110,32 +200,7 @@ def _differences(work: Work, table: Table, wanted: Frame) -> Frame:
     found = work.rows(table).toDF(*_numbered(table))
     differing = run_sql(work.place.spark, text, found=found, wanted=wanted)
     if any(is_float(c.type) for c in table.columns):
-        differing = run_sql(work.place.spark, _beyond_rounding(table), differing=computed(differing))
+        differing = run_sql(
+            work.place.spark, beyond_rounding(_numbered(table), table), differing=computed(differing)
+        )
     return differing.toDF(*table.column_names, "difference", "rows")
-
-
-def _beyond_rounding(table: Table) -> str:
-    """Without rows that differ from one on the other side just in how floats were rounded.
-
-    The same rows in another order have another sum or deviation, also in plain Spark.
-    """
-    named = list(zip(_numbered(table), table.columns, strict=True))
-    floats = [name for name, c in named if is_float(c.type)]
-    exact = [name for name, c in named if not is_float(c.type)]
-    groups = ", ".join([*exact, "difference"])
-    placed = (
-        f"(SELECT *, row_number() OVER (PARTITION BY {groups} ORDER BY {', '.join(floats)}) AS place "
-        "FROM {differing})"
-    )
-    pairs = ["one.place = other.place", "one.rows = other.rows", "one.difference <> other.difference"]
-    pairs += [f"one.{n} <=> other.{n}" for n in exact]
-    pairs += [
-        f"(one.{n} <=> other.{n} OR (abs(one.{n}) < {_INFINITY} AND abs(other.{n}) < {_INFINITY} "
-        f"AND abs(one.{n} - other.{n}) <= {_ROUNDING} * abs(one.{n})))"
-        for n in floats
-    ]
-    columns = ", ".join(f"one.{n}" for n, _ in named)
-    return (
-        f"SELECT {columns}, one.difference, one.rows FROM {placed} AS one "
-        f"LEFT ANTI JOIN {placed} AS other ON {' AND '.join(pairs)}"
-    )

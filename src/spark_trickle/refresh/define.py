@@ -10,7 +10,7 @@ from itertools import count
 from spark_trickle.algebra.keys import Key
 from spark_trickle.dml.definitions import query_columns
 from spark_trickle.dml.names import check_column_names, drop_relation, free_name, make_room
-from spark_trickle.dml.work import Work, now
+from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     InUseError,
     InvalidDefinitionError,
@@ -177,7 +177,7 @@ def fill(
     occasion: Occasion = Occasion(),  # noqa: B008 a value
 ) -> RefreshReport:
     """Compute everything at the snapshot that is read; see `run_in_full`."""
-    started, clock = now(), Clock()
+    clock = Clock()
     stream = table.stream
     assert stream is not None
     with reading(work.place.warehouse.engine) as connection:
@@ -202,7 +202,7 @@ def fill(
             expected,
             work.base.id,
             report,
-            started,
+            clock.started,
             outside=outside(work, [table], occasion.at_commit),
             **replace(occasion, together=together).noted,
         )

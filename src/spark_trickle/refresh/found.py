@@ -16,6 +16,7 @@ from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.steps import Step, with_steps
 from spark_trickle.spark.frames import Frame, as_frame
 from spark_trickle.spark.run import collect, collect_at_most, count, run_sql
+from spark_trickle.sql.moments import fixed_at
 from spark_trickle.sql.render import render
 
 
@@ -28,7 +29,11 @@ def after_steps(inputs: Inputs, table: Table, plan: Operator, prefix: str = "k")
 
 
 def framed(inputs: Inputs, plan: Operator) -> Frame:
-    return run_sql(inputs.work.place.spark, render(plan), available=(), **inputs.frames(plan))
+    """The rows of a plan; all nodes of a refresh see the clock at one moment."""
+    text = render(plan)
+    if inputs.moment is not None and inputs.stream.options.get("moments"):
+        text = fixed_at(text, inputs.moment)
+    return run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
 
 
 def _found(inputs: Inputs, table: Table, step: Step) -> None:
@@ -48,7 +53,9 @@ def _read_again(plan: Operator, rows: pa.Table | None) -> str | None:
         case Unfit() if count:
             return "the first rows were taken from all again, because too few or too many were kept of them"
         case Shaken() if count:
-            return f"groups were read again, because they lost their least or greatest value: {count}"
+            lost = "lost their least or greatest value" if plan.picks else ""
+            unfit = "have numbers that no exact sum holds" if plan.left_out else ""
+            return f"groups were read again, because they {' or '.join(filter(None, (lost, unfit)))}: {count}"
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -35,6 +36,7 @@ class Inputs:
     found: dict[str, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
     remarks: list[str] = field(default_factory=list)  # what takes more than the change itself, and why
     gives_up: bool = False  # when the change turns out to be more than everything
+    moment: datetime | None = None  # what functions of the clock answer
 
     @property
     def result(self) -> Table:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from spark_trickle.algebra.change import Signed
 from spark_trickle.algebra.operator import Aggregate, Operator
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
-from spark_trickle.dml.work import Work
+from spark_trickle.dml.work import Work, now
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
@@ -38,6 +39,7 @@ class Clock:
 
     phases: dict[str, float] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    started: datetime = field(default_factory=now)  # the moment that functions of the clock answer
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -66,7 +66,7 @@ class Occasion:
 
 def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> RefreshReport:  # noqa: B008 a value
     """Bring a stream table to the snapshot that the work reads; the caller commits."""
-    started, clock = now(), Clock()
+    clock = Clock()
     with clock.phase("decide"):
         with reading(work.place.warehouse.engine) as connection:
             state = states.state(connection, table.id)
@@ -90,7 +90,7 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
                 state.frontier,
                 work.base.id,
                 report,
-                started,
+                clock.started,
                 outside=outside(work, [table], occasion.at_commit),
                 **occasion.noted,
             )
@@ -231,6 +231,7 @@ def run_nodes(
         known,
         remarks=clock.remarks,
         gives_up=decision.revocable,
+        moment=clock.started,
     )
     sources = (source_table(work, s) for s in stream.sources)
     names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
