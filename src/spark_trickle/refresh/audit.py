@@ -33,7 +33,7 @@ from spark_trickle.refresh.run import definition, node_tables
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import computed, run_sql
 from spark_trickle.spark.session import in_time_zone
-from spark_trickle.sql.disturbed import count_sensitive, disturbed
+from spark_trickle.sql.disturbed import count_sensitive, disturbed, is_scale_free
 from spark_trickle.sql.loose import loose_columns
 from spark_trickle.sql.membership import membership_is_value
 from spark_trickle.sql.moments import CLOCKS, fixed_at
@@ -163,7 +163,7 @@ def _beyond_cancellation(asked: _Asked, differing: Frame) -> Frame:
     if not usable:
         return differing
     a, b = (asked.rows(disturbed(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2))
-    text = near_pairs(columns, asked.floats)
+    text = near_pairs(columns, asked.floats, amount if is_scale_free(asked.query) else 0.0)
     pairs = computed(run_sql(spark, text, w=plain.toDF(*columns), f=asked.found, a=a, b=b))
     return run_sql(spark, without_pairs(columns, asked.table), differing=differing, pairs=pairs)
 

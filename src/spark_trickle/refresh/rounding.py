@@ -47,10 +47,11 @@ def beyond_rounding(columns: Sequence[str], table: Table) -> str:
     )
 
 
-def near_pairs(columns: Sequence[str], floats: Sequence[str]) -> str:
+def near_pairs(columns: Sequence[str], floats: Sequence[str], floor: float) -> str:
     """Rows of {w} and {f}, columns side by side, that differ no more than {a} and {b} differ from {w}.
 
-    These are results of the same query for numbers that are off in their last digits.
+    These are results of the same query for numbers that are off in their last digits. Less than the floor is
+    nothing.
     """
     exact = [c for c in columns if c not in floats]
     by = f"PARTITION BY {', '.join(exact)} " if exact else ""
@@ -64,7 +65,7 @@ def near_pairs(columns: Sequence[str], floats: Sequence[str]) -> str:
 
     near = " AND ".join(
         f"(w.{c} <=> f.{c} OR abs(w.{c} - f.{c}) <= {_ROUNDING} * abs(w.{c}) "
-        f"+ {_MARGIN}D * greatest(abs(w.{c} - a.{c}), abs(w.{c} - b.{c})))"
+        f"+ {_MARGIN}D * greatest(abs(w.{c} - a.{c}), abs(w.{c} - b.{c}), {floor!r}D))"
         for c in floats
     )
     shown = ", ".join(f"{side}.{c} AS {side}_{c}" for side in "wf" for c in columns)

@@ -19,6 +19,13 @@ SENSITIVE = frozenset(
     """.split()  # noqa: SIM905
 )
 
+_SCALE_FREE = frozenset(("skewness", "kurtosis", "corr", "regr_r2"))
+
+
+def is_scale_free(sql: str) -> bool:
+    """Whether a result may be noise around zero whatever its numbers are: two values have no skewness."""
+    return any(name_of(call) in _SCALE_FREE for call in _calls(parse_query(sql)))
+
 
 def count_sensitive(sql: str) -> int:
     """How many calls of a query may round."""
@@ -45,6 +52,6 @@ def _moved(value: exp.Expr, amount: float, seed: int) -> exp.Expr:
     if isinstance(value, exp.Distinct):
         return value
     number = f"CAST({sql_of(value)} AS DOUBLE)"
-    made = parse_expression(f"({number} * (1D + (xxhash64({number}, {seed}) % 2) * {amount!r}D))")
+    made = parse_expression(f"({number} * (1D + (xxhash64({number}, {seed}) % 1024) / 1024D * {amount!r}D))")
     assert made is not None
     return made
