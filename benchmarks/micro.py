@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import reduce
 
 from benchmarks.commit import SNAPSHOTS, committing, filled
 from benchmarks.joins import change_of, join_node
@@ -14,6 +15,7 @@ from benchmarks.timing import Ratio, add, race, ratio
 from spark_trickle.lake import read
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
+from spark_trickle.model.experience import Experience, remember
 from spark_trickle.model.stream import Action, Mode, Run
 from spark_trickle.refresh.decide import Facts, decide
 from spark_trickle.refresh.graph import Graph
@@ -66,7 +68,8 @@ def _of_a_decision() -> dict[str, Callable[[], object]]:
         Run(Action.FULL if n % 10 == 9 else Action.DIFFERENTIAL, 1_000 * n, 10**6, 100.0 + n)
         for n in range(50)
     )
-    facts = Facts(Mode.AUTO, 1, 9, ("main.t",), 50_000, 10**6, runs=runs)
+    known = reduce(remember, reversed(runs), Experience())
+    facts = Facts(Mode.AUTO, 1, 9, ("main.t",), 50_000, 10**6, known=known)
     return {"decide, from 50 earlier refreshes": lambda: decide(facts, Settings())}
 
 

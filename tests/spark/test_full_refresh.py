@@ -10,7 +10,7 @@ import pytest
 
 from spark_trickle import connect
 from spark_trickle.lake.engine import reading
-from spark_trickle.lake.stream import recent_runs
+from spark_trickle.lake.stream import experience
 from spark_trickle.model.stream import Action, Run
 from spark_trickle.session import Trickle
 from tests.conftest import rows
@@ -168,7 +168,7 @@ def _runs(tr: Trickle) -> tuple[Run, ...]:
     work = tr._reading()
     (id,) = (t.id for t in work.catalog.tables() if t.name == "s")
     with reading(work.place.warehouse.engine) as connection:
-        return recent_runs(connection, id)
+        return experience(connection, id).runs
 
 
 def _many(tr: Trickle) -> None:

@@ -322,6 +322,7 @@ trickle_refresh = Table(
     Column("waited_ms", Float),
     *_text("apply"),
 )
+trickle_experience = Table("trickle_experience", metadata, *_id("table_id"), *_text("runs"))
 trickle_running = Table(
     "trickle_running", metadata, *_id("table_id"), *_text("session_id"), Column("started", UtcTime)
 )
@@ -376,7 +377,7 @@ trickle_published = Table(
     *_text("error"),
 )
 
-Index("trickle_by_refreshed_table", trickle_refresh.c.table_id)
+Index("trickle_by_refreshed_table", trickle_refresh.c.table_id, trickle_refresh.c.started)
 Index("trickle_by_table_file", data_file.c.table_id, data_file.c.begin_snapshot)
 Index("trickle_by_ended_file", data_file.c.end_snapshot)
 Index("trickle_by_file_stats", file_stats.c.data_file_id)

@@ -12,6 +12,13 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from spark_trickle.errors import ConflictError, FuseBlownError, TrickleError
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import reading, writing
+from spark_trickle.model.experience import (
+    Experience,
+    charge_compaction,
+    read_experience,
+    remember,
+    write_experience,
+)
 from spark_trickle.model.stream import GIVEN_UP, Action, Refreshed, RefreshReport, Run, Status, StreamState
 
 _COMPACT = "compact"  # the phase after a refresh that merges its files
@@ -132,49 +139,29 @@ def name_of(connection: Connection, table_id: int) -> str | None:
 
 
 def forget(connection: Connection, table_id: int) -> None:
-    for table in (s.trickle_stream, s.trickle_refresh):
+    for table in (s.trickle_stream, s.trickle_refresh, s.trickle_experience):
         connection.execute(delete(table).where(table.c.table_id == table_id))
 
 
-_NEWEST, _NEWEST_IN_FULL = 40, 400
+def experience(connection: Connection, table_id: int) -> Experience:
+    """What is remembered of the refreshes of a stream table, as long as its query stays the same."""
+    c = s.trickle_experience.c
+    return read_experience(connection.execute(select(c.runs).where(c.table_id == table_id)).scalar())
 
 
-def recent_runs(connection: Connection, table_id: int) -> tuple[Run, ...]:
-    """What the last refreshes of this query cost, newest first; more of them if all were in full."""
-    found = _newest_runs(connection, table_id, _NEWEST)
-    if len(found) == _NEWEST and not any(r.action is Action.DIFFERENTIAL for r in found):
-        found = _newest_runs(connection, table_id, _NEWEST_IN_FULL)
-    defined = next((n for n, r in enumerate(found) if r.action is Action.REINITIALIZE), len(found))
-    return found[: defined + 1]
+def _keep(connection: Connection, table_id: int, known: Experience) -> None:
+    connection.execute(delete(s.trickle_experience).where(s.trickle_experience.c.table_id == table_id))
+    connection.execute(insert(s.trickle_experience).values(table_id=table_id, runs=write_experience(known)))
 
 
-def _newest_runs(connection: Connection, table_id: int, most: int) -> tuple[Run, ...]:
-    c = s.trickle_refresh.c
-    query = (
-        select(
-            c.action, c.delta_rows, c.source_rows, c.duration_ms, c.phases, c.rows_inserted, c.rows_deleted
-        )
-        .where(
-            c.table_id == table_id,
-            c.error.is_(None),
-            c.duration_ms.is_not(None),
-            c.action != Action.NO_DATA.value,
-        )
-        .order_by(c.started.desc())
-        .limit(most)
-    )
-    found = ((row, json.loads(row.phases or "{}")) for row in connection.execute(query))
-    return tuple(
-        Run(
-            Action(row.action),
-            row.delta_rows or 0,
-            row.source_rows or 0,
-            row.duration_ms,
-            phases.get(_COMPACT, 0.0),
-            phases.get(GIVEN_UP, 0.0),
-            (row.rows_inserted or 0) + (row.rows_deleted or 0),
-        )
-        for row, phases in found
+def _run_of(report: RefreshReport) -> Run:
+    return Run(
+        report.action,
+        report.delta_rows,
+        report.source_rows,
+        report.duration_ms,
+        given_up_ms=report.phases.get(GIVEN_UP, 0.0),
+        result_rows=report.rows_inserted + report.rows_deleted,
     )
 
 
@@ -182,6 +169,7 @@ def note_compaction(engine: Engine, table_id: int, ms: float) -> None:
     """What merging the files of a stream table took belongs to what its newest refresh cost."""
     c = s.trickle_refresh.c
     with writing(engine) as connection:
+        _keep(connection, table_id, charge_compaction(experience(connection, table_id), ms))
         query = select(c.started, c.phases).where(c.table_id == table_id, c.phases.is_not(None))
         row = connection.execute(query.order_by(c.started.desc()).limit(1)).first()
         if row is not None:
@@ -221,6 +209,8 @@ def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | Non
 
 def _note(connection: Connection, done: Refreshed) -> None:
     report = done.report
+    known = experience(connection, done.table_id)
+    _keep(connection, done.table_id, remember(known, _run_of(report)))
     connection.execute(
         insert(s.trickle_refresh).values(
             table_id=done.table_id,

@@ -201,6 +201,7 @@ class Run:
     compact_ms: float = 0.0  # to merge files afterwards, which not every refresh has to
     given_up_ms: float = 0.0  # of its duration, for a change that turned out to be more than everything
     result_rows: int = 0  # that came and went
+    number: int = 0  # of the refreshes of its stream table
 
     @property
     def total_ms(self) -> float:

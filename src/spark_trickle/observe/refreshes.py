@@ -11,13 +11,16 @@ from spark_trickle.lake import reports
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.reports import Past, quantile
-from spark_trickle.model.stream import GIVEN_UP, Mode
+from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.cost import estimate
 from spark_trickle.refresh.decide import decide
+from spark_trickle.refresh.recommend import Advice, recommend
 from spark_trickle.refresh.run import known_facts
+
+_RECENT = 40  # refreshes whose sizes tell what changes are usual
 
 _HISTORY = {
     "started": "timestamp",
@@ -214,16 +217,16 @@ def auto_threshold(work: Work, table: Table) -> Answer:
     """Where AUTO changes from differential to full: the setting, and what was learned."""
     settings = work.place.settings
     with reading(work.place.warehouse.engine) as connection:
-        runs = states.recent_runs(connection, table.id)
+        known = states.experience(connection, table.id)
     rows = work_rows(work, table)
     by_share = int(rows * settings.differential_max_change_ratio)
-    learned = estimate(runs, max(by_share, 1), rows)
+    learned = estimate(known, max(by_share, 1), rows)
     found: list[tuple[str, str]] = [
         ("differential_max_change_ratio", f"{settings.differential_max_change_ratio:g}"),
         ("differential_free_rows", str(settings.differential_free_rows)),
         ("source rows", str(rows)),
         ("threshold rows", str(max(settings.differential_free_rows, by_share))),
-        ("learned", learned.text if learned is not None else f"too few refreshes so far: {len(runs)}"),
+        ("learned", learned.text),
     ]
     return Answer({"property": "string", "value": "string"}, found)
 
@@ -248,20 +251,19 @@ def explain_refresh_cost(work: Work, table: Table) -> Answer:
         ("source rows", str(facts.source_rows or work_rows(work, table))),
     ]
     rows += [(f"{node.name} cost", cost(node.plan).value) for node in nodes_of(table.stream.plan)]
-    learned = estimate(facts.runs, facts.changed_rows, facts.source_rows)
-    if learned is not None:
-        rows.append(("estimate", learned.text))
+    if facts.changed_rows:
+        rows.append(("estimate", estimate(facts.known, facts.changed_rows, facts.source_rows).text))
     return Answer({"property": "string", "value": "string"}, rows)
 
 
 def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
-    """For one stream table or for all: the mode that fits what was seen so far, and why."""
+    """For one stream table or for all: the mode that fits what was seen so far, and the runs that say so."""
     tables = [table] if table is not None else [t for t in work.catalog.tables() if t.stream is not None]
     rows = []
     for t in sorted(tables, key=lambda t: t.full_name):
         assert t.stream is not None
-        mode, confidence, reason = _recommended(work, t)
-        rows.append((t.full_name, t.stream.mode.value, mode.value, confidence, reason))
+        advice = _recommended(work, t)
+        rows.append((t.full_name, t.stream.mode.value, advice.mode.value, advice.confidence, advice.reason))
     columns = {
         "name": "string",
         "current_mode": "string",
@@ -272,17 +274,12 @@ def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
     return Answer(columns, rows)
 
 
-def _recommended(work: Work, table: Table) -> tuple[Mode, str, str]:
+def _recommended(work: Work, table: Table) -> Advice:
     stream = table.stream
     assert stream is not None
-    if stream.options.get("moments"):
-        return Mode.FULL, "high", f"{stream.options['moments']}() may change at every refresh"
     with reading(work.place.warehouse.engine) as connection:
-        runs = states.recent_runs(connection, table.id)
-    typical = sorted(r.delta_rows for r in runs)[len(runs) // 2] if runs else 0
-    learned = estimate(runs, typical, work_rows(work, table))
-    if learned is None:
-        return Mode.AUTO, "low", f"only {len(runs)} refreshes so far: AUTO will learn"
-    if learned.full_is_clearly_better:
-        return Mode.FULL, "medium", f"for {typical} changed rows {learned.text}"
-    return Mode.AUTO, "high", f"for {typical} changed rows {learned.text}"
+        known = states.experience(connection, table.id)
+        past = reports.past(connection, table.id, _RECENT)
+    sizes = [p.delta_rows for p in past if p.error is None and p.delta_rows]
+    moments = tuple(stream.options.get("moments", "").split())
+    return recommend(known, sizes, work_rows(work, table), moments)

@@ -1,130 +1,243 @@
-"""What refreshes cost so far -> what the next one would cost, differentially and in full."""
+"""What refreshes cost so far -> what the next one would cost, differentially and in full.
+
+Two things are taken for granted of a differential refresh: more changed rows do not cost less, and twice as
+many do not cost more than twice as much. So every run bounds what another size can cost, and where no run is
+near these bounds are all that is known.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from statistics import mean, median
+from itertools import combinations
+from statistics import fmean, median
 
+from spark_trickle.model.experience import Experience
 from spark_trickle.model.stream import Action, Run
 
-_LEAST_RUNS = 2
-_NEWEST = 20
+_ALIKE = 2.0  # changes of up to twice or half as many rows cost about the same
+_NEAR = 8.0  # beyond the largest run, and below the smallest, a line is followed so far and no further
 _LATEST = 5  # of these the median counts: machines and tables change
-_STALE = 10  # full refreshes in a row after which a differential one may be tried again
-_TRIAL = 0.1  # the share of the time that they took, which the trial may cost
-_GROWN = 8.0  # by how much a table may have grown since a full refresh that tells what the next one costs
-_APART = 2.0  # how far numbers of changed rows must lie apart to tell what one of them costs
+_TRIAL = 0.1  # the share of the time spent one way that trying the other may cost
 _CLEAR_GAIN = 1.1
 _WORTH_MS = 100.0
 _ENOUGH_ROWS = 50_000  # below that either way costs what starting a job costs
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Milliseconds that a refresh is expected to take, between bounds, and the runs this rests on."""
+
+    ms: float
+    low: float
+    high: float
+    runs: tuple[Run, ...]
+    firm: bool = True  # False: only the bounds are known
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Milliseconds that a refresh is expected to take either way."""
+    """What is known of either way; None if that is nothing."""
 
-    differential: float
-    full: float
-    runs: int
+    differential: Guess | None
+    full: Guess | None
     source_rows: int
-    worth_a_trial: bool = False  # full refreshes are all that happened lately
+    full_at_most: float | None = None  # milliseconds, from runs of any size
 
     @property
-    def text(self) -> str:
-        return (
-            f"learned from {self.runs} refreshes: differential {self.differential:.0f} ms, "
-            f"full {self.full:.0f} ms"
-        )
+    def better(self) -> Action | None:
+        """The cheaper way; None while the runs do not tell."""
+        if self.differential is None or self.full is None:
+            return None
+        differential, full = self.differential, self.full.ms
+        if differential.high <= full:
+            return Action.DIFFERENTIAL
+        if differential.low > full:
+            return Action.FULL
+        if not differential.firm:
+            return None
+        return Action.FULL if full < differential.ms else Action.DIFFERENTIAL
 
     @property
     def full_is_clearly_better(self) -> bool:
-        """Small changes are noise; a full refresh must save something that is worth it."""
-        gain = self.differential - self.full
-        enough = self.source_rows >= _ENOUGH_ROWS
-        return enough and gain > _WORTH_MS and self.differential > _CLEAR_GAIN * self.full
+        """Small gains are noise; a full refresh must save something that is worth it."""
+        if self.differential is None or self.full is None or self.better is not Action.FULL:
+            return False
+        return is_clearly_better(
+            self.full.ms, max(self.differential.ms, self.differential.low), self.source_rows
+        )
+
+    @property
+    def text(self) -> str:
+        parts = []
+        if self.differential is not None:
+            parts.append(f"differential {_range(self.differential)} ({_runs(self.differential.runs)})")
+        if self.full is not None:
+            parts.append(f"full {_range(self.full)} ({_runs(self.full.runs)})")
+        return f"expected: {', '.join(parts)}" if parts else "no refresh so far tells what it costs"
 
 
-def estimate(runs: tuple[Run, ...], changed_rows: int, source_rows: int) -> Estimate | None:
-    """None while too little is known."""
-    differential = [r for r in runs if r.action is Action.DIFFERENTIAL][:_NEWEST]
-    full = [r for r in runs if r.action in (Action.FULL, Action.REINITIALIZE)][:_NEWEST]
-    in_full = _full(full, source_rows)
-    if len(differential) < _LEAST_RUNS or in_full is None:
-        return None
-    found = _differential(differential, changed_rows)
-    since = _since_tried(runs)
+def is_clearly_better(ms: float, other_ms: float, source_rows: int) -> bool:
+    return source_rows >= _ENOUGH_ROWS and other_ms - ms > _WORTH_MS and other_ms > _CLEAR_GAIN * ms
+
+
+def estimate(known: Experience, changed_rows: int, source_rows: int) -> Estimate:
     return Estimate(
-        found,
-        in_full,
-        len(differential) + len(full),
+        _guess_differential(known.differential, max(changed_rows, 1)),
+        _guess_full(known.in_full, source_rows),
         source_rows,
-        worth_a_trial=len(since) >= _STALE and found - in_full <= _TRIAL * sum(r.total_ms for r in since),
+        _full_at_most(known, source_rows),
     )
 
 
-def gave_up_on(runs: tuple[Run, ...], changed_rows: int) -> bool:
+def gave_up_on(known: Experience, changed_rows: int) -> bool:
     """Whether the last change that was tried, no larger than this by far, turned out to be everything.
 
     It is tried again when the time that was lost is little beside what full refreshes took since.
     """
-    since = _since_tried(runs)
-    tried = runs[len(since)] if len(since) < len(runs) else None
-    if tried is None or not tried.given_up_ms or tried.delta_rows > _APART * changed_rows:
+    tried = next((r for r in known.tried if r.delta_rows <= _ALIKE * changed_rows), None)
+    if tried is None or not tried.given_up_ms:
         return False
-    return tried.given_up_ms > _TRIAL * sum(r.total_ms for r in (tried, *since))
+    return tried.given_up_ms > _TRIAL * known.spent_in_full(changed_rows).ms
 
 
-def leads_to_many(runs: tuple[Run, ...], changed_rows: int, many: int) -> bool:
+def leads_to_many(known: Experience, changed_rows: int, many: int) -> bool:
     """Whether the last such change, no larger than this by far, made more rows of the result come and go."""
-    alike = (r for r in runs if r.action is Action.DIFFERENTIAL and r.delta_rows <= _APART * changed_rows)
-    last = next(alike, None)
+    last = next((r for r in known.differential if r.delta_rows <= _ALIKE * changed_rows), None)
     return last is not None and last.result_rows > many
 
 
-def _since_tried(runs: tuple[Run, ...]) -> list[Run]:
-    """The full refreshes since a differential one was done, or begun."""
-    return list(takewhile(lambda r: r.action is not Action.DIFFERENTIAL and not r.given_up_ms, runs))
+# --- a differential refresh --------------------------------------------------------------------------
 
 
-def _differential(runs: list[Run], changed_rows: int) -> float:
+def _guess_differential(runs: Sequence[Run], rows: int) -> Guess | None:
     """What changes of such a size cost lately; else what those of other sizes let expect."""
-    least, most = changed_rows / _APART, changed_rows * _APART
-    alike = [r for r in runs if least <= r.delta_rows <= most][:_LATEST]
-    if len(alike) < _LEAST_RUNS:
-        return _by_line(runs, changed_rows)
-    # One refresh merges the files that several left, so all of them bear it.
-    return _typical([r.duration_ms for r in alike]) + mean(r.compact_ms for r in alike)
+    alike = _alike(runs, rows)
+    below = [r for r in runs if r.delta_rows < rows / _ALIKE]
+    above = [r for r in runs if r.delta_rows > rows * _ALIKE]
+    if len(alike) == 1:
+        # It may have been the first of a process, which compiles everything: others must agree.
+        ms = _cost(alike)
+        return Guess(ms, min(ms, _least(below)), ms, tuple(alike), firm=False)
+    if alike:
+        ms = _cost(alike)
+        return Guess(ms, ms, ms, tuple(alike))
+    if below and above:
+        return _between(_largest(below), _smallest(above), rows)
+    if below:
+        return _beyond(runs, _largest(below), rows)
+    return _short_of(runs, _smallest(above), rows) if above else None
 
 
-def _typical(durations: list[float]) -> float:
-    """Of two the better one: the first of a process compiles everything."""
-    return median(durations) if len(durations) > 2 else min(durations)
+def _alike(runs: Sequence[Run], rows: float) -> list[Run]:
+    return [r for r in runs if rows / _ALIKE <= r.delta_rows <= rows * _ALIKE][:_LATEST]
 
 
-def _by_line(runs: list[Run], changed_rows: int) -> float:
-    """A fixed part and a part for each changed row: the line of least squares, never falling.
+def _largest(runs: Sequence[Run]) -> list[Run]:
+    return _alike(runs, max(r.delta_rows for r in runs))
 
-    The slowest one is left out: it may be the first of a process, which compiles everything.
+
+def _smallest(runs: Sequence[Run]) -> list[Run]:
+    return _alike(runs, min(r.delta_rows for r in runs))
+
+
+def _least(smaller: Sequence[Run]) -> float:
+    """What smaller changes cost, where more than one of them says so."""
+    groups = (_alike(smaller, r.delta_rows) for r in smaller)
+    return max((_cost(g) for g in groups if len(g) > 1), default=0.0)
+
+
+def _between(below: list[Run], above: list[Run], rows: int) -> Guess:
+    (x0, y0), (x1, y1) = _middle(below), _middle(above)
+    share = (rows - x0) / (x1 - x0)
+    return Guess(y0 + share * (y1 - y0), min(y0, y1), max(y0, y1), (*below, *above))
+
+
+def _beyond(runs: Sequence[Run], largest: list[Run], rows: int) -> Guess:
+    """More rows than were ever seen: at least what the largest change took, at most in proportion."""
+    x, y = _middle(largest)
+    low, high = y, y * rows / x
+    slope = _slope(runs)
+    if slope is None:
+        return Guess(high, low, high, tuple(largest), firm=False)
+    ms = min(max(y + slope * (rows - x), low), high)
+    return Guess(ms, low, high, tuple(largest), firm=rows <= _NEAR * x)
+
+
+def _short_of(runs: Sequence[Run], smallest: list[Run], rows: int) -> Guess:
+    """Fewer rows than were ever seen: at most what the smallest change took, at least in proportion."""
+    x, y = _middle(smallest)
+    low, high = y * rows / x, y
+    slope = _slope(runs)
+    if slope is None:
+        return Guess(high, low, high, tuple(smallest), firm=False)
+    ms = min(max(y - slope * (x - rows), low), high)
+    return Guess(ms, low, high, tuple(smallest), firm=rows * _NEAR >= x)
+
+
+def _slope(runs: Sequence[Run]) -> float | None:
+    """Milliseconds for each row: the median over pairs of runs, so that a slow one does not decide."""
+    found = [
+        (a.total_ms - b.total_ms) / (a.delta_rows - b.delta_rows)
+        for a, b in combinations(runs, 2)
+        if max(a.delta_rows, b.delta_rows) >= _ALIKE * max(min(a.delta_rows, b.delta_rows), 1)
+    ]
+    return max(median(found), 0.0) if found else None
+
+
+def _middle(runs: list[Run]) -> tuple[float, float]:
+    """Rows and milliseconds of changes that are alike."""
+    return max(fmean(r.delta_rows for r in runs), 1.0), _cost(runs)
+
+
+def _cost(runs: Sequence[Run]) -> float:
+    """One refresh merges the files that several left, so all of them bear it."""
+    return _typical([r.duration_ms for r in runs]) + fmean(r.compact_ms for r in runs)
+
+
+def _typical(durations: Sequence[float]) -> float:
+    """The median, or the newest if it was faster: chance makes a refresh slow, never fast.
+
+    Of two the better one: the first of a process compiles everything.
     """
-    if len(runs) > 2:
-        runs = sorted(runs, key=lambda r: r.total_ms)[:-1]
-    x = [float(r.delta_rows) for r in runs]
-    y = [r.total_ms for r in runs]
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    spread = sum((v - mean_x) ** 2 for v in x)
-    slope = sum((v - mean_x) * (w - mean_y) for v, w in zip(x, y, strict=True)) / spread if spread else 0.0
-    if slope <= 0 or max(x) < _APART * min(x):
-        # All alike so far, so a line would be drawn by chance: more rows than ever seen are assumed to cost
-        # in proportion.
-        largest = max(max(x), 1.0)
-        return _typical(y) * max(1.0, changed_rows / largest)
-    return max(min(y), mean_y + slope * (changed_rows - mean_x))
+    return min(durations[0], median(durations)) if len(durations) > 2 else min(durations)
 
 
-def _full(runs: list[Run], source_rows: int) -> float | None:
+# --- a full refresh ----------------------------------------------------------------------------------
+
+
+def _guess_full(runs: Sequence[Run], source_rows: int) -> Guess | None:
     """In proportion to the rows that are read; a table of another size by far tells nothing of this one."""
-    alike = [r for r in runs if r.source_rows / _GROWN <= source_rows <= r.source_rows * _GROWN]
+    alike = [r for r in runs if r.source_rows / _NEAR <= source_rows <= r.source_rows * _NEAR][:_LATEST]
     if not alike:
         return None
-    return median(r.total_ms * (source_rows / max(r.source_rows, 1) or 1.0) for r in alike[:_LATEST])
+    costs = [r.total_ms * (source_rows / max(r.source_rows, 1) or 1.0) for r in alike]
+    # The rows that are read decide, and all else only makes it slower: one of the faster ones tells most.
+    ms = min(costs[0], sorted(costs)[(len(costs) - 1) // 3])
+    return Guess(ms, min(costs), max(costs), tuple(alike), firm=len(alike) > 2)
+
+
+def _full_at_most(known: Experience, source_rows: int) -> float | None:
+    """To change all rows is no less work than everything; twice the rows are at most twice the work."""
+    found = (*known.in_full, *known.differential)
+    return min((r.total_ms * max(1.0, source_rows / max(_rows(r), 1)) for r in found), default=None)
+
+
+# --- in words ----------------------------------------------------------------------------------------
+
+
+def _range(guess: Guess) -> str:
+    if guess.firm or guess.low == guess.high or len(guess.runs) == 1:
+        return f"about {guess.ms:,.0f} ms"
+    return f"{guess.low:,.0f} to {guess.high:,.0f} ms"
+
+
+def _runs(runs: Sequence[Run]) -> str:
+    shown = [f"{_rows(r):,} rows took {r.total_ms:,.0f} ms" for r in runs[:_SHOWN]]
+    more = [f"{len(runs) - _SHOWN} more"] if len(runs) > _SHOWN else []
+    return ", ".join([*shown, *more])
+
+
+def _rows(run: Run) -> int:
+    return run.delta_rows if run.action is Action.DIFFERENTIAL else run.source_rows

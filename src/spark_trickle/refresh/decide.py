@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.model.stream import Action, Mode, Run
-from spark_trickle.refresh.cost import estimate, gave_up_on
+from spark_trickle.model.experience import Experience
+from spark_trickle.model.stream import Action, Mode
+from spark_trickle.refresh.cost import Estimate, estimate, gave_up_on
+from spark_trickle.refresh.trial import should_try_differential, should_try_full
 from spark_trickle.settings import Settings
 
 
@@ -22,7 +24,7 @@ class Facts:
     outdated: tuple[str, ...] = ()  # what it was made for and is so no longer
     moments: tuple[str, ...] = ()  # functions whose value depends on when they are asked
     deleted_rows: int = 0  # those of the changed rows that go
-    runs: tuple[Run, ...] = ()  # what earlier refreshes cost, newest first
+    known: Experience = Experience()  # noqa: RUF009 a value; what earlier refreshes cost
 
 
 @dataclass(frozen=True)
@@ -52,24 +54,41 @@ def decide(facts: Facts, settings: Settings) -> Decision:
 
 
 def _automatic(facts: Facts, settings: Settings, changed: str) -> Decision:
-    known = estimate(facts.runs, facts.changed_rows, facts.source_rows)
+    known = estimate(facts.known, facts.changed_rows, facts.source_rows)
     few = facts.changed_rows <= settings.differential_free_rows
-    if known is not None and known.worth_a_trial:
-        tried = f"{changed}; {known.text}; long ago, so it is tried again"
-        return Decision(Action.DIFFERENTIAL, tried, revocable=True)
-    if known is not None and known.full_is_clearly_better:
-        return Decision(Action.FULL, f"{changed}; {known.text}")
-    if known is not None and not few:
-        better = Action.FULL if known.full < known.differential else Action.DIFFERENTIAL
-        return Decision(better, f"{changed}; {known.text}")
-    if gave_up_on(facts.runs, facts.changed_rows):
+    if known.full_is_clearly_better or (not few and known.better is Action.FULL):
+        chosen = Decision(Action.FULL, f"{changed}; {known.text}")
+    elif not few and known.better is Action.DIFFERENTIAL:
+        chosen = Decision(Action.DIFFERENTIAL, f"{changed}; {known.text}")
+    else:
+        chosen = _by_share(facts, settings, changed, known)
+    return _put_to_the_test(facts, known, chosen)
+
+
+def _by_share(facts: Facts, settings: Settings, changed: str, known: Estimate) -> Decision:
+    """While earlier refreshes do not tell, the number of changed rows does."""
+    if gave_up_on(facts.known, facts.changed_rows):
         return Decision(Action.FULL, f"{changed}; such a change was as much work as everything")
+    unknown = known.better is None
     share = facts.changed_rows / max(facts.source_rows, 1)
     limit = settings.differential_max_change_ratio
-    if few:
+    if facts.changed_rows <= settings.differential_free_rows:
         cheap = f"{changed}, at most {settings.differential_free_rows} are always cheap"
-        return Decision(Action.DIFFERENTIAL, cheap, revocable=known is None)
+        return Decision(Action.DIFFERENTIAL, cheap, revocable=unknown)
     said = f"{changed}, {share:.1%} of {facts.source_rows} source rows"
     if share > limit:
         return Decision(Action.FULL, f"{said}, more than {limit:.0%}")
-    return Decision(Action.DIFFERENTIAL, f"{said}, at most {limit:.0%}", revocable=True)
+    return Decision(Action.DIFFERENTIAL, f"{said}, at most {limit:.0%}", revocable=unknown)
+
+
+def _put_to_the_test(facts: Facts, known: Estimate, chosen: Decision) -> Decision:
+    """The other way, now and then, so that nothing is believed for ever."""
+    if chosen.action is Action.FULL and should_try_differential(facts.known, known, facts.changed_rows):
+        times = facts.known.spent_in_full(facts.changed_rows).refreshes
+        text = f"{chosen.reason}; a differential refresh is tried again after {times} in full"
+        return Decision(Action.DIFFERENTIAL, text, revocable=True)
+    if chosen.action is Action.DIFFERENTIAL and should_try_full(facts.known, known):
+        times = facts.known.differential_since.refreshes
+        text = f"{chosen.reason}; a full refresh is tried again after {times} differential ones"
+        return Decision(Action.FULL, text)
+    return chosen

@@ -16,7 +16,8 @@ from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable
-from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Run, Stream
+from spark_trickle.model.experience import Experience
+from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import delta_of, nodes_of
 from spark_trickle.refresh.cost import leads_to_many
@@ -197,7 +198,7 @@ def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
         source_rows=sum(work.row_count(t) for t in tables),
         outdated=other,
         moments=moments,
-        runs=_runs(work, table),
+        known=_experience(work, table),
     )
 
 
@@ -213,9 +214,9 @@ def _changed(work: Work, tables: list[Table], frontier: Frontier) -> list[Table]
     return [t for t in tables if t.id in found]
 
 
-def _runs(work: Work, table: Table) -> tuple[Run, ...]:
+def _experience(work: Work, table: Table) -> Experience:
     with reading(work.place.warehouse.engine) as connection:
-        return states.recent_runs(connection, table.id)
+        return states.experience(connection, table.id)
 
 
 def run_nodes(
@@ -242,7 +243,7 @@ def run_nodes(
     if small:
         with clock.phase("here"):
             names = seen(inputs, names)
-    if small and leads_to_many(facts.runs, facts.changed_rows, most):
+    if small and leads_to_many(facts.known, facts.changed_rows, most):
         inputs.remarks.append(f"planned as a large job, since such a change led to more than {most} rows")
         small = False
     return run_program(inputs, names, small, clock)

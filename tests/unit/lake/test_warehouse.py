@@ -12,6 +12,7 @@ import pytest
 
 from spark_trickle.errors import CatalogBusyError, VersionError, WarehouseError
 from spark_trickle.lake.engine import reading, writing
+from spark_trickle.lake.migrations import HEAD
 from spark_trickle.lake.read import newest
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from tests.unit.lake.lakes import Lake
@@ -199,7 +200,7 @@ def test_a_catalog_in_memory_is_refused(
 
 
 TOO_NEW = [
-    ("UPDATE trickle_version SET version_num = '9999'", "catalog version 9999, this release knows 0012"),
+    ("UPDATE trickle_version SET version_num = '9999'", f"catalog version 9999, this release knows {HEAD}"),
     ("UPDATE ducklake_metadata SET value = '2.0' WHERE key = 'version'", "catalog version DuckLake 2.0"),
 ]
 

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, inspect, text
 from spark_trickle.errors import VersionError
 
 VERSION_TABLE = "trickle_version"
-HEAD = "0012"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", HEAD)
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0008", "0012")
+HEAD = KNOWN[-1]
 
 
 def is_current(connection: Connection) -> bool:

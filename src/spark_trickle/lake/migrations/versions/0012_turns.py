@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0012"
-down_revision = "0005"
+down_revision = "0008"
 
 TIME = sa.TIMESTAMP(timezone=True).with_variant(sa.String(), "sqlite")
 

@@ -1,0 +1,18 @@
+"""What is remembered of the refreshes of a stream table, whatever the history forgets."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "trickle_experience",
+        sa.Column("table_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("runs", sa.String()),
+        sa.PrimaryKeyConstraint("table_id"),
+    )
+    op.drop_index("trickle_by_refreshed_table", "trickle_refresh")
+    op.create_index("trickle_by_refreshed_table", "trickle_refresh", ["table_id", "started"])
