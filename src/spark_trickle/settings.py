@@ -49,7 +49,7 @@ class Settings:
         10_000, "AUTO does not ask for that share while fewer rows than this changed.", low=0
     )
     deep_join_scan_threshold: int = _setting(
-        8, "EXPLAIN warns of a join of more tables than this: each that changes is a term of its own.", low=1
+        8, "CREATE and EXPLAIN warn of a join of more tables: each that changes is a term of its own.", low=1
     )
     cache_entries: int = _setting(
         128, "Most views of unchanged inputs that a connection keeps; the least used one goes.", low=32

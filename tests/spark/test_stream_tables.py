@@ -275,6 +275,33 @@ def test_vacuum_keeps_what_a_stream_table_has_not_seen(tr: Trickle) -> None:
     assert rows(tr.table("s")) == [(1, 1), (2, 1)]
 
 
+def test_what_makes_refreshes_dear_is_told_at_once(tr: Trickle) -> None:
+    dear = tr.sql("CREATE STREAM TABLE s AS SELECT k, median(v) AS m FROM t GROUP BY k").collect()[0]
+    assert dear["warnings"].startswith(
+        "group recomputation: touched groups are computed again because of median"
+    )
+    assert tr.sql("CREATE STREAM TABLE c AS SELECT k, v FROM t").collect()[0]["warnings"] == ""
+    clock = tr.sql("ALTER STREAM TABLE c AS SELECT k, v + year(current_date()) AS v FROM t").collect()[0]
+    assert "AUTO computes everything at every refresh, because current_date()" in clock["warnings"]
+    told = tr.sql("SELECT name, event, message FROM trickle.alerts()").collect()
+    assert [(r["name"], r["event"]) for r in told] == [
+        ("main.c", "costly_definition"),
+        ("main.s", "costly_definition"),
+    ]
+    assert told[1]["message"] == dear["warnings"]
+    modes = {r["name"]: r["effective_mode"] for r in tr.sql("SELECT * FROM trickle.status()").collect()}
+    assert modes == {"main.s": None, "main.c": "FULL"}
+    tr.sql("DELETE FROM t WHERE id = 1")
+    explained = tr.sql("SELECT * FROM trickle.explain_stream_table('s')").collect()
+    assert dict(explained)["warning"] == dear["warnings"]
+    assert dict(explained)["threshold differential_free_rows"].startswith("1 changed rows; limit 10,000. ")
+    tr.refresh("s")
+    modes = {r["name"]: r["effective_mode"] for r in tr.sql("SELECT * FROM trickle.status()").collect()}
+    assert modes["main.s"] == "DIFFERENTIAL"
+    advice = tr.sql("SELECT * FROM trickle.recommend_refresh_mode('s')").collect()[0]
+    assert "1 rows took" in advice["reason"]
+
+
 def test_audit_and_explain_tell_the_same(tr: Trickle) -> None:
     query = "SELECT k, sum(v) AS s, median(v) AS m FROM t GROUP BY k"
     tr.sql(f"CREATE STREAM TABLE s AS {query}")

@@ -41,6 +41,7 @@ ANSWERS = {
             "name": "string",
             "status": "string",
             "refresh_mode": "string",
+            "effective_mode": "string",
             "schedule": "string",
             "tier": "string",
             "frontier": "long",
@@ -52,7 +53,7 @@ ANSWERS = {
             "error": "string",
             "waiting_for": "string",
         },
-        [("main.s", "ACTIVE", "AUTO", "30s", "hot", 7, 1.5, MOMENT, "FULL", 90.0, 0, None, "due")],
+        [("main.s", "ACTIVE", "AUTO", "FULL", "30s", "hot", 7, 1.5, MOMENT, "FULL", 90.0, 0, None, "due")],
     ),
     "change_buffer_sizes": Answer(
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from spark_trickle.errors import TrickleError
 from spark_trickle.model.arrow import python_values
-from spark_trickle.model.report import Result
+from spark_trickle.model.report import COUNTS
 
 if TYPE_CHECKING:
     from spark_trickle.spark.frames import Frame
@@ -37,7 +37,7 @@ class Answer:
     @property
     def is_result(self) -> bool:
         """Whether these are the counts of a statement that changes something."""
-        return self.columns == tuple(f.name for f in fields(Result))
+        return self.columns[: len(COUNTS)] == COUNTS
 
 
 def fetch(frame: Frame, most: int) -> Answer:
@@ -76,11 +76,12 @@ def render(out: Console, answer: Answer) -> None:
 
 
 def counted(answer: Answer) -> str:
-    """What a statement did, in one line."""
-    inserted, updated, deleted, snapshot = answer.rows[0]
+    """What a statement did, in one line, and what it warns of."""
+    inserted, updated, deleted, snapshot, *told = answer.rows[0]
     counts = {"inserted": inserted, "updated": updated, "deleted": deleted}
     done = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-    return f"{done or 'done'} (snapshot {snapshot})"
+    warnings = [f"warning: {line}" for text in told for line in text.splitlines()]
+    return "\n".join([f"{done or 'done'} (snapshot {snapshot})", *warnings])
 
 
 def table(answer: Answer) -> Table:

@@ -65,7 +65,8 @@ def create(
     """Create a stream table and fill it."""
     with opened_at(warehouse, data_path) as tr:
         done = tr.create_stream_table(name, query, schedule=schedule, refresh_mode=mode)
-        say({"name": name, "rows": done.rows_inserted, "snapshot": done.snapshot}, as_json)
+        told = {"warnings": list(done.warnings)} if done.warnings else {}
+        say({"name": name, "rows": done.rows_inserted, "snapshot": done.snapshot, **told}, as_json)
 
 
 def refresh(
@@ -290,7 +291,15 @@ def _status_table(tr: Trickle) -> Any:
     from spark_trickle.cli import show
 
     found = tr.answer("status")
-    wanted = ("name", "status", "refresh_mode", "schedule", "staleness_seconds", "last_action", "waiting_for")
+    wanted = (
+        "name",
+        "status",
+        "effective_mode",
+        "schedule",
+        "staleness_seconds",
+        "last_action",
+        "waiting_for",
+    )
     rows = tuple(tuple(_rounded(d[c]) for c in wanted) for d in found.dicts())
     return show.table(show.Answer(wanted, ("",) * len(wanted), rows))
 

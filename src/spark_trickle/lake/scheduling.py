@@ -150,6 +150,19 @@ def last_runs(connection: Connection) -> dict[int, LastRun]:
     return {row[0]: LastRun(*row[1:]) for row in connection.execute(query)}
 
 
+def last_actions(connection: Connection) -> dict[int, str]:
+    """What each stream table did when it last had changed rows to take in."""
+    c = s.trickle_refresh.c
+    took = (c.error.is_(None), c.delta_rows > 0)
+    newest = (
+        select(c.table_id, func.max(c.started).label("started")).where(*took).group_by(c.table_id).subquery()
+    )
+    query = select(c.table_id, c.action).join(
+        newest, (c.table_id == newest.c.table_id) & (c.started == newest.c.started)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
 def times_of(connection: Connection, snapshot_ids: Iterable[int]) -> dict[int, datetime]:
     c = s.snapshot.c
     query = select(c.snapshot_id, c.snapshot_time).where(c.snapshot_id.in_(sorted(set(snapshot_ids))))

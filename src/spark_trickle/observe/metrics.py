@@ -20,6 +20,7 @@ EVENTS = (
     "auto_suspended",
     "catalog_unavailable",
     "change_buffer_backpressure",
+    "costly_definition",
     "fuse_blown",
     "orphan_recovered",
     "refresh_failed",

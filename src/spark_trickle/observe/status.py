@@ -7,7 +7,7 @@ from datetime import datetime
 from spark_trickle.dml.work import Work, now
 from spark_trickle.lake import reports, scheduling
 from spark_trickle.lake.engine import reading
-from spark_trickle.model.stream import Status
+from spark_trickle.model.stream import Action, Mode, Status, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.scheduler.due import World, interval, plan
@@ -21,6 +21,7 @@ def status(work: Work) -> Answer:
     due = {i for unit in found.due for i in unit.ids}
     with reading(work.place.warehouse.engine) as connection:
         past = scheduling.last_runs(connection)
+        actions = scheduling.last_actions(connection)
         running = {i for i, _, _ in scheduling.running(connection)}
     rows = []
     for i in world.graph.order:
@@ -33,6 +34,7 @@ def status(work: Work) -> Answer:
                 table.full_name,
                 standing.state.status.value,
                 stream.mode.value,
+                effective_mode(stream, actions.get(i)),
                 stream.schedule or "calculated",
                 stream.options.get("tier", "hot"),
                 standing.state.frontier,
@@ -49,6 +51,7 @@ def status(work: Work) -> Answer:
         "name": "string",
         "status": "string",
         "refresh_mode": "string",
+        "effective_mode": "string",
         "schedule": "string",
         "tier": "string",
         "frontier": "long",
@@ -61,6 +64,17 @@ def status(work: Work) -> Answer:
         "waiting_for": "string",
     }
     return Answer(columns, rows)
+
+
+def effective_mode(stream: Stream, last_action: str | None) -> str | None:
+    """What refreshes really do, whatever mode was asked for; None while AUTO had nothing to do."""
+    if stream.mode is Mode.IMMEDIATE:
+        return Mode.IMMEDIATE.value
+    if stream.mode is Mode.FULL or stream.options.get("moments"):
+        return Mode.FULL.value
+    if last_action is None:
+        return Mode.DIFFERENTIAL.value if stream.mode is Mode.DIFFERENTIAL else None
+    return Mode.DIFFERENTIAL.value if last_action == Action.DIFFERENTIAL else Mode.FULL.value
 
 
 def _seconds(since: datetime | None, moment: datetime) -> float:

@@ -19,6 +19,7 @@ from spark_trickle.errors import (
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.files import new_table_path
+from spark_trickle.lake.scheduling import Alert, raise_alert
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
@@ -27,6 +28,7 @@ from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table
 from spark_trickle.refresh.circle import is_circle, refresh_circle
 from spark_trickle.refresh.circular import check_circle, check_mode
 from spark_trickle.refresh.compile import Compiled, compile_query, nodes_of, over_empty_tables
+from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, Facts
 from spark_trickle.refresh.drop import refuse_published, refuse_users, stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
@@ -53,16 +55,32 @@ def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Oc
     check_options(options)
     parse_schedule(statement.schedule)
     if not _room(work, statement):
-        return Result()
+        return Result(warnings=())
     exact = is_on(options, "exact_floats")
     compiled = compile_query(work, statement.query, work.place.schema, statement.columns, exact)
     moments = _moments(compiled.nodes, Mode(statement.mode))
     _refuse_mirrors(work, Mode(statement.mode), compiled.sources)
     _warn_of_blanks(compiled.sources)
     table = _define(work, schema, name, statement, compiled, moments)
+    told = _tell_concerns(work, table, compiled.nodes)
     if is_on(options, "initialize", True):
-        return Result(rows_inserted=fill(work, table, "created", occasion=occasion).rows_inserted)
-    return Result()
+        done = fill(work, table, "created", occasion=occasion)
+        return Result(rows_inserted=done.rows_inserted, warnings=told)
+    return Result(warnings=told)
+
+
+def _tell_concerns(work: Work, table: Table, nodes: Sequence[Node]) -> tuple[str, ...]:
+    """What makes its refreshes dear: in the result of the statement, and as an alert once it is committed."""
+    assert table.stream is not None
+    texts = tuple(c.text for c in find_concerns(nodes, table.stream.mode, work.place.settings))
+
+    def tell() -> None:
+        alert = Alert(now(), "costly_definition", table.full_name, " ".join(texts))
+        raise_alert(work.place.warehouse.engine, alert)
+
+    if texts:
+        work.once_committed.append(tell)
+    return texts
 
 
 def _room(work: Work, statement: s.CreateStream) -> bool:
@@ -342,9 +360,17 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
             check_mode(table, new.mode)
         if "exact_floats" in dict(statement.options):  # another plan
             report = rebuild(work, table, new, "altered")
-            return Result(report.rows_inserted, 0, report.rows_deleted)
+            return _altered(work, statement, report)
         work.define(commit.AlterTable(table, replace(table, stream=new)))
-        return Result()
+        told = _tell_concerns(work, replace(table, stream=new), nodes_of(new.plan)) if statement.mode else ()
+        return Result(warnings=told)
     asked = replace(stream, query=statement.query, home=work.place.schema)
     report = rebuild(work, table, asked, "altered", new_query=True)
-    return Result(report.rows_inserted, 0, report.rows_deleted)
+    return _altered(work, statement, report)
+
+
+def _altered(work: Work, statement: s.AlterStream, report: RefreshReport) -> Result:
+    table = stream_table(work, statement.name)
+    assert table.stream is not None
+    told = _tell_concerns(work, table, nodes_of(table.stream.plan))
+    return Result(report.rows_inserted, 0, report.rows_deleted, warnings=told)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from spark_trickle.algebra.change import Fixpoint
 from spark_trickle.algebra.explain import cost, strategy, tree
 from spark_trickle.algebra.operator import (
@@ -10,7 +12,6 @@ from spark_trickle.algebra.operator import (
     Join,
     Operator,
     Recursive,
-    Scan,
     SetOperation,
     TopK,
     Window,
@@ -19,16 +20,18 @@ from spark_trickle.dml.work import Work
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
-from spark_trickle.model.stream import StreamState
+from spark_trickle.model.stream import Mode, StreamState
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.circle import decide_circle, members_of
 from spark_trickle.refresh.compile import compile_query, delta_of, nodes_of
+from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, decide
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.passes import CHANGE, RENDER, passed
 from spark_trickle.refresh.run import known_facts, node_tables
 from spark_trickle.refresh.split import Node
 from spark_trickle.refresh.steps import with_steps
+from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
 from spark_trickle.sql.moments import moments_of
 from spark_trickle.sql.render import render
 
@@ -38,7 +41,11 @@ Line = tuple[str, str]
 def explain_query(work: Work, query: str) -> list[Line]:
     """A query as it would be kept: its nodes, their operators and what they cost."""
     compiled = compile_query(work, query, work.place.schema)
-    return [line for node in compiled.nodes for line in _node_lines(work, node, node is compiled.nodes[-1])]
+    concerns = find_concerns(compiled.nodes, Mode.AUTO, work.place.settings)
+    lines = [("warning", concern.text) for concern in concerns]
+    return lines + [
+        line for node in compiled.nodes for line in _node_lines(work, node, node is compiled.nodes[-1])
+    ]
 
 
 def explain_rewrite(work: Work, query: str) -> list[tuple[int, str, str, str]]:
@@ -73,6 +80,9 @@ def explain_stream(work: Work, table: Table) -> list[Line]:
     lines: list[Line] = [("name", table.full_name), ("query", stream.query), ("refresh mode", stream.mode)]
     lines += explain_mode(work, table)[1:]
     nodes = nodes_of(stream.plan)
+    concerns = find_concerns(nodes, stream.mode, work.place.settings)
+    lines += [("warning", concern.text) for concern in concerns]
+    lines += [(f"threshold {t.setting}", t.text) for t in _thresholds(work, table, nodes)]
     tables = node_tables(work, table)
     for number, node in enumerate(nodes):
         lines.append((f"{node.name} table", tables[node.name].full_name))
@@ -132,21 +142,18 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     for op in node.plan.walk():
         if isinstance(op, kinds):
             lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))
-    scans = _scans(node.plan)
-    limit = work.place.settings.deep_join_scan_threshold
-    if scans > limit:
-        lines.append(
-            (
-                f"{name} warning",
-                f"{scans} tables in one join, deep_join_scan_threshold is {limit}: when all of them change"
-                " there are as many terms; a stream table for a part of the join makes each refresh smaller",
-            )
-        )
     return lines
 
 
-def _scans(plan: Operator) -> int:
-    return sum(isinstance(op, Scan) for op in plan.walk())
+def _thresholds(work: Work, table: Table, nodes: Sequence[Node]) -> list[Threshold]:
+    stream = table.stream
+    assert stream is not None
+    with reading(work.place.warehouse.engine) as connection:
+        state = states.state(connection, table.id)
+    facts = known_facts(work, table, state.knows)
+    circle = bool(graph_of(work.catalog.tables()).circle_of(table.id))
+    known = Known(stream, nodes, facts, work.files(table), state.errors_in_a_row, circle)
+    return list_thresholds(known, work.place.settings)
 
 
 def _named(work: Work, source: str) -> str:
@@ -175,6 +182,8 @@ def validate(work: Work, query: str) -> list[tuple[str, str, str]]:
     if moments:
         names = ", ".join(f"{m}()" for m in moments)
         found.append(("deterministic", "warning", f"{names}: refreshed in full every time"))
+    concerns = find_concerns(compiled.nodes, Mode.AUTO, work.place.settings)
+    found += [(c.subject, "warning", f"{c.reason}. {c.advice}") for c in concerns if not moments]
     found.append(("supported", "ok", f"{len(compiled.nodes)} tables, {len(compiled.sources)} sources"))
     dearest = max((cost(n.plan) for n in compiled.nodes), key=lambda c: c.rank)
     mode = "FULL" if moments else "DIFFERENTIAL"

@@ -27,6 +27,7 @@ from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.explain import explain_query, explain_stream
 from spark_trickle.session.maintenance import Maintenance
 from spark_trickle.session.statements import as_text, first_words, run_statement
+from spark_trickle.spark.frames import frame_of
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.parse import parse
@@ -237,7 +238,11 @@ class Trickle(Maintenance):
         return self._result(Result(snapshot=self._reading().base.id))
 
     def _result(self, result: Result) -> DataFrame:
-        columns = ", ".join(f"{value}L AS {name}" for name, value in vars(result).items())
+        counts = result.counts
+        if result.warnings is not None:  # a stream table was defined
+            types = {**dict.fromkeys(counts, "long"), "warnings": "string"}
+            return frame_of(self.spark, types, [(*counts.values(), "\n".join(result.warnings))])
+        columns = ", ".join(f"{value}L AS {name}" for name, value in counts.items())
         return self.spark.sql(f"SELECT {columns}")
 
     def _refreshed(self, name: s.Name) -> Result:

@@ -1,0 +1,155 @@
+"""What is known of a stream table -> the thresholds that its refreshes meet: value, limit, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_trickle.algebra.operator import Recursive
+from spark_trickle.model.files import DataFile, split_log
+from spark_trickle.model.stream import Stream
+from spark_trickle.refresh.concerns import count_joined_tables
+from spark_trickle.refresh.decide import Facts
+from spark_trickle.refresh.split import Node
+from spark_trickle.settings import Settings
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A value beside the setting that limits it; `advice` is for whoever gets beyond it."""
+
+    setting: str
+    value: float | None  # None: it is known only while a refresh runs
+    limit: float
+    of: str  # what is counted
+    advice: str
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.value is not None and self.value > self.limit
+
+    @property
+    def text(self) -> str:
+        value = (
+            "" if self.value is None else f"{self.value:,.4g} " if self.limit < 1 else f"{self.value:,.0f} "
+        )
+        limit = f"{self.limit:,.4g}" if self.limit < 1 else f"{self.limit:,.0f}"
+        said = ", exceeded" if self.is_exceeded else ""
+        return f"{value}{self.of}; limit {limit}{said}. {self.advice}"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What thresholds are compared with."""
+
+    stream: Stream
+    nodes: Sequence[Node]
+    facts: Facts
+    files: tuple[DataFile, ...]  # of its result
+    errors_in_a_row: int
+    in_circle: bool
+
+
+def list_thresholds(known: Known, settings: Settings) -> list[Threshold]:
+    return [
+        *_of_the_query(known, settings),
+        *_of_the_change(known, settings),
+        *_of_the_files(known.files, settings),
+        Threshold(
+            "max_consecutive_errors",
+            known.errors_in_a_row,
+            settings.max_consecutive_errors - 1,
+            "failures in a row",
+            "One more and the scheduler suspends it: see diagnose_errors().",
+        ),
+    ]
+
+
+def _of_the_query(known: Known, settings: Settings) -> list[Threshold]:
+    found = [
+        Threshold(
+            "deep_join_scan_threshold",
+            max(count_joined_tables(n.plan) for n in known.nodes),
+            settings.deep_join_scan_threshold,
+            "tables in one join",
+            "Beyond it make a stream table of a part of the join.",
+        )
+    ]
+    if any(isinstance(op, Recursive) for n in known.nodes for op in n.plan.walk()):
+        found.append(
+            Threshold(
+                "max_recursion_depth",
+                None,
+                settings.max_recursion_depth,
+                "steps of the recursion, counted at each refresh",
+                "Beyond it see whether the recursion ends, then raise the setting.",
+            )
+        )
+    if known.in_circle:
+        found.append(
+            Threshold(
+                "max_fixpoint_iterations",
+                None,
+                settings.max_fixpoint_iterations,
+                "rounds of the circle, counted at each refresh",
+                "Beyond it see whether the circle ends, then raise the setting.",
+            )
+        )
+    return found
+
+
+def _of_the_change(known: Known, settings: Settings) -> list[Threshold]:
+    changed, rows = known.facts.changed_rows, known.facts.source_rows
+    fuse = int(known.stream.options.get("fuse_ceiling") or settings.fuse_default_ceiling)
+    found = [
+        Threshold(
+            "differential_free_rows",
+            changed,
+            settings.differential_free_rows,
+            "changed rows",
+            "Up to it AUTO computes the difference, unless that was clearly slower.",
+        ),
+        Threshold(
+            "differential_max_change_ratio",
+            changed / max(rows, 1),
+            settings.differential_max_change_ratio,
+            "of the source rows changed",
+            "Beyond it AUTO computes everything, unless earlier refreshes say otherwise.",
+        ),
+        Threshold(
+            "max_driver_rows",
+            changed,
+            settings.max_refresh_rows,
+            "changed rows, of which the driver takes five times the setting",
+            "Beyond it executors do the work; raise it if the driver has memory for more.",
+        ),
+        Threshold(
+            "buffer_alert_rows",
+            changed,
+            settings.buffer_alert_rows,
+            "changed rows that wait",
+            "Beyond it an alert is raised: refresh more often.",
+        ),
+    ]
+    if fuse:
+        advice = "Beyond it the refresh stops: see what changed, then reset_fuse()."
+        found.append(Threshold("fuse_ceiling", changed, fuse, "changed rows", advice))
+    return found
+
+
+def _of_the_files(files: tuple[DataFile, ...], settings: Settings) -> list[Threshold]:
+    log = split_log(files)
+    settled = sum(f.rows for f in log.settled)
+    advice = "Beyond it files are merged by themselves; OPTIMIZE does it at once."
+    return [
+        Threshold(
+            "compact_change_files", len(log.tail), settings.compact_change_files, "files of changes", advice
+        ),
+        Threshold(
+            "compact_change_ratio",
+            sum(f.rows for f in log.tail) / max(settled, 1),
+            settings.compact_change_ratio,
+            "changed rows for each settled one",
+            advice,
+        ),
+    ]
