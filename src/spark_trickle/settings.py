@@ -105,6 +105,9 @@ class Settings:
         "Changed rows that wait, here or in a source, beyond which an alert is raised.",
         low=1,
     )
+    buffer_alert_cycles: int = _setting(
+        3, "How many looks in a row must find so many before the alert is raised.", low=1, high=10_000
+    )
     vacuum_interval_hours: float = _setting(
         24.0, "How often a running scheduler deletes what nobody needs any more; 0 for never.", low=0
     )

@@ -220,6 +220,7 @@ def test_settings_from_file_environment_and_profile(
 def test_changes_that_nobody_reads_are_told_once(tr_sqlite: Trickle) -> None:
     tr = tr_sqlite
     tr.sql("SET trickle.buffer_alert_rows = 5")
+    tr.sql("SET trickle.buffer_alert_cycles = 1")
     tr.sql("CREATE TABLE t (x INT)")
     tr.sql("CREATE STREAM TABLE s AS SELECT x FROM t")
     tr.sql("ALTER STREAM TABLE s SUSPEND")
@@ -229,6 +230,32 @@ def test_changes_that_nobody_reads_are_told_once(tr_sqlite: Trickle) -> None:
     scheduler.tick()
     scheduler.tick()
     assert alerts == ["change_buffer_backpressure main.t"]
+
+
+def test_waits_idle_workers_and_reads_are_counted(tr_sqlite: Trickle) -> None:
+    tr = tr_sqlite
+    tr.sql("CREATE TABLE t (x INT)")
+    tr.sql("CREATE STREAM TABLE s AS SELECT x FROM t")
+    tr.sql("CREATE STREAM TABLE at_once REFRESH MODE IMMEDIATE AS SELECT sum(x) AS n FROM t")
+    tr.sql("CREATE VIEW v AS SELECT x FROM s")
+
+    def totals() -> dict[str, float]:
+        return {r["metric"]: r["value"] for r in tr.answer("metrics_summary").dicts()}
+
+    before = totals()
+    tr.sql("INSERT INTO t VALUES (1)")
+    tr.scheduler().run(0.2)
+    after = totals()
+    assert after["immediate_waits"] == before["immediate_waits"] + 1
+    assert after["immediate_wait_ms"] >= before["immediate_wait_ms"]
+    assert after["worker_busy_ms"] > before["worker_busy_ms"]
+    assert after["worker_idle_ms"] > before["worker_idle_ms"]
+    assert after["immediate_retries"] == before["immediate_retries"]
+    tr.sql("SELECT * FROM v").collect()
+    tr.table("s").collect()
+    (row,) = tr.answer("suggest_tiers").dicts()
+    assert (row["name"], row["tier"], row["suggested_tier"], row["reads"]) == ("main.s", "hot", "hot", 2)
+    assert row["reason"] == "it is known for less than a day"
 
 
 def test_a_scheduler_vacuums(tr_sqlite: Trickle) -> None:

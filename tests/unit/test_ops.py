@@ -20,6 +20,7 @@ from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
 from spark_trickle.observe.metrics import Metrics
+from spark_trickle.observe.refreshes import CURRENT, RECENT, TOTAL
 from spark_trickle.settings import Settings
 from spark_trickle.spark.held import Held
 from tests.fetched import KEPT, fetched
@@ -100,7 +101,16 @@ ANSWERS = {
         },
         [("erp", "WAL", "auto", "", "s", "p", "0/1", 512, 0.0, "", '[{"after": "WAL"}]', "")],
     ),
-    "metrics_summary": Answer({"metric": "string", "value": "double"}, [("refreshes", 1.0), ("p99", None)]),
+    "metrics_summary": Answer(
+        {"metric": "string", "value": "double", "period": "string"},
+        [
+            ("refreshes", 1.0, RECENT),
+            ("refresh_ms_p99", None, RECENT),
+            ("stream_tables", 1.0, CURRENT),
+            ("cache_hits", 5.0, TOTAL),
+            ("cache_misses", 1.0, TOTAL),
+        ],
+    ),
 }
 
 
@@ -161,6 +171,22 @@ def test_metrics_take_the_real_answers(real: dict[str, Answer]) -> None:
     assert {"trickle_staleness_seconds", "trickle_pending_rows", "trickle_last_15_minutes"} <= names
 
 
+def test_totals_are_counters_and_not_figures_of_15_minutes(real: dict[str, Answer]) -> None:
+    families = {family.name: family for family in Metrics(lambda name: real[name]).registry.collect()}
+    totals = {row["metric"] for row in real["metrics_summary"].dicts() if row["period"] == TOTAL}
+    assert totals >= {
+        "cache_hits",
+        "worker_idle_ms",
+        "immediate_waits",
+        "immediate_wait_ms",
+        "commit_retries",
+    }
+    assert {families[f"trickle_{name}"].type for name in totals} == {"counter"}
+    assert families["trickle_stream_tables"].type == "gauge"
+    shown = {s.labels["figure"] for s in families["trickle_last_15_minutes"].samples}
+    assert shown & (totals | {"stream_tables", "snapshots", "index_bytes"}) == set()
+
+
 def test_every_query_is_found() -> None:
     rules = RULES.read_text(encoding="utf-8").count("- alert:")
     assert len(expressions()) == rules + len(dashboard_expressions())
@@ -188,7 +214,8 @@ def test_labels_exist(metrics: Metrics) -> None:
 
 
 def test_figures_and_states_exist(real: dict[str, Answer]) -> None:
-    assert matchers("figure") <= {row[0] for row in real["metrics_summary"].rows}
+    recent = [row for row in real["metrics_summary"].dicts() if row["period"] == RECENT]
+    assert matchers("figure") <= {row["metric"] for row in recent}
     assert matchers("status") == {"SUSPENDED", "FUSED"}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from spark_trickle.dml import functions
-from spark_trickle.dml.work import Work
+from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import (
     ColumnNotFoundError,
     SqlSyntaxError,
@@ -60,11 +60,16 @@ def run_query(
     `{name}` in the text stands for a frame that is given. Where a statement names its target besides changing
     it, it looks at all of its rows.
     """
-    return plan_long_query(analyze_query(work, sql, depth, schema, given), sql)
+    return plan_long_query(analyze_query(work, sql, depth, schema, given, target), sql)
 
 
 def analyze_query(
-    work: Work, sql: str, depth: int = 0, schema: str | None = None, given: Mapping[str, Frame] | None = None
+    work: Work,
+    sql: str,
+    depth: int = 0,
+    schema: str | None = None,
+    given: Mapping[str, Frame] | None = None,
+    target: Target | None = None,
 ) -> Frame:
     """The same of a query whose rows nobody will ask for: Spark only has to understand it."""
     frames: dict[str, Frame] = dict(given or {})
@@ -136,6 +141,9 @@ def _frame(work: Work, reference: Reference, depth: int, schema: str) -> Frame |
 def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, depth: int = 0) -> Frame:
     """The rows of a table or view."""
     if not isinstance(relation, View):
+        if relation.stream is not None:
+            warehouse = work.place.warehouse
+            warehouse.read_counter.note(warehouse.engine, relation.id, now())
         return work.rows_for_query(relation) if at is None else work.rows_at(relation, at.id)
     if at is not None:
         raise UnsupportedError(

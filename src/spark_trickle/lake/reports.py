@@ -101,6 +101,13 @@ def unseen(connection: Connection, frontiers: dict[int, int]) -> dict[int, Unsee
     }
 
 
+def first_refreshes(connection: Connection) -> dict[int, datetime]:
+    """The oldest refresh of each stream table that is remembered."""
+    c = s.trickle_refresh.c
+    query = select(c.table_id, func.min(c.started)).group_by(c.table_id)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
 def quantile(values: Iterable[float], share: float) -> float | None:
     """The smallest value that at least this share of all values does not exceed."""
     ordered = sorted(values)

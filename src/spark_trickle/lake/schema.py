@@ -323,6 +323,14 @@ trickle_refresh = Table(
     *_text("apply"),
 )
 trickle_experience = Table("trickle_experience", metadata, *_id("table_id"), *_text("runs"))
+trickle_read = Table(
+    "trickle_read",
+    metadata,
+    *_id("table_id"),
+    *_int("reads"),
+    Column("first_read", UtcTime),
+    Column("last_read", UtcTime),
+)
 trickle_running = Table(
     "trickle_running", metadata, *_id("table_id"), *_text("session_id"), Column("started", UtcTime)
 )

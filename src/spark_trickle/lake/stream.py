@@ -139,7 +139,7 @@ def name_of(connection: Connection, table_id: int) -> str | None:
 
 
 def forget(connection: Connection, table_id: int) -> None:
-    for table in (s.trickle_stream, s.trickle_refresh, s.trickle_experience):
+    for table in (s.trickle_stream, s.trickle_refresh, s.trickle_experience, s.trickle_read):
         connection.execute(delete(table).where(table.c.table_id == table_id))
 
 

@@ -19,6 +19,8 @@ from spark_trickle.lake.files import Storage
 from spark_trickle.lake.marker import DataFolder
 from spark_trickle.lake.new_catalog import prepare_catalog
 from spark_trickle.lake.paths import is_local_address, local_folder
+from spark_trickle.lake.reads import ReadCounter
+from spark_trickle.lake.tally import Tally
 
 CATALOG_FILE = "catalog.sqlite"
 
@@ -43,6 +45,8 @@ class Bell:
 # Connections know nothing of each other, and yet some of their commits must wait in line.
 _TURNS: dict[str, AbstractContextManager[object]] = {}
 _BELLS: dict[str, Bell] = {}
+_TALLIES: dict[str, Tally] = {}
+_READ_COUNTERS: dict[str, ReadCounter] = {}
 _ONE = Lock()
 
 
@@ -64,6 +68,18 @@ class Warehouse:
         """One at a time among all connections of this process to this warehouse."""
         with _ONE:
             return _TURNS.setdefault(str(self.engine.url), RLock())
+
+    @property
+    def tally(self) -> Tally:
+        """What the connections of this process did."""
+        with _ONE:
+            return _TALLIES.setdefault(str(self.engine.url), Tally())
+
+    @property
+    def read_counter(self) -> ReadCounter:
+        """How often the connections of this process read stream tables."""
+        with _ONE:
+            return _READ_COUNTERS.setdefault(str(self.engine.url), ReadCounter())
 
     @property
     def catalog_url(self) -> str:

@@ -34,6 +34,7 @@ ANSWERS: dict[str, Function] = {
     "slot_health": Function(sources.slot_health),
     "source_status": Function(sources.source_status),
     "status": Function(status.status),
+    "suggest_tiers": Function(status.suggest_tiers),
     "trigger_inventory": Function(sources.trigger_inventory),
     "verify": Function(files.verify, 0, 1),
     "wal_source_status": Function(sources.wal_source_status),

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from spark_trickle.cdc.sync import SyncReport
+from spark_trickle.lake.tally import COUNTERS
 from spark_trickle.model.stream import RefreshReport
 from spark_trickle.observe.answer import Answer
+from spark_trickle.observe.refreshes import RECENT, TOTAL
 from spark_trickle.observe.sources import together
 
 EVENTS = (
@@ -109,6 +111,21 @@ class Metrics:
         return Server(server.server_port, close)
 
 
+_ABOUT = {
+    "stream_tables": "Stream tables that there are.",
+    "suspended": "Stream tables that the scheduler leaves alone.",
+    "snapshots": "Snapshots that there are.",
+    "index_bytes": "Memory of columns in which refreshes find rows.",
+    "index_lookups": "How often rows were found there.",
+    "cache_hits": "Views of unchanged inputs that were there already.",
+    "cache_misses": "Views of inputs that had to be made.",
+    "row_cache_hits": "Small files whose rows were in memory.",
+    "row_cache_misses": "Small files whose rows were read.",
+    "change_scans": "Changes of sources that were read for refreshes.",
+    "change_scans_shared": "Changes of sources that another refresh had read already.",
+}
+
+
 class _Standing(Collector):
     """What the catalog says at the moment of the question."""
 
@@ -185,7 +202,19 @@ class _Standing(Collector):
         found = GaugeMetricFamily(
             "trickle_last_15_minutes", "Figures of the last 15 minutes.", labels=("figure",)
         )
-        for row in self._ask("metrics_summary").dicts():
-            if row["value"] is not None:
+        rows = [row for row in self._ask("metrics_summary").dicts() if row["value"] is not None]
+        for row in rows:
+            if row["period"] == RECENT:
                 found.add_metric((row["metric"],), row["value"])
-        return (found,)
+        return (
+            found,
+            *(_figure(row["metric"], row["value"], row["period"]) for row in rows if row["period"] != RECENT),
+        )
+
+
+def _figure(name: str, value: float, period: str) -> Metric:
+    """A total is a counter, what is true now is a gauge."""
+    about = _ABOUT.get(name) or COUNTERS[name]
+    if period == TOTAL:
+        return CounterMetricFamily(f"trickle_{name}", about, value=value)
+    return GaugeMetricFamily(f"trickle_{name}", about, value=value)

@@ -20,7 +20,8 @@ from spark_trickle.refresh.decide import decide
 from spark_trickle.refresh.recommend import Advice, recommend
 from spark_trickle.refresh.run import known_facts
 
-_RECENT = 40  # refreshes whose sizes tell what changes are usual
+RECENT, CURRENT, TOTAL = "15 minutes", "now", "since start"  # what a figure is about
+_LATEST = 40  # refreshes whose sizes tell what changes are usual
 
 _HISTORY = {
     "started": "timestamp",
@@ -127,7 +128,7 @@ def _stream_names(work: Work) -> dict[int, str]:
 
 
 def metrics_summary(work: Work) -> Answer:
-    """The figures of the last 15 minutes that `/metrics` shows too."""
+    """The figures that `/metrics` shows too: of the last 15 minutes, of now, or since the process began."""
     since = now() - timedelta(minutes=15)
     with reading(work.place.warehouse.engine) as connection:
         found = reports.past(connection, since=since)
@@ -135,10 +136,7 @@ def metrics_summary(work: Work) -> Answer:
         suspended = sum(s.status == "SUSPENDED" for s in states.all_states(connection).values())
     took = [p.duration_ms for p in found if p.duration_ms is not None]
     seen = [p.waited_ms + (p.duration_ms or 0.0) for p in found if p.waited_ms is not None]
-    rows: list[tuple[str, float | None]] = [
-        ("stream_tables", float(len(_stream_names(work)))),
-        ("suspended", float(suspended)),
-        ("snapshots", float(snapshots)),
+    recent: list[tuple[str, float | None]] = [
         ("refreshes", float(len(found))),
         ("failures", float(sum(p.error is not None for p in found))),
         ("differential", float(sum(p.action == "DIFFERENTIAL" for p in found))),
@@ -146,20 +144,33 @@ def metrics_summary(work: Work) -> Answer:
         ("rows_changed", float(sum(p.rows_inserted + p.rows_deleted for p in found))),
     ]
     for share, name in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99")):
-        rows.append((f"refresh_ms_{name}", quantile(took, share)))
-        rows.append((f"commit_to_visible_ms_{name}", quantile(seen, share)))
-    held = work.place.held
-    rows += [
-        ("cache_hits", float(held.shared.total())),
-        ("cache_misses", float(held.made.total())),
-        ("row_cache_hits", float(work.place.storage.recent.hits)),
-        ("row_cache_misses", float(work.place.storage.recent.misses)),
+        recent.append((f"refresh_ms_{name}", quantile(took, share)))
+        recent.append((f"commit_to_visible_ms_{name}", quantile(seen, share)))
+    current = [
+        ("stream_tables", float(len(_stream_names(work)))),
+        ("suspended", float(suspended)),
+        ("snapshots", float(snapshots)),
         ("index_bytes", float(work.place.shelf.bytes)),
-        ("index_lookups", float(work.place.shelf.lookups)),
-        ("change_scans", float(held.made["change"])),
-        ("change_scans_shared", float(held.shared["change"])),
     ]
-    return Answer({"metric": "string", "value": "double"}, rows)
+    rows: list[tuple[str, float | None, str]] = [(*figure, RECENT) for figure in recent]
+    rows += [(*figure, CURRENT) for figure in current]
+    rows += [(*figure, TOTAL) for figure in _totals(work).items()]
+    return Answer({"metric": "string", "value": "double", "period": "string"}, rows)
+
+
+def _totals(work: Work) -> dict[str, float]:
+    """What only grows, since the process began."""
+    held, place = work.place.held, work.place
+    return {
+        "cache_hits": float(held.shared.total()),
+        "cache_misses": float(held.made.total()),
+        "row_cache_hits": float(place.storage.recent.hits),
+        "row_cache_misses": float(place.storage.recent.misses),
+        "index_lookups": float(place.shelf.lookups),
+        "change_scans": float(held.made["change"]),
+        "change_scans_shared": float(held.shared["change"]),
+        **place.warehouse.tally.totals(),
+    }
 
 
 def diagnose_errors(work: Work, table: Table) -> Answer:
@@ -279,7 +290,7 @@ def _recommended(work: Work, table: Table) -> Advice:
     assert stream is not None
     with reading(work.place.warehouse.engine) as connection:
         known = states.experience(connection, table.id)
-        past = reports.past(connection, table.id, _RECENT)
+        past = reports.past(connection, table.id, _LATEST)
     sizes = [p.delta_rows for p in past if p.error is None and p.delta_rows]
     moments = tuple(stream.options.get("moments", "").split())
     return recommend(known, sizes, work_rows(work, table), moments)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 
 from spark_trickle.dml.work import Work, now
-from spark_trickle.lake import reports, scheduling
+from spark_trickle.lake import reports, scheduling, sources
 from spark_trickle.lake.engine import reading
+from spark_trickle.lake.reads import all_reads
 from spark_trickle.model.stream import Action, Mode, Status, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
-from spark_trickle.scheduler.due import World, interval, plan
+from spark_trickle.scheduler.due import Tier, World, interval, plan, scheduled_interval
 from spark_trickle.scheduler.look import look
+from spark_trickle.scheduler.tiers import Use, suggest_tier
 
 
 def status(work: Work) -> Answer:
@@ -226,6 +228,43 @@ def scheduler_diagnostics(work: Work) -> Answer:
         rows.append((f"due: {names}", unit.reason))
     rows += [(f"waiting: {world.graph.tables[i].full_name}", why) for i, why in sorted(found.waiting.items())]
     return Answer({"property": "string", "value": "string"}, rows)
+
+
+def suggest_tiers(work: Work) -> Answer:
+    """For every stream table with a schedule: how often it is read, and the tier that would fit."""
+    world, moment, place = look(work.place), now(), work.place
+    place.warehouse.read_counter.write(place.warehouse.engine, moment)
+    with reading(place.warehouse.engine) as connection:
+        read, watched = all_reads(connection), reports.first_refreshes(connection)
+        followed = set(sources.published(connection)) | {
+            i for i in world.graph.readers if world.graph.readers[i]
+        }
+    rows = []
+    for i in world.graph.order:
+        table = world.graph.tables[i]
+        if table.stream is None or table.stream.mode is Mode.IMMEDIATE:
+            continue
+        tier = Tier(table.stream.options.get("tier", "hot").lower())
+        use = Use(
+            tier, scheduled_interval(world, i, place.settings), watched.get(i), read.get(i), i in followed
+        )
+        suggested, why = suggest_tier(use, moment)
+        seen, seconds = use.reads, use.seconds_between_reads(moment)
+        counted = (seen.count, seen.last) if seen is not None else (0, None)
+        rows.append(
+            (table.full_name, tier.value, suggested.value, *counted, seconds, use.schedule_seconds, why)
+        )
+    columns = {
+        "name": "string",
+        "tier": "string",
+        "suggested_tier": "string",
+        "reads": "long",
+        "last_read": "timestamp",
+        "seconds_between_reads": "double",
+        "schedule_seconds": "double",
+        "reason": "string",
+    }
+    return Answer(columns, rows)
 
 
 def watermark_status(work: Work) -> Answer:

@@ -10,7 +10,7 @@ from itertools import count
 from spark_trickle.algebra.keys import Key
 from spark_trickle.dml.definitions import query_columns
 from spark_trickle.dml.names import check_column_names, drop_relation, free_name, make_room
-from spark_trickle.dml.work import Work
+from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import (
     InUseError,
     InvalidDefinitionError,

@@ -157,12 +157,17 @@ def interval(world: World, i: int, settings: Settings) -> float:
     """Seconds between two refreshes: its schedule, slower by tier and where it cannot keep up."""
     stream, standing = world.graph.tables[i].stream, world.standings[i]
     assert stream is not None
-    base = max(_scheduled(world, i, settings), settings.min_schedule_seconds)
+    base = scheduled_interval(world, i, settings)
     base *= _FACTOR.get(Tier(stream.options.get("tier", "hot").lower()), 1.0)
     took = standing.last_duration_ms / 1000
     if settings.auto_backoff and took > base:
         base *= min(_MOST_BACKOFF, took / base)
     return base
+
+
+def scheduled_interval(world: World, i: int, settings: Settings) -> float:
+    """Seconds between two refreshes as its schedule says, whatever its tier."""
+    return max(_scheduled(world, i, settings), settings.min_schedule_seconds)
 
 
 def _scheduled(world: World, i: int, settings: Settings) -> float:

@@ -9,6 +9,7 @@ from threading import Event, Thread
 from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.errors import Kind, TrickleError
 from spark_trickle.scheduler.outage import pause
+from spark_trickle.scheduler.streaks import Streaks
 
 Sync = Callable[[str], SyncReport]
 Tell = Callable[[str, str, str], None]  # event, name, message
@@ -22,9 +23,10 @@ class Followers:
     tell: Tell
     seconds: float
     listeners: list[Callable[[SyncReport], object]] = field(default_factory=list)
+    cycles: int = 1  # syncs in a row that must find too many waiting changes before that is told
     _running: dict[str, tuple[Thread, Event]] = field(default_factory=dict)
     _wrong: dict[str, str] = field(default_factory=dict)
-    _growing: dict[str, set[str]] = field(default_factory=dict)
+    _growing: dict[str, Streaks[str]] = field(default_factory=dict)
 
     def follow(self, names: Iterable[str]) -> None:
         """Follow these sources and no others; a thread that ended by an error begins again."""
@@ -73,10 +75,10 @@ class Followers:
             return None
         for table, reason in report.resynced.items():
             self.tell("source_resynced", table, reason)
-        for mirror in report.waiting.keys() - self._growing.get(name, set()):
+        growing = self._growing.setdefault(name, Streaks(self.cycles))
+        for mirror in sorted(growing.note(report.waiting)):
             message = f"more than {report.waiting[mirror]} changed rows wait in source {name}"
             self.tell("change_buffer_backpressure", mirror, message)
-        self._growing[name] = set(report.waiting)
         trouble = "; ".join(f"{table}: {reason}" for table, reason in sorted(report.problems.items()))
         self._tell_once(name, "source_needs_help", trouble)
         for listener in self.listeners:

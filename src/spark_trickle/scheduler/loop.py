@@ -25,6 +25,7 @@ from spark_trickle.scheduler.followers import Followers, Sync
 from spark_trickle.scheduler.look import look
 from spark_trickle.scheduler.outage import Outage, pause
 from spark_trickle.scheduler.upkeep import Upkeep
+from spark_trickle.scheduler.workers import Workers
 from spark_trickle.spark.session import described
 
 Refresh = Callable[[tuple[int, ...], float | None], list[RefreshReport]]
@@ -67,9 +68,11 @@ class Scheduler:
     _unpushed: str = ""  # what kept published tables behind when it was last tried
 
     def __post_init__(self) -> None:
-        seconds = self.place.settings.source_sync_interval_ms / 1000
-        self._upkeep = Upkeep(self.place, self._alert_named, self.merge)
-        self._followers = Followers(self.sync, self._alert_named, seconds, self.sync_listeners)
+        settings = self.place.settings
+        seconds, cycles = settings.source_sync_interval_ms / 1000, settings.buffer_alert_cycles
+        self._workers = Workers(settings.max_concurrent_refreshes, self.place.warehouse.tally)
+        self._upkeep = Upkeep(self.place, self._alert_named, self.merge, self._workers)
+        self._followers = Followers(self.sync, self._alert_named, seconds, self.sync_listeners, cycles)
 
     @property
     def session_id(self) -> str:
@@ -116,10 +119,12 @@ class Scheduler:
         try:
             with ThreadPoolExecutor(workers, thread_name_prefix="trickle-worker") as pool:
                 while not self._stop.is_set() and (end is None or time.monotonic() < end):
+                    start = time.perf_counter()
                     heard = self.place.warehouse.changed.heard
                     found, tick = self._attempt(pool)
                     if not tick.reports:
                         self._rest(heard, found, end)
+                    self._workers.pass_time((time.perf_counter() - start) * 1000)
         finally:
             self._active = self._reached = False
             self._followers.stop()
@@ -247,7 +252,7 @@ class Scheduler:
         since = [s for i in unit.ids if (s := world.standings[i].changed_since) is not None]
         waited = (now() - min(since)).total_seconds() * 1000 if since else None
         try:
-            with described(self.place.spark, f"trickle: refresh {names}"):
+            with self._workers.working(), described(self.place.spark, f"trickle: refresh {names}"):
                 return self.refresh(unit.ids, waited)
         finally:
             scheduling.mark_done(engine, unit.ids)

@@ -14,6 +14,8 @@ from spark_trickle.lake import reports, scheduling
 from spark_trickle.lake.engine import reading
 from spark_trickle.lake.vacuum import Retention, vacuum
 from spark_trickle.scheduler.due import World
+from spark_trickle.scheduler.streaks import Streaks
+from spark_trickle.scheduler.workers import Workers
 
 _LOOK_SECONDS = 10.0
 _PRUNE_SECONDS = 60.0
@@ -28,9 +30,12 @@ class Upkeep:
     place: Place
     tell: Tell
     merge: Callable[[], None]  # compacts what refreshes left
+    workers: Workers
     _done: dict[str, float] = field(default_factory=dict)
-    _growing: set[int] = field(default_factory=set)
     _running: dict[str, Future[None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._growing: Streaks[int] = Streaks(self.place.settings.buffer_alert_cycles)
 
     def step(self, world: World, pool: ThreadPoolExecutor) -> None:
         if self._due("buffers", _LOOK_SECONDS):
@@ -47,7 +52,11 @@ class Upkeep:
         """One at a time of each kind; it takes the place of one refresh."""
         last = self._running.get(task)
         if last is None or last.done():
-            self._running[task] = pool.submit(run)
+            self._running[task] = pool.submit(self._work, run)
+
+    def _work(self, run: Callable[[], None]) -> None:
+        with self.workers.working():
+            run()
 
     def _due(self, task: str, seconds: float, at_once: bool = True) -> bool:
         here = time.monotonic()
@@ -57,16 +66,15 @@ class Upkeep:
         return True
 
     def _watch_buffers(self, world: World) -> None:
-        """Tell once of each table whose changes wait for their readers in such numbers."""
+        """Tell once of each table whose changes wait for their readers in such numbers, look after look."""
         oldest = world.oldest_seen()
         with reading(self.place.warehouse.engine) as connection:
             waiting = reports.unseen(connection, oldest)
         limit = self.place.settings.buffer_alert_rows
         many = {i: w.rows for i, w in waiting.items() if w.rows > limit}
-        for i in many.keys() - self._growing:
+        for i in sorted(self._growing.note(many)):
             name = world.graph.tables[i].full_name
             self.tell("change_buffer_backpressure", name, f"{many[i]} changed rows wait for their readers")
-        self._growing = set(many)
 
     def _run_vacuum(self) -> None:
         try:

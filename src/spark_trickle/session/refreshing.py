@@ -70,6 +70,7 @@ class Refreshing(Transactions):
             except ConflictError:
                 if attempt == self._place.settings.commit_retries:
                     raise
+                self._place.warehouse.tally.add("commit_retries")
                 time.sleep(pause_after(attempt))
         raise AssertionError
 

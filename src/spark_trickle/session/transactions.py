@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -100,7 +101,10 @@ class Transactions(Control):
         if not has_immediate(work.catalog):
             return self._committed_change(work, action, message, retries)
         # Whoever changes sources of an IMMEDIATE stream table waits for its turn, or others would always win.
+        tally, waiting = self._place.warehouse.tally, time.perf_counter()
         with self._place.warehouse.turn:
+            tally.add("immediate_waits")
+            tally.add("immediate_wait_ms", (time.perf_counter() - waiting) * 1000)
             return self._committed_change(begin(self._place), action, message, 10 * retries)
 
     def _committed_change(
@@ -115,6 +119,9 @@ class Transactions(Control):
                 except ConflictError:
                     if attempt >= retries:
                         raise
+                    self._place.warehouse.tally.add("commit_retries")
+                    if has_immediate(work.catalog):
+                        self._place.warehouse.tally.add("immediate_retries")
                     work = turns.begin_again(work, attempt, retries)
         self._tidy(work)
         return replace(result, snapshot=snapshot.id)

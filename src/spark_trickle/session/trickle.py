@@ -12,7 +12,7 @@ from spark_trickle.dml.functions import changes
 from spark_trickle.dml.insert import append
 from spark_trickle.dml.look import look
 from spark_trickle.dml.query import catalog_at, relation_frame, run_query, snapshot_by_id
-from spark_trickle.dml.work import Work
+from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import (
     ColumnNotFoundError,
     QueryError,
@@ -132,6 +132,7 @@ class Trickle(Maintenance):
         if self._open is not None:
             self._rollback()
         self._links.close()
+        self._place.warehouse.read_counter.write(self._place.warehouse.engine, now())
         self._place.held.clear()
         self._place.lease.end()
         self._place.warehouse.engine.dispose()
