@@ -34,6 +34,7 @@ class Guess:
     high: float
     runs: tuple[Run, ...]
     firm: bool = True  # False: only the bounds are known
+    seen: bool = False  # the runs are of this very size
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,10 @@ def _guess_differential(runs: Sequence[Run], rows: int) -> Guess | None:
     if len(alike) == 1:
         # It may have been the first of a process, which compiles everything: others must agree.
         ms = _cost(alike)
-        return Guess(ms, min(ms, _least(below)), ms, tuple(alike), firm=False)
+        return Guess(ms, min(ms, _least(below)), ms, tuple(alike), firm=False, seen=True)
     if alike:
         ms = _cost(alike)
-        return Guess(ms, ms, ms, tuple(alike))
+        return Guess(ms, ms, ms, tuple(alike), seen=True)
     if below and above:
         return _between(_largest(below), _smallest(above), rows)
     if below:
@@ -215,7 +216,7 @@ def _guess_full(runs: Sequence[Run], source_rows: int) -> Guess | None:
     costs = [r.total_ms * (source_rows / max(r.source_rows, 1) or 1.0) for r in alike]
     # The rows that are read decide, and all else only makes it slower: one of the faster ones tells most.
     ms = min(costs[0], sorted(costs)[(len(costs) - 1) // 3])
-    return Guess(ms, min(costs), max(costs), tuple(alike), firm=len(alike) > 2)
+    return Guess(ms, min(costs), max(costs), tuple(alike), firm=len(alike) > 2, seen=True)
 
 
 def _full_at_most(known: Experience, source_rows: int) -> float | None:
@@ -228,7 +229,7 @@ def _full_at_most(known: Experience, source_rows: int) -> float | None:
 
 
 def _range(guess: Guess) -> str:
-    if guess.firm or guess.low == guess.high or len(guess.runs) == 1:
+    if guess.firm or guess.seen:
         return f"about {guess.ms:,.0f} ms"
     return f"{guess.low:,.0f} to {guess.high:,.0f} ms"
 

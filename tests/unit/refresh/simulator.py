@@ -65,19 +65,18 @@ class Simulator:
 
     def refresh(self, rows: int) -> Past:
         decision = decide(self.facts(rows), SETTINGS)
-        self.known = remember(self.known, self._run(decision.action, rows))
+        self.take(decision.action, rows)
         cost = self.world.cost(decision.action, rows)
         return Past(rows, decision, cost, self.world.better(rows))
+
+    def take(self, action: Action, rows: int) -> None:
+        self.known = remember(self.known, self._run(action, rows))
 
     def play(self, sizes: Iterable[int]) -> list[Past]:
         return [self.refresh(rows) for rows in sizes]
 
     def facts(self, rows: int) -> Facts:
         return Facts(Mode.AUTO, 1, 2, ("t",), rows, self.world.source_rows, known=self.known)
-
-    def restart(self) -> None:
-        """Another process: its first refreshes are slow."""
-        self._cold = True
 
     def becomes(self, **changes: float) -> None:
         self.world = replace(self.world, **changes)  # type: ignore[arg-type]

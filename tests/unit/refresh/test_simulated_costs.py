@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 from math import ceil, log10
+from pathlib import Path
 from random import Random
+from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,9 +23,10 @@ from spark_trickle.model.experience import (
 )
 from spark_trickle.model.stream import Action, Run
 from spark_trickle.refresh.cost import estimate
-from tests.unit.refresh.simulator import COLD, D, F, Past, Simulator, World
+from tests.unit.refresh.simulator import COLD, SETTINGS, D, F, Past, Simulator, World
 
 LENGTH = 200
+ROOT = Path(__file__).parents[3]
 
 
 @st.composite
@@ -131,6 +136,31 @@ def test_a_full_refresh_is_never_tried_where_it_cannot_pay() -> None:
     """A minute instead of a twentieth of a second, now and then, is no experiment."""
     simulator = Simulator(World(fixed=50.0, per_row=0.0, full=60_000.0), Random(7), cold=True)
     assert {p.decision.action for p in simulator.play([10] * 3_000)} == {D}
+
+
+# --- costs that were measured -----------------------------------------------------------------------
+
+MATRIX = [json.loads(line) for line in (ROOT / "benchmarks/results/matrix.jsonl").read_text().splitlines()]
+
+
+def measured(cell: dict[str, Any]) -> Simulator:
+    """A cell of the benchmark: an update is a row that goes and one that comes."""
+    world = World(cell["differential_ms"], 0.0, cell["own_full_ms"], source_rows=cell["rows"])
+    return Simulator(world, Random(1), cold=True)
+
+
+@pytest.mark.parametrize("scenario", sorted({cell["scenario"] for cell in MATRIX}))
+def test_the_better_way_is_chosen_where_both_were_measured(scenario: str) -> None:
+    """Windows and repeated subqueries in full, most of the others differentially, whatever is tried on the way."""
+    for cell in MATRIX:
+        if cell["scenario"] != scenario or not cell["own_full_ms"]:
+            continue
+        simulator, rows = measured(cell), max(1, int(cell["rows"] * cell["percent"] / 50))
+        for action in (D, D, F, D, F, D):
+            simulator.take(action, rows)
+        done = simulator.refresh(rows)
+        worth = rows > SETTINGS.differential_free_rows or done.regret > 100
+        assert done.cost <= 1.1 * done.better or not worth, cell
 
 
 # --- what is remembered ------------------------------------------------------------------------------
