@@ -19,7 +19,7 @@ from rich.text import Text
 
 from spark_trickle.cli.show import as_json as to_json
 from spark_trickle.cli.show import console
-from spark_trickle.errors import Kind, TrickleError
+from spark_trickle.errors import FolderNotSharedError, Kind, TrickleError
 
 _OLDEST_JAVA = 17
 _OLDEST_PYTHON = (3, 11)
@@ -53,7 +53,7 @@ def examine(folder: Path, start_spark: bool) -> list[Check]:
         check_writable("temporary folder", Path(tempfile.gettempdir())),
     ]
     if start_spark and all(c.state is not State.BAD for c in checks):
-        checks.append(_check_round_trip())
+        checks += _check_round_trip(folder)
     return checks
 
 
@@ -167,21 +167,25 @@ def _java_text() -> str:
     return done.stderr + done.stdout
 
 
-def _check_round_trip() -> Check:
-    """The whole way once: start Spark, write a row to a new warehouse, read it back."""
+def _check_round_trip(folder: Path) -> list[Check]:
+    """The whole way once: start Spark, write a row to a new warehouse inside the folder, read it back."""
     from spark_trickle.cli.connection import opened
     from spark_trickle.cli.show import fetch
+    from spark_trickle.spark.probe import runs_elsewhere
 
-    start = time.monotonic()
+    start, place = time.monotonic(), _existing(folder)
     try:
-        with tempfile.TemporaryDirectory(prefix="trickle-doctor-") as folder, opened(folder) as tr:
+        with tempfile.TemporaryDirectory(prefix="trickle-doctor-", dir=place) as fresh, opened(fresh) as tr:
+            executors = runs_elsewhere(tr.spark)
             tr.sql("CREATE TABLE t (n INT)")
             tr.sql("INSERT INTO t VALUES (42)")
             found = fetch(tr.sql("SELECT n FROM t"), 10).rows
+    except FolderNotSharedError as error:
+        return [Check("executors", State.BAD, error.message, error.hint)]
     except TrickleError as error:
-        return Check("write and read", State.BAD, error.message, error.hint)
+        return [Check("write and read", State.BAD, error.message, error.hint)]
+    seen = [Check("executors", State.OK, f"all see {place}")] if executors else []
     if found != ((42,),):
-        return Check("write and read", State.BAD, f"wrote 42, read {found}", "Please report this.")
-    return Check(
-        "write and read", State.OK, f"a row came back, {time.monotonic() - start:.1f} s with Spark's start"
-    )
+        return [*seen, Check("write and read", State.BAD, f"wrote 42, read {found}", "Please report this.")]
+    text = f"a row came back, {time.monotonic() - start:.1f} s with Spark's start"
+    return [*seen, Check("write and read", State.OK, text)]

@@ -23,7 +23,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.observe import observed
 from spark_trickle.spark.read import consolidated
-from spark_trickle.spark.run import collect, collect_at_most, run_sql
+from spark_trickle.spark.run import collect, collect_at_most, run_sql, select
 from spark_trickle.spark.session import require_ansi
 from spark_trickle.spark.types import columns_sql
 from spark_trickle.sql.words import quote
@@ -116,7 +116,7 @@ def _apply_large(work: Work, plan: RowPlan) -> tuple[Result, tuple[DataFile, ...
     counted, read_counts = observed(
         frame, {a: f"count_if({ACTION} = '{a}')" for a in (INSERT, UPDATE, DELETE)}
     )
-    files = store_frame(work, plan.table, _weighted(work, plan, counted))
+    files = store_frame(work, plan.table, _weighted(plan, counted))
     counts = read_counts()
     result = Result(counts[INSERT], counts[UPDATE], counts[DELETE])
     if plan.has_new:
@@ -126,8 +126,11 @@ def _apply_large(work: Work, plan: RowPlan) -> tuple[Result, tuple[DataFile, ...
     return result, files
 
 
-def _weighted(work: Work, plan: RowPlan, frame: Frame) -> Frame:
-    """Each row of actions becomes its old image at −1 and its new image at +1."""
+def _weighted(plan: RowPlan, frame: Frame) -> Frame:
+    """Each row of actions becomes its old image at −1 and its new image at +1.
+
+    Without SQL text around the frame: over Spark Connect, what is observed inside a text is lost.
+    """
     table = plan.table
     images = []
     if plan.has_old:
@@ -136,17 +139,14 @@ def _weighted(work: Work, plan: RowPlan, frame: Frame) -> Frame:
         images.append((new, f"{ACTION} <> '{DELETE}'", 1))
     if len(images) == 1:
         side, _, weight = images[0]
-        columns = ", ".join(f"{side(n)} AS {quote(c.name)}" for n, c in enumerate(table.columns))
-        return run_sql(work.place.spark, f"SELECT {columns}, {weight} AS {WEIGHT} FROM {{rows}}", rows=frame)
+        columns = [f"{side(n)} AS {quote(c.name)}" for n, c in enumerate(table.columns)]
+        return select(frame, *columns, f"{weight} AS {WEIGHT}")
     structs = []
     for side, condition, weight in images:
         fields = ", ".join(f"{side(n)} AS {quote(c.name)}" for n, c in enumerate(table.columns))
         structs.append(f"IF({condition}, struct({fields}, {weight} AS {WEIGHT}), NULL)")
-    text = (
-        f"SELECT inline(filter(array({', '.join(structs)}), image -> image IS NOT NULL)) "
-        f"FROM {{rows}} WHERE NOT {SAME}"
-    )
-    return run_sql(work.place.spark, text, rows=frame)
+    images_of_row = f"filter(array({', '.join(structs)}), image -> image IS NOT NULL)"
+    return select(frame.where(f"NOT {SAME}"), f"inline({images_of_row})")
 
 
 def cancelled_frame(work: Work, table: Table, weighted: Frame) -> Frame:

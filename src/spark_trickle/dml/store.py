@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.dml.work import Work, now
+from spark_trickle.errors import FolderNotSharedError
 from spark_trickle.lake.crashpoint import crash_point
+from spark_trickle.lake.files import Storage
 from spark_trickle.model.arrow import can_hold, to_storage
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
@@ -48,11 +50,12 @@ def store_frame(
     storage.make_folder(table, folder)
     path, compression = storage.path(table, folder), work.place.settings.compression
     with work.place.lease.kept(work.base.id):
-        write_by_executors(frame, table, path, compression, file_rows)
+        written = write_by_executors(frame, table, path, compression, file_rows)
     crash_point("after_data")
     as_of = work.next_as_of()
     by_name = any(has_array(c.type) for c in table.columns)
     files = [storage.describe(table, name, role, as_of) for name in storage.parts(table, folder)]
+    _require_all(storage, written, sum(f.rows for f in files))
     described = [replace(f, by_name=by_name, written_as=table) for f in files if f.rows]
     return _with_deletes(work, table, described)
 
@@ -63,8 +66,16 @@ def written_down(work: Work, table: Table, frame: Frame) -> Frame:
     folder = f"{storage.new_name()}-staged"
     work.wrote(table, folder)
     with work.place.lease.kept(work.base.id):
-        write_staged(frame, storage.path(table, folder))
+        written = write_staged(frame, storage.path(table, folder))
+    _require_all(storage, written, sum(storage.count_rows(table, p) for p in storage.parts(table, folder)))
     return read_staged(frame, storage.pattern(table, folder))
+
+
+def _require_all(storage: Storage, written: int, found: int) -> None:
+    """An executor whose folder is another one writes without an error, and its rows are nowhere."""
+    if written != found:
+        detail = f"the executors wrote {written} rows, and {found} of them are there"
+        raise FolderNotSharedError(storage.root, detail)
 
 
 def _with_deletes(work: Work, table: Table, files: list[DataFile]) -> tuple[DataFile, ...]:

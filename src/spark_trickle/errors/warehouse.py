@@ -103,6 +103,27 @@ class BackupError(TrickleError):
 
 
 @dataclass(eq=False)
+class FolderNotSharedError(TrickleError):
+    """The driver and the executors have different folders at the same path."""
+
+    folder: str
+    detail: str
+    code: ClassVar[str] = "FOLDER_NOT_SHARED"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f"not all executors see {self.folder}: {self.detail}"
+
+    @property
+    def hint(self) -> str:
+        return (
+            "Mount the folder at this path on the driver and on every executor, or choose a data_path that "
+            "they share; nothing was committed."
+        )
+
+
+@dataclass(eq=False)
 class VersionError(TrickleError):
     found: str
     known: str

@@ -60,6 +60,11 @@ class Storage:
     def local(self) -> bool:
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether files can be added; a folder that is not there yet will be made."""
+        return not self.local or not os.path.exists(self.base) or os.access(self.base, os.W_OK)
+
     def new_name(self) -> str:
         """A name no file has, that tells which session writes it."""
         return f"{self.session_id}-{uuid.uuid4().hex[:16]}"
@@ -95,6 +100,19 @@ class Storage:
                 crash_point("half_data")
             if self.local:
                 _sync(self._inner(table, name))
+
+    @contextmanager
+    def probe_file(self) -> Iterator[str]:
+        """A file of one line in the data folder, while the block runs, by its address for Spark."""
+        name = f"probe-{self.new_name()}.txt"
+        with self.explained():
+            self.filesystem.create_dir(self.base, recursive=True)
+            with self.filesystem.open_output_stream(f"{self.base}/{name}") as sink:
+                sink.write(b"seen\n")
+        try:
+            yield _PATTERN.sub(r"\\\1", f"{self.root}/{name}")
+        finally:
+            self.filesystem.delete_file(f"{self.base}/{name}")
 
     def make_folder(self, table: Table, folder: str) -> None:
         """Make the folder that executors will write to: a disk that refuses is told of in plain words."""
@@ -156,6 +174,11 @@ class Storage:
             as_of=as_of,
             stats=column_stats(footer, table),
         )
+
+    def count_rows(self, table: Table, name: str) -> int:
+        """How many rows the footer of a file tells of."""
+        with self.explained(), self.filesystem.open_input_file(self._inner(table, name)) as source:
+            return int(pq.read_metadata(source).num_rows)
 
     def parts(self, table: Table, folder: str) -> list[str]:
         """The Parquet files that Spark wrote into a folder of the table."""

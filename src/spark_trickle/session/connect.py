@@ -19,6 +19,7 @@ from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.table import DEFAULT_SCHEMA
 from spark_trickle.observe import functions as observe
 from spark_trickle.refresh.functions import FUNCTIONS
+from spark_trickle.session.shared_folder import require_shared_folder
 from spark_trickle.session.trickle import Trickle
 from spark_trickle.settings import gathered
 from spark_trickle.spark.held import Held
@@ -44,6 +45,7 @@ def connect(
     chosen = gathered(file, os.environ, settings or {})
     warehouse = open_warehouse(path, data_path, chosen.catalog_timeout, adopt)
     session = open_session(spark)
+    require_shared_folder(session, warehouse.storage)
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep, warehouse.read_only)
     tails = Tails(warehouse, session, min(chosen.local_tail_rows, chosen.max_driver_rows))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_trickle.errors import (
     ColumnNotFoundError,
     DamagedFileError,
+    FolderNotSharedError,
     QueryError,
     SqlSyntaxError,
     TableNotFoundError,
@@ -22,6 +24,13 @@ from spark_trickle.errors import (
     short,
 )
 
+try:
+    from py4j.protocol import Py4JJavaError
+except ImportError:  # a client of Spark Connect has no Java of its own
+    SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    SPARK_ERRORS = (PySparkException, Py4JJavaError)
+
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _OF_VALUES = re.compile(r"SQLSTATE: (22|P0001)")  # data exceptions, and those that a query raises itself
@@ -29,6 +38,8 @@ _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
 
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\n]*? file \S*?([^/\s]+\.parquet)\b")
+_NOT_THERE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*? file (\S+\.parquet)\b")
+_NOT_MADE = re.compile(r"Mkdirs failed to create (\S+)")
 _LONG_WORD = re.compile(r"\S{80,}")
 _TOO_LONG = re.compile(r"the value is too long for column `(.+)` of type (\S+): (.*)")
 
@@ -53,12 +64,14 @@ def explained(sql: str, available: tuple[str, ...] = ()) -> Iterator[None]:
         yield
     except TrickleError:
         raise
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_ERRORS as error:
         raise explain(error, available) from None
 
 
-def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] = ()) -> TrickleError:
+def explain(error: Exception, available: tuple[str, ...] = ()) -> TrickleError:
     whole = _text(error)
+    if elsewhere := _folder_of_another_machine(whole):
+        return elsewhere
     if unreadable := _UNREADABLE.search(whole):
         return DamagedFileError("", unreadable[1], "cannot be read as Parquet")
     if "StackOverflowError" in whole or "FAILED_TO_PARSE_TOO_COMPLEX" in whole:
@@ -92,19 +105,36 @@ def explain(error: PySparkException | Py4JJavaError, available: tuple[str, ...] 
     return QueryError(detail, condition, by_value=by_value)
 
 
-def _text(error: PySparkException | Py4JJavaError) -> str:
-    if isinstance(error, Py4JJavaError):
-        cause = error.java_exception
-        while cause.getCause() is not None and not _UNREADABLE.search(str(cause.getMessage())):
-            cause = cause.getCause()
-        return str(cause.getMessage() or cause.toString())
-    return str(error.getMessage() or error)
+def _folder_of_another_machine(text: str) -> FolderNotSharedError | None:
+    """An executor misses what is there at the driver: a file, or the folder that it was told to write to."""
+    missing, not_made = _NOT_THERE.search(text), _NOT_MADE.search(text)
+    if missing and os.path.exists(path := _local_path(missing[1])):
+        folder, name = os.path.split(path)
+        return FolderNotSharedError(_data_folder(folder), f"one of them does not find {name}")
+    if not_made and os.path.isdir(folder := _data_folder(_local_path(not_made[1]))):
+        return FolderNotSharedError(folder, "one of them cannot make a folder there")
+    return None
 
 
-def _condition(error: PySparkException | Py4JJavaError) -> str:
-    if isinstance(error, Py4JJavaError):
-        return ""
-    return error.getCondition() or ""
+def _local_path(address: str) -> str:
+    return unquote(re.sub("^file:/+", "/", address))
+
+
+def _data_folder(path: str) -> str:
+    return path.split("/tables/")[0]
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, PySparkException):
+        return str(error.getMessage() or error)
+    cause = error.java_exception  # type: ignore[attr-defined]  # of a Py4JJavaError
+    while cause.getCause() is not None and not _UNREADABLE.search(str(cause.getMessage())):
+        cause = cause.getCause()
+    return str(cause.getMessage() or cause.toString())
+
+
+def _condition(error: Exception) -> str:
+    return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
 
 
 def _innermost(text: str) -> str:

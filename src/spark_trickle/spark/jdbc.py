@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.errors import SourceSetupError
 from spark_trickle.model.table import Table
+from spark_trickle.spark.errors import SPARK_ERRORS
 from spark_trickle.spark.types import storage_schema
 
 
@@ -23,7 +22,7 @@ def require_driver(spark: SparkSession, driver: str, package: str) -> None:
     nowhere = {"driver": driver, "url": "jdbc:nowhere:", "query": "SELECT 1"}
     try:
         spark.read.format("jdbc").options(**nowhere).load()
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_ERRORS as error:
         if "ClassNotFoundException" in str(error):
             raise SourceSetupError(
                 f"Spark does not find the driver {driver}",

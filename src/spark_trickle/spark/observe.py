@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
+
+from spark_trickle.spark.errors import SPARK_ERRORS
 
 
 def observed(frame: DataFrame, counts: dict[str, str]) -> tuple[DataFrame, Callable[[], dict[str, int]]]:
@@ -17,7 +18,7 @@ def observed(frame: DataFrame, counts: dict[str, str]) -> tuple[DataFrame, Calla
     def read() -> dict[str, int]:
         try:
             found = observation.get
-        except Py4JJavaError:
+        except SPARK_ERRORS:
             found = {}  # Spark saw that there are no rows, and observed nothing
         return {name: int(found.get(name) or 0) for name in counts}
 

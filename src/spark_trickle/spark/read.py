@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from spark_trickle.model.files import DataFile, Log, Role
 from spark_trickle.model.table import WEIGHT, Column, Table
@@ -52,8 +52,13 @@ def _columns_of(spark: SparkSession, table: Table, paths: list[str]) -> DataFram
     read = table
     for alias in aliases:
         read = read.with_column(replace(read.column(aliases[alias]), name=alias))
-    frame = spark.read.schema(storage_schema(read)).parquet(*paths)
+    frame = strict_reader(spark).schema(storage_schema(read)).parquet(*paths)
     return frame.withColumnsRenamed(aliases) if aliases else frame
+
+
+def strict_reader(spark: SparkSession) -> DataFrameReader:
+    """Reads all or fails, also in a session that leaves out files which cannot be read."""
+    return spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
 
 
 def empty(spark: SparkSession, table: Table) -> DataFrame:

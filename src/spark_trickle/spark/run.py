@@ -61,6 +61,12 @@ def plan_long_query(frame: DataFrame, text: str) -> DataFrame:
     return frame
 
 
+def select(frame: DataFrame, *expressions: str) -> DataFrame:
+    """Expressions in SQL over the columns of a frame."""
+    with explained(", ".join(expressions)):
+        return frame.selectExpr(*expressions)
+
+
 def collect(frame: DataFrame) -> pa.Table:
     """All rows of a frame that is known to be small."""
     with explained(""):

@@ -25,6 +25,8 @@ _NEEDED = {
     # A UNION that says how its rows are partitioned may do it otherwise when it runs with a reused exchange:
     # a sum over it then counts in two places, and our tables and changes are sums over unions (decision 22).
     "spark.sql.unionOutputPartitioning": "false",
+    # Many files would be listed by a job, and a file that an executor does not see is then left out silently.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
 # It loses the columns of a correlated subquery in a SELECT list over a UNION, and our tables are unions.
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -126,7 +128,6 @@ def _start_local() -> SparkSession:
         "spark.driver.memory": f"{_memory_gib()}g",
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.codegen.cache.maxEntries": "2000",
         # since Spark 4.3: a scan of one small file needs no shuffle
         "spark.sql.optimizer.singleTaskExecution.enabled": "true",

@@ -8,26 +8,34 @@ from pyspark.sql import functions as F
 from spark_trickle.model.quoting import quote
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.errors import explained
+from spark_trickle.spark.observe import observed
+from spark_trickle.spark.read import strict_reader
 from spark_trickle.spark.types import storage_schema
+
+_ROWS = {"rows": "count(*)"}
 
 
 def write_by_executors(
     frame: DataFrame, table: Table, folder: str, compression: str, file_rows: int = 0
-) -> None:
-    """Write a frame of the table's columns and weight as files in a new folder."""
+) -> int:
+    """Write a frame of the table's columns and weight as files in a new folder.
+
+    The answer is how many rows the executors wrote: each wrote to what it has at that path.
+    """
     fields = storage_schema(table).fields
     typed = [
         F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata=_id_only(f.metadata)) for f in fields
     ]
+    counted, read_counts = observed(frame.select(*typed), _ROWS)
     writer = (
-        frame.select(*typed)
-        .write.mode("append")  # the folder is there and empty
+        counted.write.mode("append")  # the folder is there and empty
         .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         .option("compression", compression if compression != "none" else "uncompressed")
         .option("maxRecordsPerFile", file_rows)  # 0: as many as there are
     )
     with explained(""):
         writer.parquet(folder)
+    return read_counts()["rows"]
 
 
 def _id_only(metadata: dict[str, object]) -> dict[str, object]:
@@ -36,22 +44,24 @@ def _id_only(metadata: dict[str, object]) -> dict[str, object]:
 
 def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:
     """How many rows of each file have a negative weight; reads that one column."""
-    frame = spark.read.schema(f"{WEIGHT} INT").parquet(*paths)
+    frame = strict_reader(spark).schema(f"{WEIGHT} INT").parquet(*paths)
     counted = frame.groupBy("_metadata.file_name").agg(F.count_if(F.col(WEIGHT) < 0).alias("deletes"))
     with explained(""):
         return {row["file_name"]: row["deletes"] for row in counted.collect()}
 
 
-def write_staged(frame: DataFrame, folder: str) -> None:
-    """Write a frame down, to be computed once."""
+def write_staged(frame: DataFrame, folder: str) -> int:
+    """Write a frame down, to be computed once; how many rows the executors wrote."""
+    counted, read_counts = observed(_staged(frame), _ROWS)
     with explained(""):
-        _staged(frame).write.parquet(folder)
+        counted.write.parquet(folder)
+    return read_counts()["rows"]
 
 
 def read_staged(frame: DataFrame, folder: str) -> DataFrame:
     """What was written down of a frame."""
     with explained(""):
-        return frame.sparkSession.read.schema(_staged(frame).schema).parquet(folder)
+        return strict_reader(frame.sparkSession).schema(_staged(frame).schema).parquet(folder)
 
 
 def _staged(frame: DataFrame) -> DataFrame:
