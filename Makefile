@@ -5,7 +5,7 @@ UV ?= uv
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help .venv java demo test test-all lint format check docs lock bench bench-render soak clean
+.PHONY: help .venv java demo test test-all test-remote lint format check docs lock bench bench-render soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ test: .venv java  ## run the tests, without the slow ones
 
 test-all: .venv java  ## run all tests
 	.venv/bin/python -m pytest
+
+test-remote: .venv java  ## run the tests of statements over Spark Connect
+	SPARK_REMOTE="local[2]" .venv/bin/python -m pytest tests/spark -m "not slow"
 
 lint: .venv  ## check style, types and layers
 	.venv/bin/python -m ruff check .

@@ -103,7 +103,8 @@ def main(home: Path) -> None:
     shared.mkdir()
     spark = open_cluster(home, shared)
     found: dict[str, Any] = {"connect before": connected(shared, spark)}
-    with warnings.catch_warnings(), spark_trickle.connect(shared, spark=spark) as tr:
+    settings = {"auto_compact": False}  # so that there are many files
+    with warnings.catch_warnings(), spark_trickle.connect(shared, spark=spark, settings=settings) as tr:
         warnings.simplefilter("ignore")
         for statement in BEFORE:
             tr.sql(statement)

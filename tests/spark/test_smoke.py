@@ -26,5 +26,5 @@ def test_a_session_has_what_exact_results_need(tr: Trickle) -> None:
     """A guide lists them; without one of them some query is wrong."""
     guide = (Path(__file__).parents[2] / "docs" / "guide" / "spark-and-postgresql.md").read_text()
     listed = re.findall(r"^\| `(spark\.[\w.]+)` \| `(\w+)` \|", guide, re.MULTILINE)
-    assert len(listed) == 5
+    assert len(listed) == 6
     assert {name: tr.spark.conf.get(name) for name, _ in listed} == dict(listed)

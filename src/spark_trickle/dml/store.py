@@ -15,7 +15,8 @@ from spark_trickle.model.arrow import can_hold, to_storage
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
 from spark_trickle.model.types import has_array
-from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.frames import Frame, as_frame
+from spark_trickle.spark.run import collect_at_most
 from spark_trickle.spark.write import deletes_by_file, read_staged, write_by_executors, write_staged
 
 
@@ -62,9 +63,26 @@ def store_frame(
 
 def written_down(work: Work, table: Table, frame: Frame) -> Frame:
     """The same rows, computed once and for all; their files go when the work ends."""
-    storage = work.place.storage
-    folder = f"{storage.new_name()}-staged"
+    folder = f"{work.place.storage.new_name()}-staged"
     work.wrote(table, folder)
+    return _write_down(work, table, frame, folder)
+
+
+def keep_result(work: Work, table: Table, frame: Frame) -> Frame:
+    """The same rows, computed now: at the driver, or as files that go when the connection is closed.
+
+    Not in the memory of executors, which may be gone when somebody reads them.
+    """
+    most = work.place.settings.max_driver_rows
+    if fits_arrow(table) and (rows := collect_at_most(frame, most)) is not None:
+        return as_frame(frame, rows)
+    folder = f"{work.place.storage.new_name()}-kept"
+    work.place.kept.append((table, folder))
+    return _write_down(work, table, frame, folder)
+
+
+def _write_down(work: Work, table: Table, frame: Frame, folder: str) -> Frame:
+    storage = work.place.storage
     with work.place.lease.kept(work.base.id):
         written = write_staged(frame, storage.path(table, folder))
     _require_all(storage, written, sum(storage.count_rows(table, p) for p in storage.parts(table, folder)))

@@ -64,6 +64,7 @@ class Place:
     held: Held
     shelf: Shelf
     functions: Mapping[str, Callable[..., Frame]] = field(default_factory=dict)  # table functions of ours
+    kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
 
     @property

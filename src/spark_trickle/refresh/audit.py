@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
+from spark_trickle.dml.store import keep_result
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import TransactionStateError, TrickleError
 from spark_trickle.lake import stream as states
@@ -31,7 +32,7 @@ from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.rounding import beyond_rounding, near_pairs, rounding_over, without_pairs
 from spark_trickle.refresh.run import definition, node_tables
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.run import computed, run_sql
+from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.session import in_time_zone
 from spark_trickle.sql.disturbed import count_sensitive, disturbed, is_scale_free
 from spark_trickle.sql.loose import loose_columns
@@ -54,7 +55,7 @@ def _judged(work: Work, table: Table) -> Frame:
     if not why:
         try:
             # At once: some queries Spark refuses only when it runs them, a recursion even at some depth.
-            return computed(_judged_by_spark(work, then, table, moment))
+            return _keep(work, table, _judged_by_spark(work, then, table, moment))
         except TrickleError as refusal:
             if refusal.retryable:
                 raise
@@ -62,9 +63,15 @@ def _judged(work: Work, table: Table) -> Frame:
     text = f'the plan of "{table.full_name}" was computed anew to judge it, since {why}'
     warnings.warn(text, stacklevel=2)
     try:
-        return computed(_differences(work, table, _by_plan(work, then, table, moment)))
+        return _keep(work, table, _differences(work, table, _by_plan(work, then, table, moment)))
     finally:
         then.discard()
+
+
+def _keep(work: Work, table: Table, differing: Frame) -> Frame:
+    """Computed now; under names that every file format takes."""
+    numbered = differing.toDF(*_numbered(table), "difference", "rows")
+    return keep_result(work, table, numbered).toDF(*table.column_names, "difference", "rows")
 
 
 def _obstacle(table: Table) -> str:
@@ -133,7 +140,7 @@ def _judged_by_spark(work: Work, then: Work, table: Table, moment: datetime | No
     differing = _differences(work, table, wanted)
     if not asked.floats or not count_sensitive(asked.query):
         return differing
-    differing = computed(differing)
+    differing = _keep(work, table, differing)
     return differing if differing.isEmpty() else _beyond_cancellation(asked, differing)
 
 
@@ -164,7 +171,8 @@ def _beyond_cancellation(asked: _Asked, differing: Frame) -> Frame:
         return differing
     a, b = (asked.rows(disturbed(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2))
     text = near_pairs(columns, asked.floats, amount if is_scale_free(asked.query) else 0.0)
-    pairs = computed(run_sql(spark, text, w=plain.toDF(*columns), f=asked.found, a=a, b=b))
+    found = run_sql(spark, text, w=plain.toDF(*columns), f=asked.found, a=a, b=b)
+    pairs = keep_result(asked.work, asked.table, found)
     return run_sql(spark, without_pairs(columns, asked.table), differing=differing, pairs=pairs)
 
 
@@ -200,7 +208,6 @@ def _differences(work: Work, table: Table, wanted: Frame) -> Frame:
     found = work.rows(table).toDF(*_numbered(table))
     differing = run_sql(work.place.spark, text, found=found, wanted=wanted)
     if any(is_float(c.type) for c in table.columns):
-        differing = run_sql(
-            work.place.spark, beyond_rounding(_numbered(table), table), differing=computed(differing)
-        )
+        settled = keep_result(work, table, differing)
+        differing = run_sql(work.place.spark, beyond_rounding(_numbered(table), table), differing=settled)
     return differing.toDF(*table.column_names, "difference", "rows")

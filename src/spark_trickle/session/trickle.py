@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.dml.choices import answer_query
@@ -28,6 +30,7 @@ from spark_trickle.refresh.explain import explain_query, explain_stream
 from spark_trickle.session.maintenance import Maintenance
 from spark_trickle.session.statements import as_text, first_words, run_statement
 from spark_trickle.spark.frames import frame_of
+from spark_trickle.spark.run import collect
 from spark_trickle.sql import statements as s
 from spark_trickle.sql.cursor import Cursor
 from spark_trickle.sql.parse import parse
@@ -82,6 +85,14 @@ class Trickle(Maintenance):
             case _:
                 return self._result(self._act(parsed, statement))
 
+    def arrow(self, statement: str) -> pa.Table:
+        """The rows of a query as an Arrow table; what Spark finds wrong as it reads is one of our errors."""
+        return collect(self.sql(statement))
+
+    def pandas(self, statement: str) -> Any:
+        """The same as a DataFrame of pandas."""
+        return self.arrow(statement).to_pandas()
+
     def table(self, name: str, snapshot: int | None = None) -> DataFrame:
         """The rows of a table, now or at a snapshot."""
         work = self._reading()
@@ -134,6 +145,8 @@ class Trickle(Maintenance):
         self._links.close()
         self._place.warehouse.read_counter.write(self._place.warehouse.engine, now())
         self._place.held.clear()
+        while self._place.kept:
+            self._place.storage.discard(*self._place.kept.pop())
         self._place.lease.end()
         self._place.warehouse.engine.dispose()
         self._closed = True

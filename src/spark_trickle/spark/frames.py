@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar
-from spark_trickle.spark.types import plain_field, storage_schema
+from spark_trickle.spark.types import data_type, plain_field, storage_schema
 from spark_trickle.sql.words import quote
 
 Frame = DataFrame
@@ -26,7 +26,8 @@ def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequen
         pa.array([row[n] for row in rows], arrow_type(Scalar(kind)))
         for n, kind in enumerate(columns.values())
     ]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)))
+    schema = StructType([StructField(n, data_type(Scalar(kind))) for n, kind in columns.items()])
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)), schema)
 
 
 def as_frame(like: DataFrame, rows: pa.Table) -> DataFrame:

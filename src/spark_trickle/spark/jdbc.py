@@ -17,11 +17,12 @@ from spark_trickle.spark.types import storage_schema
 def require_driver(spark: SparkSession, driver: str, package: str) -> None:
     """Refuse at once what would fail in the middle of a copy.
 
-    Spark looks for the driver before it looks at the address, and this one leads nowhere.
+    Spark looks for the driver before it looks at the address, and this one leads nowhere. A session of
+    Spark Connect looks only when the columns are asked for.
     """
     nowhere = {"driver": driver, "url": "jdbc:nowhere:", "query": "SELECT 1"}
     try:
-        spark.read.format("jdbc").options(**nowhere).load()
+        spark.read.format("jdbc").options(**nowhere).load().isLocal()
     except SPARK_ERRORS as error:
         if "ClassNotFoundException" in str(error):
             raise SourceSetupError(

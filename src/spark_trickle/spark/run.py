@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_trickle.spark.errors import explained
 
@@ -73,6 +73,12 @@ def collect(frame: DataFrame) -> pa.Table:
         return frame.toArrow()
 
 
+def collect_rows(frame: DataFrame) -> list[Row]:
+    """All rows of a frame as Spark shows them."""
+    with explained(""):
+        return frame.collect()
+
+
 def collect_at_most(frame: DataFrame, rows: int) -> pa.Table | None:
     """The rows of a frame, or None if there are more than allowed."""
     found = collect(frame.limit(rows + 1))
@@ -83,9 +89,3 @@ def count(frame: DataFrame) -> int:
     """How many rows there are, without what is only shown of them."""
     with explained(""):
         return frame.count()
-
-
-def computed(frame: DataFrame) -> DataFrame:
-    """The same rows, computed now: Spark keeps them, and needs the files that they came from no more."""
-    with explained(""):
-        return frame.localCheckpoint()
