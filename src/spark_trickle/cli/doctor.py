@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -44,8 +45,8 @@ class Check:
 def examine(folder: Path, start_spark: bool) -> list[Check]:
     checks = [
         check_python(sys.version_info[:2]),
-        check_java(_java_text()),
-        check_pyspark(_installed("pyspark")),
+        *([] if _java_is_elsewhere(os.environ) else [check_java(_java_text())]),
+        check_pyspark(_installed("pyspark") or _installed("pyspark-client")),
         *(_check_package(name) for name in _needed_packages()),
         *(_check_optional(name, purpose) for name, purpose in _OPTIONAL.items()),
         check_writable("folder", folder),
@@ -156,6 +157,11 @@ def _check_optional(name: str, purpose: str) -> Check:
     )
 
 
+def _java_is_elsewhere(environment: Mapping[str, str]) -> bool:
+    """Whether a server of Spark Connect runs Spark; "local" starts one here."""
+    return environment.get("SPARK_REMOTE", "local").startswith("sc:")
+
+
 def _java_text() -> str:
     """What the Java that Spark would take says of itself; JAVA_HOME goes before PATH."""
     home = os.environ.get("JAVA_HOME")
@@ -176,6 +182,7 @@ def _check_round_trip(folder: Path) -> list[Check]:
     start, place = time.monotonic(), _existing(folder)
     try:
         with tempfile.TemporaryDirectory(prefix="trickle-doctor-", dir=place) as fresh, opened(fresh) as tr:
+            session = Check("spark", State.OK, f"{tr.spark.version} on {tr.spark.conf.get('spark.master')}")
             executors = runs_elsewhere(tr.spark)
             tr.sql("CREATE TABLE t (n INT)")
             tr.sql("INSERT INTO t VALUES (42)")
@@ -184,7 +191,7 @@ def _check_round_trip(folder: Path) -> list[Check]:
         return [Check("executors", State.BAD, error.message, error.hint)]
     except TrickleError as error:
         return [Check("write and read", State.BAD, error.message, error.hint)]
-    seen = [Check("executors", State.OK, f"all see {place}")] if executors else []
+    seen = [session, *([Check("executors", State.OK, f"all see {place}")] if executors else [])]
     if found != ((42,),):
         return [*seen, Check("write and read", State.BAD, f"wrote 42, read {found}", "Please report this.")]
     text = f"a row came back, {time.monotonic() - start:.1f} s with Spark's start"

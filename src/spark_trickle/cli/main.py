@@ -12,6 +12,7 @@ import typer
 
 from spark_trickle.cli import source_commands, stream_commands, warehouse_commands
 from spark_trickle.cli.pairs import settings_of
+from spark_trickle.cli.spark_options import SparkOptionsGroup, choose_spark
 from spark_trickle.errors import InternalError, TransactionStateError, TrickleError
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="trickle",
-    help="Stream tables for Apache Spark: results of queries that stay fresh by computing only what changed.",
+    cls=SparkOptionsGroup,
+    callback=choose_spark,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

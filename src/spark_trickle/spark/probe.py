@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession, is_remote
 
 from spark_trickle.spark.errors import explained
+from spark_trickle.spark.launch import is_local
 
 # Spark deals them out to its cores; for more, it would look for the files themselves by a job of its own.
 _LOOKS = 32
@@ -23,7 +24,7 @@ class Sighting:
 def runs_elsewhere(session: SparkSession) -> bool:
     """Whether tasks may run on machines with another disk than this process has."""
     master = session.conf.get("spark.master", "") or ""
-    return is_remote() or not master.startswith("local") or master.startswith("local-cluster")
+    return is_remote() or not is_local(master)
 
 
 def look_for(session: SparkSession, address: str) -> Sighting:

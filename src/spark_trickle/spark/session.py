@@ -1,19 +1,20 @@
-"""A SparkSession for us: the user's own, or a local one tuned for small jobs."""
+"""A SparkSession for us: the one that is given, or one started as the user or the machine suggests."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
 from spark_trickle.errors import WarehouseError
+from spark_trickle.spark.launch import Machine, choose_settings, given_settings, is_submitted
 
 # What our files need, on any session: columns match by field id, and instants are stored as such.
 _NEEDED = {
@@ -34,7 +35,7 @@ _BROKEN_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUni
 
 
 def open_session(given: SparkSession | None) -> SparkSession:
-    session = given or SparkSession.getActiveSession() or _start_local()
+    session = given or SparkSession.getActiveSession() or _start()
     # PySpark logs every failed statement with its Java stack trace, although it raises it as well.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -118,39 +119,36 @@ def require_ansi(session: SparkSession) -> None:
         )
 
 
-def _start_local() -> SparkSession:
-    """One process, all cores; the session lives as long as the process."""
-    cores = os.cpu_count() or 2
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("spark-trickle")
-    tuned = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": f"{_memory_gib()}g",
-        "spark.sql.shuffle.partitions": str(2 * cores),
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.codegen.cache.maxEntries": "2000",
-        # since Spark 4.3: a scan of one small file needs no shuffle
-        "spark.sql.optimizer.singleTaskExecution.enabled": "true",
-        "spark.sql.timeType.enabled": "true",
-        "spark.log.level": "ERROR",
-        # else a failed look-up leaves a folder behind where the user happens to be
-        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-trickle-{os.getuid()}/spark-warehouse",
-    }
-    for name, value in tuned.items():
+def _start() -> SparkSession:
+    """Where and how the user said, else one process with all cores; it lives as long as this process."""
+    builder, given = SparkSession.builder, given_settings(os.environ)
+    chosen = {} if is_submitted(os.environ) else choose_settings(given, _machine())
+    for name, value in chosen.items():
         builder = builder.config(name, value)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers are whatever python3 there is
+    if "spark.master" in chosen:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers are whatever python3 there is
     try:
-        return builder.getOrCreate()
+        with warnings.catch_warnings():
+            # A server of our own takes them when it starts; its session cannot set them once more.
+            warnings.filterwarnings("ignore", "Failed to set spark")
+            return builder.getOrCreate()
     except Exception as error:
         raise WarehouseError(
-            f"Spark does not start: {str(error).strip().splitlines()[0]}",
-            "Install Java 17 or newer (Debian: openjdk-17-jre-headless), and point JAVA_HOME to it.",
+            f"Spark does not start: {str(error).strip().splitlines()[0]}", _start_advice(given)
         ) from error
 
 
-def _memory_gib() -> int:
+def _start_advice(given: Mapping[str, str]) -> str:
+    if place := given.get("spark.remote") or given.get("spark.master"):
+        return f"Check that {place} can be reached, and that its Spark has the version of this one."
+    if is_remote():
+        return "Name a server of Spark Connect in SPARK_REMOTE, for example sc://localhost."
+    return "Install Java 17 or newer (Debian: openjdk-17-jre-headless), and point JAVA_HOME to it."
+
+
+def _machine() -> Machine:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
-    return int(max(1, min(8, total // 2)))
+    return Machine(os.cpu_count() or 2, int(max(1, min(8, total // 2))))
 
 
 @contextmanager
