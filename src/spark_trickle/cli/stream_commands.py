@@ -130,8 +130,8 @@ def status(
 def explain(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """How a stream table is kept: operators, inner tables, delta programs, costs, and the next refresh."""
     with opened_at(warehouse, data_path) as tr:
-        rows = tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})").collect()
-        print_rows(("property", "value"), [tuple(r) for r in rows], as_json)
+        rows = _fetched(tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})"))
+        print_rows(("property", "value"), rows, as_json)
 
 
 def history(
@@ -177,7 +177,7 @@ def audit(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json:
     """Compute a stream table anew and compare; the exit code is 1 if a row differs."""
     with opened_at(warehouse, data_path) as tr:
         frame = tr.sql(f"SELECT * FROM trickle.audit({_quoted(name)})")
-        rows = [tuple(r) for r in frame.collect()]
+        rows = _fetched(frame)
         print_rows(tuple(frame.columns), rows, as_json)
         if not as_json:
             typer.echo("exact" if not rows else f"{len(rows)} different rows differ")
@@ -200,7 +200,7 @@ def changes(
             upto = tr.snapshot
             if upto > known:
                 frame = tr.changes(name, known, upto)
-                rows = [tuple(r) for r in frame.collect()]
+                rows = _fetched(frame)
                 if rows:
                     print_rows(tuple(frame.columns), rows, as_json)
                 known = upto
@@ -249,6 +249,12 @@ def opened_at(warehouse: str, data_path: str | None, pairs: list[str] | None = N
     if "://" not in warehouse and Path(warehouse).exists() and not Path(warehouse).is_dir():
         raise typer.BadParameter(f"{warehouse} is a file; give the folder of a warehouse")
     return opened(warehouse, settings_of(pairs or []), data_path)
+
+
+def _fetched(frame: Any) -> list[tuple[Any, ...]]:
+    from spark_trickle.spark.run import collect_rows
+
+    return [tuple(row) for row in collect_rows(frame)]
 
 
 def _quoted(name: str) -> str:

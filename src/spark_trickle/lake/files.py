@@ -94,6 +94,7 @@ class Storage:
                     sink,
                     compression=compression,
                     write_statistics=_bounded(table),
+                    write_page_checksum=True,
                     # Spark stumbles over the empty dictionary of a list that holds only nulls
                     use_dictionary=[c.name for c in table.columns if isinstance(c.type, Scalar)],
                 )
@@ -130,11 +131,8 @@ class Storage:
         path = self._inner(table, file.path)
         if (known := self.recent.get(path)) is not None:
             return known
-        with self.explained(), self.filesystem.open_input_file(path) as source:
-            try:
-                rows = pq.read_table(source)
-            except pa.ArrowInvalid as error:
-                raise DamagedFileError(table.full_name, file.path, f"is not Parquet: {error}") from None
+        with self._whole(table, file.path), self.filesystem.open_input_file(path) as source:
+            rows = pq.read_table(source, page_checksum_verification=True)
         self.recent.put(path, rows)
         return rows
 
@@ -144,18 +142,16 @@ class Storage:
         path = self._inner(table, file.path)
         if (kept := self.recent.get(path)) is not None:
             return kept
-        with self.explained(), self.filesystem.open_input_file(path) as source:
-            try:
-                parquet = pq.ParquetFile(source)
-                known = column_ids(parquet.schema_arrow)
-                return parquet.read([known[i] for i in ids if i in known])
-            except pa.ArrowInvalid as error:
-                raise DamagedFileError(table.full_name, file.path, f"is not Parquet: {error}") from None
+        with self._whole(table, file.path), self.filesystem.open_input_file(path) as source:
+            parquet = pq.ParquetFile(source, page_checksum_verification=True)
+            known = column_ids(parquet.schema_arrow)
+            return parquet.read([known[i] for i in ids if i in known])
 
     def batches(self, table: Table, name: str) -> Iterator[pa.Table]:
         """The rows of a large file, some at a time."""
-        with self.explained(), self.filesystem.open_input_file(self._inner(table, name)) as source:
-            for batch in pq.ParquetFile(source).iter_batches():
+        path = self._inner(table, name)
+        with self._whole(table, name), self.filesystem.open_input_file(path) as source:
+            for batch in pq.ParquetFile(source, page_checksum_verification=True).iter_batches():
                 yield pa.Table.from_batches([batch])
 
     def describe(self, table: Table, name: str, role: Role, as_of: int) -> DataFile:
@@ -253,6 +249,21 @@ class Storage:
         return WarehouseMismatchError(
             self.root, "it has no marker of this warehouse", "Mount the data folder, or give its data_path."
         )
+
+    @contextmanager
+    def _whole(self, table: Table, name: str) -> Iterator[None]:
+        """Read a file in the block: what is wrong with its bytes is told apart from what the disk refuses.
+
+        pyarrow raises OSError for both; only that of the disk has a number.
+        """
+        with self.explained():
+            try:
+                yield
+            except (pa.ArrowInvalid, OSError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                detail = f"cannot be read as Parquet: {str(error).splitlines()[0]}"
+                raise DamagedFileError(table.full_name, name, detail) from None
 
     @contextmanager
     def explained(self) -> Iterator[None]:

@@ -58,7 +58,13 @@ def _columns_of(spark: SparkSession, table: Table, paths: list[str]) -> DataFram
 
 def strict_reader(spark: SparkSession) -> DataFrameReader:
     """Reads all or fails, also in a session that leaves out files which cannot be read."""
-    return spark.read.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+    return spark.read.options(
+        **{
+            "ignoreMissingFiles": "false",
+            "ignoreCorruptFiles": "false",
+            "parquet.page.verify-checksum.enabled": "true",
+        }
+    )
 
 
 def empty(spark: SparkSession, table: Table) -> DataFrame:

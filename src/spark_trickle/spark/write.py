@@ -10,6 +10,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.errors import explained
 from spark_trickle.spark.observe import observed
 from spark_trickle.spark.read import strict_reader
+from spark_trickle.spark.run import collect_rows
 from spark_trickle.spark.types import storage_schema
 
 _ROWS = {"rows": "count(*)"}
@@ -31,6 +32,7 @@ def write_by_executors(
         counted.write.mode("append")  # the folder is there and empty
         .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         .option("compression", compression if compression != "none" else "uncompressed")
+        .option("parquet.page.write-checksum.enabled", "true")
         .option("maxRecordsPerFile", file_rows)  # 0: as many as there are
     )
     with explained(""):
@@ -46,8 +48,7 @@ def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:
     """How many rows of each file have a negative weight; reads that one column."""
     frame = strict_reader(spark).schema(f"{WEIGHT} INT").parquet(*paths)
     counted = frame.groupBy("_metadata.file_name").agg(F.count_if(F.col(WEIGHT) < 0).alias("deletes"))
-    with explained(""):
-        return {row["file_name"]: row["deletes"] for row in counted.collect()}
+    return {row["file_name"]: row["deletes"] for row in collect_rows(counted)}
 
 
 def write_staged(frame: DataFrame, folder: str) -> int:
