@@ -53,6 +53,7 @@ EXAMPLES: list[TrickleError] = [
     errors.BackupError("the folder holds no backup", "Give another one."),
     errors.VersionError("0009", "0001"),
     errors.DamagedFileError("t", "x.parquet", "is missing"),
+    errors.FolderNotSharedError("/data", "the executors wrote 4 rows, and 2 of them are there"),
     errors.SourceAddressError("the dsn holds a password", "Put it into a passfile."),
     errors.SourceUnavailableError("connection refused"),
     errors.SourceBusyError("the source is busy: a lock"),
