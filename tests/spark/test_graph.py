@@ -5,11 +5,19 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from spark_trickle import connect
-from spark_trickle.errors import CircularError, ConflictError, InUseError, QueryError, UnsupportedError
+from spark_trickle.errors import (
+    CircularError,
+    ConflictError,
+    InUseError,
+    QueryError,
+    TrickleError,
+    UnsupportedError,
+)
 from spark_trickle.model.stream import Action
 from spark_trickle.refresh.run import Occasion
 from spark_trickle.refresh.together import refresh_together
@@ -93,6 +101,30 @@ def test_one_by_one_in_groups(shop: Trickle) -> None:
     reports = {r.name: r.snapshot for r in shop.refresh_all(atomic=False)}
     assert reports["main.sums"] == reports["main.counts"] == reports["main.joined"] < reports["main.total"]
     audit(shop)
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_one_that_fails_holds_back_only_its_readers(tmp_path: Path, atomic: bool) -> None:
+    with connect(tmp_path / "warehouse") as tr:
+        tr.sql("CREATE TABLE b (v INT)")
+        tr.create_stream_table("ratios", "SELECT v, 100 / v AS r FROM b")
+        tr.create_stream_table("ratio_count", "SELECT count(*) AS n FROM ratios")
+        tr.create_stream_table("zeros", "SELECT v FROM b WHERE v = 0")
+        tr.create_stream_table("zero_count", "SELECT count(*) AS n FROM zeros")
+        tr.sql("INSERT INTO b VALUES (0)")
+        with pytest.raises(TrickleError, match=r"(?i)division") as caught:
+            tr.refresh_all(atomic=atomic)
+        assert "main.zeros, main.zero_count" in caught.value.__notes__[0]
+        assert [rows(tr.sql(f"SELECT n FROM {name}")) for name in ("zero_count", "ratio_count")] == [
+            [(1,)],
+            [(0,)],
+        ]
+        tr.sql("UPDATE b SET v = 4")
+        tr.refresh_all(atomic=atomic)
+        assert [rows(tr.sql(f"SELECT n FROM {name}")) for name in ("zero_count", "ratio_count")] == [
+            [(0,)],
+            [(1,)],
+        ]
 
 
 def test_a_circle_is_refused_with_its_way(shop: Trickle) -> None:

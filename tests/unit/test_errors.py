@@ -35,6 +35,7 @@ EXAMPLES: list[TrickleError] = [
     errors.NoFixpointError(("main.a", "main.b"), 100),
     errors.FuseBlownError("main.s", 5_000_000, 1_000_000),
     errors.SourceLostError("main.t", "was dropped"),
+    errors.SeveralFailedError("refreshes", ("no a", "no b"), ("Try this.", "Try that.")),
     errors.InUseError("main.t", "dropped", ("main.s", "main.r")),
     errors.InvalidDefinitionError("a column is named twice", "Name each column once."),
     errors.TypeNotAllowedError("a", "MAP", "Use an array."),
@@ -65,6 +66,10 @@ EXAMPLES: list[TrickleError] = [
     errors.WalDecodeError("a text does not end", 7),
     errors.TargetExistsError("public.t", "it is not one of ours"),
     errors.NotPublishedError("main.s", "public.s"),
+    errors.NotPublishedError("main.s", "public.s", '"main.s" of another warehouse'),
+    errors.WarehouseCopiedError(
+        'source "shop" serves', "/a on one", "/b on two", "SYNC SOURCE shop TAKE OVER"
+    ),
     errors.RepairNeededError("public.s", "it is at snapshot 3, but the change begins at snapshot 4"),
     errors.TargetChangedError("public.s", ('column "a" was dropped or renamed',)),
     errors.TargetRefusedError("public.s", 'violates check constraint "positive"'),

@@ -18,6 +18,7 @@ from spark_trickle.errors.sources import (
     TargetRefusedError,
     TargetValueError,
     WalDecodeError,
+    WarehouseCopiedError,
 )
 from spark_trickle.errors.statements import (
     AlreadyExistsError,
@@ -46,7 +47,9 @@ from spark_trickle.errors.streams import (
     NoFixpointError,
     ReadOnlyTableError,
     RecursionTooDeepError,
+    SeveralFailedError,
     SourceLostError,
+    raise_failures,
 )
 from spark_trickle.errors.warehouse import (
     BackupError,
@@ -87,6 +90,7 @@ __all__ = [
     "ResyncNeededError",
     "SchemaNotFoundError",
     "SettingError",
+    "SeveralFailedError",
     "SnapshotNotFoundError",
     "SourceAddressError",
     "SourceBusyError",
@@ -110,8 +114,10 @@ __all__ = [
     "ValueTooLongError",
     "VersionError",
     "WalDecodeError",
+    "WarehouseCopiedError",
     "WarehouseError",
     "WarehouseMismatchError",
     "closest",
+    "raise_failures",
     "short",
 ]

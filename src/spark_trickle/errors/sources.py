@@ -174,6 +174,29 @@ class WalDecodeError(TrickleError):
         return f"a message of the write-ahead log cannot be read at byte {self.offset}: {self.detail}"
 
 
+@dataclass(eq=False)
+class WarehouseCopiedError(TrickleError):
+    """Of the copies of a warehouse a source serves one, and a published table is written by one."""
+
+    serves: str
+    served: str
+    ours: str
+    take_over: str
+    code: ClassVar[str] = "WAREHOUSE_COPIED"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f"{self.serves} the copy of this warehouse at {self.served}, and this one is at {self.ours}"
+
+    @property
+    def hint(self) -> str:
+        return (
+            "If both are to live, give this copy an identity of its own with ALTER WAREHOUSE RENEW IDENTITY. "
+            f"If the warehouse was moved or restored, run {self.take_over}; the other copy is refused then."
+        )
+
+
 # --- publishing ----------------------------------------------------------------------------------
 
 
@@ -197,15 +220,23 @@ class TargetExistsError(TrickleError):
 class NotPublishedError(TrickleError):
     stream: str
     table: str
+    other: str = ""  # what is published there instead
     code: ClassVar[str] = "NOT_PUBLISHED"
     kind: ClassVar[Kind] = Kind.USER
 
     @property
     def message(self) -> str:
-        return f'"{self.stream}" is not published' + (f' as "{self.table}"' if self.table else "")
+        where = f' as "{self.table}"' if self.table else ""
+        instead = f", but {self.other} is" if self.other else ""
+        return f'"{self.stream}" is not published{where}{instead}'
 
     @property
     def hint(self) -> str:
+        if self.other:
+            return (
+                f"Run UNPUBLISH STREAM TABLE {self.stream}, which leaves the table there alone, "
+                "and publish it under another name."
+            )
         return "Publish it first; the ledger in the target database lists what is published."
 
 
@@ -240,7 +271,10 @@ class TargetChangedError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Undo this in the target database, or stop publishing the table and publish it anew."
+        return (
+            "Undo this in the target database; or UNPUBLISH the stream table, which leaves this table to its "
+            "readers as it is, and publish it under another name."
+        )
 
 
 @dataclass(eq=False)

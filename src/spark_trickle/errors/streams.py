@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -150,3 +151,31 @@ class InUseError(TrickleError):
     @property
     def hint(self) -> str:
         return "Drop these stream tables first, or SET trickle.block_source_ddl = false."
+
+
+@dataclass(eq=False)
+class SeveralFailedError(TrickleError):
+    """More than one failed, each for a cause of its own; what did not depend on them was done."""
+
+    what: str
+    messages: tuple[str, ...]
+    hints: tuple[str, ...]
+    code: ClassVar[str] = "SEVERAL_FAILED"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f"{len(self.messages)} {self.what} failed: {'; '.join(self.messages)}"
+
+    @property
+    def hint(self) -> str:
+        return " ".join(self.hints)
+
+
+def raise_failures(what: str, failures: Sequence[TrickleError]) -> None:
+    """Raise what failed, if anything did, once all the rest is done."""
+    if len(failures) > 1:
+        hints = tuple(dict.fromkeys(f.hint for f in failures))
+        raise SeveralFailedError(what, tuple(f.message for f in failures), hints) from failures[0]
+    if failures:
+        raise failures[0]

@@ -24,7 +24,8 @@ from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
 from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Source, Stream
-from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table
+from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Column, Table
+from spark_trickle.model.types import can_widen
 from spark_trickle.refresh.circle import is_circle, refresh_circle
 from spark_trickle.refresh.circular import check_circle, check_mode
 from spark_trickle.refresh.compile import Compiled, compile_query, nodes_of, over_empty_tables
@@ -283,14 +284,16 @@ def _redefine(work: Work, table: Table, stream: Stream, new_query: bool = False)
         views=compiled.views,
         known=compiled.known,
     )
-    if [(c.name, c.type) for c in shape.columns] == [(c.name, c.type) for c in table.columns]:
-        again = with_identity(replace(table, stream=new), keys[-1])
+    reads_itself = any(source.table_id == table.id for source in compiled.sources)
+    columns = _grown(table, shape.columns, widen=not reads_itself)
+    if columns:
+        again = with_identity(replace(table, columns=columns, stream=new), keys[-1])
         if again.identity != table.identity:  # rows of before may repeat what tells the new ones apart
             again = replace(again, identity=())
         work.define(commit.AlterTable(table, again))
         return again
     refuse_users(work, table, "altered")
-    if any(source.table_id == table.id for source in compiled.sources):
+    if reads_itself:
         raise InUseError(table.full_name, "given other columns", (table.full_name,))
     refuse_published(work, table)
     work.define(commit.DropTable(table))
@@ -298,6 +301,19 @@ def _redefine(work: Work, table: Table, stream: Stream, new_query: bool = False)
     again = with_identity(again, keys[-1])
     work.define(commit.CreateTable(again))
     return again
+
+
+def _grown(table: Table, new: Sequence[Column], widen: bool) -> tuple[Column, ...]:
+    """The columns of a stream table with the types that they have now, if its rows can stay; else none.
+
+    So it remains the same table for those that read it and for those that it is published to.
+    """
+    pairs = list(zip(table.columns, new, strict=False))
+    fits = len(table.columns) == len(new) and all(
+        old.name == n.name and (old.type == n.type or (widen and can_widen(old.type, n.type)))
+        for old, n in pairs
+    )
+    return tuple(replace(old, type=n.type) for old, n in pairs) if fits else ()
 
 
 # --- circles -----------------------------------------------------------------------------------------

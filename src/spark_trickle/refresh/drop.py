@@ -61,5 +61,5 @@ def refuse_published(work: Work, table: Table) -> None:
     if found is not None:
         raise InvalidDefinitionError(
             f'"{table.full_name}" is published to source "{found.source}" as {found.schema}.{found.table}',
-            f"Run UNPUBLISH STREAM TABLE {table.name} first.",
+            f"Run UNPUBLISH STREAM TABLE {table.name} first; the table there stays for its readers as it is.",
         )

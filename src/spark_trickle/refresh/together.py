@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -23,19 +23,25 @@ def streams_by_id(work: Work, ids: Iterable[int]) -> list[Table]:
     return [t for t in found if t is not None and t.stream is not None]
 
 
-def refresh_together(work: Work, tables: Sequence[Table], occasion: Occasion) -> list[RefreshReport]:
+def refresh_together(
+    work: Work,
+    tables: Sequence[Table],
+    occasion: Occasion,
+    on_failure: Callable[[Iterable[int]], object] = lambda _: None,
+) -> list[RefreshReport]:
     """In the given order, each after those it reads; if one fails nothing is left of the others.
 
-    A circle is refreshed as a whole, even if just one of its members is asked for.
+    A circle is refreshed as a whole, even if just one of its members is asked for. `on_failure` is told which
+    stream tables failed, before the error is raised.
     """
     started, reports = now(), dict[int, RefreshReport]()
     graph = graph_of(work.catalog.tables())
     for ids in graph.units(t.id for t in tables):
-        with _recorded(work, ids, started):
+        with _recorded(work, ids, started, on_failure):
             done = refresh_unit(work, [graph.tables[i] for i in ids], occasion)
         reports.update(zip(ids, done, strict=True))
     moved = [i for i, report in reports.items() if report.action is not Action.NO_DATA]
-    with _recorded(work, moved, started):
+    with _recorded(work, moved, started, on_failure):
         keep_immediate(work)
     return [reports[t.id] for t in tables]
 
@@ -50,7 +56,12 @@ def refill(work: Work, table: Table, why: str) -> RefreshReport:
 
 
 @contextmanager
-def _recorded(work: Work, ids: Iterable[int], started: datetime) -> Iterator[None]:
+def _recorded(
+    work: Work,
+    ids: Sequence[int],
+    started: datetime,
+    on_failure: Callable[[Iterable[int]], object] = lambda _: None,
+) -> Iterator[None]:
     """What fails leaves no files, and is noted for the stream tables that were to move on.
 
     Also if it is an IMMEDIATE one over them: they are what will be tried again.
@@ -64,6 +75,7 @@ def _recorded(work: Work, ids: Iterable[int], started: datetime) -> Iterator[Non
         work.discard()
         for i in ids:
             states.record_failure(work.place.warehouse.engine, i, started, error)
+        on_failure(ids)
         raise
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from spark_trickle.dml import compact
 from spark_trickle.dml.retry import pause_after
 from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import (
     ConflictError,
+    TrickleError,
     UnsupportedError,
+    raise_failures,
 )
 from spark_trickle.lake.engine import require_writable
 from spark_trickle.lake.stream import move_on
@@ -19,11 +21,25 @@ from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.apply import applied
 from spark_trickle.refresh.drop import stream_table
-from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.run import Occasion
 from spark_trickle.refresh.together import company, refresh_together, streams_by_id
 from spark_trickle.session.transactions import Transactions
 from spark_trickle.sql.cursor import Cursor
+
+
+@dataclass
+class Failures:
+    """What failed, and what is left out because of it: the same and all that read it."""
+
+    graph: Graph
+    errors: list[TrickleError] = field(default_factory=list)
+    left_out: set[int] = field(default_factory=set)
+
+    def add(self, error: TrickleError, ids: Iterable[int]) -> None:
+        self.errors.append(error)
+        for i in ids:
+            self.left_out |= {i, *self.graph.descendants(i)}
 
 
 class Refreshing(Transactions):
@@ -42,13 +58,41 @@ class Refreshing(Transactions):
         return self.refresh_chosen(chosen)[-1]
 
     def refresh_all(self, *, atomic: bool = True) -> list[RefreshReport]:
-        """Bring all stream tables up to date: at one snapshot and in one commit, or each by itself."""
+        """Bring all stream tables up to date: at one snapshot and in one commit, or each by itself.
+
+        One that fails stays as it was, and so do those that read it; all others are refreshed, in one commit
+        if `atomic`, before the error is raised.
+        """
         graph = graph_of(self._reading().catalog.tables())
-        groups = [graph.order] if atomic else graph.groups
-        reports = []
-        for group in groups:
-            reports += self.refresh_chosen(lambda work, ids=group: streams_by_id(work, ids))  # type: ignore[misc]
+        failures = Failures(graph)
+        reports, refreshed = list[RefreshReport](), list[int]()
+        for group in [graph.order] if atomic else graph.groups:
+            done, moved = self._refresh_unless_failed(group, failures)
+            reports += done
+            refreshed += moved
+        try:
+            self._push_refreshed(refreshed)
+        except TrickleError as error:
+            failures.errors.append(error)
+        try:
+            raise_failures("refreshes", failures.errors)
+        except TrickleError as error:
+            names = ", ".join(r.name for r in reports) or "none"
+            error.add_note(f"stream tables that are up to date now: {names}")
+            raise
         return reports
+
+    def _refresh_unless_failed(
+        self, ids: Sequence[int], failures: Failures
+    ) -> tuple[list[RefreshReport], list[int]]:
+        """Those of a group that do not depend on what failed; again without what fails now."""
+        while wanted := [i for i in ids if i not in failures.left_out]:
+            blamed: list[int] = []
+            try:
+                return self._refresh(lambda work: streams_by_id(work, wanted), on_failure=blamed.extend)
+            except TrickleError as error:
+                failures.add(error, blamed or wanted)
+        return [], []
 
     def refresh_chosen(
         self,
@@ -57,6 +101,18 @@ class Refreshing(Transactions):
         waited_ms: float | None = None,
     ) -> list[RefreshReport]:
         """Refresh some stream tables in one commit; run again after a conflict."""
+        reports, refreshed = self._refresh(choose, initiated_by, waited_ms)
+        self._push_refreshed(refreshed)
+        return reports
+
+    def _refresh(
+        self,
+        choose: Callable[[Work], list[Table]],
+        initiated_by: str = "manual",
+        waited_ms: float | None = None,
+        on_failure: Callable[[Iterable[int]], object] = lambda _: None,
+    ) -> tuple[list[RefreshReport], list[int]]:
+        """The reports, and the stream tables whose published tables are to follow."""
         self._require_open_connection()
         if self._open is not None:
             raise UnsupportedError("REFRESH in a transaction", "COMMIT first; it is a snapshot of its own.")
@@ -66,7 +122,7 @@ class Refreshing(Transactions):
             tables = choose(work)
             occasion = Occasion(initiated_by, together=len(tables) > 1, waited_ms=waited_ms)
             try:
-                return self._finished(work, refresh_together(work, tables, occasion))
+                return self._commit_refreshes(work, refresh_together(work, tables, occasion, on_failure))
             except ConflictError:
                 if attempt == self._place.settings.commit_retries:
                     raise
@@ -75,11 +131,18 @@ class Refreshing(Transactions):
         raise AssertionError
 
     def _finished(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
+        reports, refreshed = self._commit_refreshes(work, reports)
+        self._push_refreshed(refreshed)
+        return reports
+
+    def _commit_refreshes(
+        self, work: Work, reports: list[RefreshReport]
+    ) -> tuple[list[RefreshReport], list[int]]:
         """Commit refreshes, if they changed anything."""
         start = time.perf_counter()
         if all(r.action is Action.NO_DATA for r in reports):
             work.discard()
-            return reports
+            return reports, []
         if work.empty:
             move_on(self._place.warehouse.engine, work.refreshed, work.base.id)
             work.discard()
@@ -93,8 +156,8 @@ class Refreshing(Transactions):
             self._untidy.update(changed)
         else:
             compact.tidy(self._place, changed)
-        self._push_refreshed(r.table_id for r in work.refreshed if r.initiated_by == "manual")
-        return [_committed(r, snapshot, commit_ms) for r in reports]
+        by_hand = [r.table_id for r in work.refreshed if r.initiated_by == "manual"]
+        return [_committed(r, snapshot, commit_ms) for r in reports], by_hand
 
 
 def _committed(report: RefreshReport, snapshot: int, commit_ms: float) -> RefreshReport:
