@@ -226,9 +226,10 @@ SOURCES = (
     ),
     Shape(
         s.SyncSource,
-        "SYNC SOURCE name",
+        "SYNC SOURCE name [TAKE OVER]",
         "SYNC SOURCE shop",
-        "Bring all mirrors of a source to what it holds now, in one commit.",
+        "Bring all mirrors of a source to what it holds now, in one commit. A source serves one copy of a"
+        " warehouse; with TAKE OVER it serves this one from now on, and no other.",
     ),
     Shape(
         s.ResyncTable,
@@ -257,9 +258,10 @@ SOURCES = (
     ),
     Shape(
         s.UnpublishStream,
-        "UNPUBLISH STREAM TABLE s [KEEP TABLE]",
+        "UNPUBLISH STREAM TABLE s [{KEEP | DROP} TABLE]",
         "UNPUBLISH STREAM TABLE revenue",
-        "Stop, and drop the table there unless it is to be kept.",
+        "Stop. The table there stays as it is for those who read it, and may be published again; "
+        "with DROP TABLE it goes.",
     ),
 )
 

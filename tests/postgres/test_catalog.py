@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from spark_trickle.lake import scheduling
+from spark_trickle.lake.engine import open_engine
 from spark_trickle.lake.scheduling import Alert
+from spark_trickle.lake.site import site_of
 from spark_trickle.lake.warehouse import open_warehouse
 from tests.postgres.world import World
 from tests.unit.scheduler.loops import goes_on, idle_scheduler
@@ -30,3 +33,17 @@ def test_a_restart_is_waited_for(world: World, tmp_path: Path, mode: str) -> Non
     assert [a.event for a in told] == ["catalog_unavailable"]
     assert scheduling.alerts(warehouse.engine) == told
     warehouse.engine.dispose()
+
+
+def test_the_site_of_a_catalog_is_what_the_server_says_of_itself(world: World, tmp_path: Path) -> None:
+    """Asked by a role without rights of its own, and by whatever address."""
+    with world.server.connect() as connection:
+        connection.execute("CREATE DATABASE sites")
+        connection.execute("CREATE ROLE plain LOGIN")
+    sites = []
+    for user in ("postgres", "plain"):
+        engine = open_engine(make_url(f"postgresql://{user}@/sites?host={world.server.home}"), 5.0)
+        sites.append(site_of(engine))
+        engine.dispose()
+    assert sites[0] == sites[1]
+    assert sites[0].catalog.startswith("postgresql server ")

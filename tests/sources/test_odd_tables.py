@@ -201,7 +201,7 @@ def test_odd_names_in_every_statement(shop: Shop, mode: str) -> None:
     assert {r["status"] for r in shop.tr.answer("source_status").dicts()} == {"ACTIVE"}
     assert [r["problem"] for r in shop.tr.answer("published_status").dicts()] == [""] * len(ODD_NAMES)
     for n in range(len(ODD_NAMES)):
-        shop.tr.sql(f"UNPUBLISH STREAM TABLE s{n}")
+        shop.tr.sql(f"UNPUBLISH STREAM TABLE s{n} DROP TABLE")
     shop.tr.sql("DETACH SOURCE shop")
     assert shop.world.rows("SELECT FROM pg_trigger WHERE NOT tgisinternal") == []
 

@@ -52,7 +52,7 @@ def test_a_stream_table_is_followed(revenue: Shop) -> None:
     row = tr.answer("published_status").dicts()[0]
     assert (row["published_as"], row["key"], row["problem"]) == ("public.revenue_live", "customer", "")
     assert row["rows"] == 6
-    tr.sql("UNPUBLISH STREAM TABLE revenue")
+    tr.sql("UNPUBLISH STREAM TABLE revenue DROP TABLE")
     assert not revenue.world.rows("SELECT FROM pg_class WHERE relname = 'revenue_live'")
     assert tr.answer("published_status").rows == []
 
@@ -165,9 +165,37 @@ def test_what_is_refused(revenue: Shop) -> None:
     ):
         with pytest.raises(InvalidDefinitionError, match="published"):
             tr.sql(statement)
-    tr.unpublish("revenue", keep=True)
+    tr.unpublish("revenue")
     assert revenue.world.rows("SELECT count(*) FROM revenue_live") == [(5,)]
     tr.sql("DETACH SOURCE shop")
+
+
+def test_a_table_that_was_kept_is_published_again(revenue: Shop) -> None:
+    """Its readers see the old rows until the new ones are there."""
+    tr = revenue.tr
+    tr.publish("revenue", "shop", "public.revenue_live")
+    tr.sql("UNPUBLISH STREAM TABLE revenue")
+    tr.sql("UPDATE orders SET amount = amount * 2 WHERE customer = 'c1'")
+    tr.refresh("revenue")
+    pushed = tr.publish("revenue", "shop", "public.revenue_live")
+    assert (pushed.rows_inserted, pushed.rows_deleted) == (1, 1)
+    same(revenue)
+
+
+def test_one_that_fails_does_not_hold_back_the_others(revenue: Shop) -> None:
+    tr = revenue.tr
+    tr.create_stream_table("totals", "SELECT sum(total) AS total FROM revenue")
+    tr.create_stream_table("names", "SELECT DISTINCT customer FROM orders")
+    for name in ("revenue", "totals", "names"):
+        tr.publish(name, "shop", f"public.{name}_live")
+    revenue.run("ALTER TABLE revenue_live RENAME TO away")
+    for atomic in (True, False):
+        tr.sql(f"INSERT INTO orders VALUES ({900 + atomic}, 'new{atomic}', 1)")
+        with pytest.raises(TrickleError, match="revenue_live"):
+            tr.refresh_all(atomic=atomic)
+        for name in ("totals", "names"):
+            same(revenue, f"public.{name}_live", name)
+        assert revenue.here("SELECT count(*) FROM names") == revenue.here("SELECT count(*) FROM revenue")
 
 
 def test_vacuum_waits_for_what_is_published(revenue: Shop) -> None:
@@ -181,3 +209,39 @@ def test_vacuum_waits_for_what_is_published(revenue: Shop) -> None:
     revenue.run("ALTER TABLE away RENAME TO revenue_live")
     tr.push()
     same(revenue)
+
+
+GROWTH = [
+    ("int", "bigint", "3000000000"),
+    ("varchar(10)", "text", "'longer than ten'"),
+    ("numeric(10, 2)", "numeric(14, 4)", "1.2345"),
+    ("real", "double precision", "0.1"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "large"), GROWTH)
+def test_a_type_that_grows_is_followed(shop: Shop, before: str, after: str, large: str) -> None:
+    """Through the mirror, two stream tables over one another, and what is published of them."""
+    shop.run(f"CREATE TABLE t (id int PRIMARY KEY, v {before})")
+    shop.run(f"INSERT INTO t SELECT g, g::text::{before} FROM generate_series(1, 5) g")
+    shop.attach()
+    tr = shop.tr
+    tr.create_mirror("t", "shop.public.t")
+    tr.create_stream_table("rows_of_t", "SELECT id, v FROM t WHERE id > 1")
+    tr.create_stream_table("groups", "SELECT v, count(*) AS n, max(id) AS m FROM rows_of_t GROUP BY v")
+    for name in ("rows_of_t", "groups"):
+        tr.publish(name, "shop", f"live.{name}")
+    shop.run(f"ALTER TABLE t ALTER v TYPE {after}")
+    tr.sync("shop")
+    tr.sql("RESYNC TABLE t")
+    tr.refresh_all()
+    for name in ("rows_of_t", "groups"):
+        assert tr.answer("published_status").dicts()[0]["problem"] == ""
+        same(shop, f"live.{name}", name)
+    shop.run(f"INSERT INTO t VALUES (6, {large})", "UPDATE t SET id = 7 WHERE id = 2")
+    tr.sync("shop")
+    tr.refresh_all()
+    for name in ("rows_of_t", "groups"):
+        same(shop, f"live.{name}", name)
+    query = "SELECT id, v FROM t WHERE id > 1"
+    assert shop.there("SELECT * FROM live.rows_of_t") == shop.there(query)

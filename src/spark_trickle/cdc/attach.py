@@ -15,6 +15,7 @@ from spark_trickle.cdc.postgres.copy import Progress
 from spark_trickle.cdc.postgres.discover import SourceTable, find_tables
 from spark_trickle.cdc.postgres.names import quoted
 from spark_trickle.cdc.postgres.status import server_findings
+from spark_trickle.cdc.registering import end_registration
 from spark_trickle.cdc.sync import using
 from spark_trickle.dml.names import free_name, refuse_readers
 from spark_trickle.dml.work import Place, Work, begin, now
@@ -177,6 +178,7 @@ def detach(place: Place, links: Links, statement: s.DetachSource) -> Result:
         with using(place, links, source.name) as job:
             remove_triggers(job)
             close_log(job)
+            end_registration(job)
     _release_mirrors(place, source, statement.cascade)
     links.forget(source.name)
     sources.detach(engine, source.name)

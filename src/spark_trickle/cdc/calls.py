@@ -63,10 +63,13 @@ class Sources:
         """A mirror for every table of a source that patterns such as "public.*" mean."""
         return self._source_statement(s.MirrorTables(source, patterns, schema), progress)
 
-    def sync(self, source: str, progress: Listen = silent) -> SyncReport:
-        """Bring the mirrors of a source to what it holds now; the report tells what came and went."""
+    def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:
+        """Bring the mirrors of a source to what it holds now; the report tells what came and went.
+
+        A source serves one copy of a warehouse. With `take_over` it serves this one from now on.
+        """
         self._no_transaction("SYNC SOURCE")
-        return sync(self._place, self._links, source, progress)
+        return sync(self._place, self._links, source, progress, take_over)
 
     def resync(self, table: str, progress: Listen = silent) -> Result:
         """Copy the table behind a mirror again; only rows that differ are changed."""
@@ -86,8 +89,8 @@ class Sources:
                 done = attach(place, links, statement)
             case s.DetachSource():
                 done = detach(place, links, statement)
-            case s.SyncSource(name):
-                report = self.sync(name, progress)
+            case s.SyncSource(name, take_over):
+                report = self.sync(name, progress, take_over=take_over)
                 done = Result(report.rows_inserted, 0, report.rows_deleted)
             case s.MirrorTable():
                 done = mirror_table(place, links, statement, progress)

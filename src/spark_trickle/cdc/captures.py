@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -16,9 +15,9 @@ from spark_trickle.cdc.postgres.install import install, installed, uninstall
 from spark_trickle.cdc.postgres.publication import publish, published, unpublish
 from spark_trickle.cdc.postgres.run import LOCK_SECONDS, run
 from spark_trickle.cdc.postgres.slot import create_slot, drop_slot, slot_state
+from spark_trickle.cdc.registering import owner_of, require_registered
 from spark_trickle.dml.work import begin
 from spark_trickle.errors import ResyncNeededError
-from spark_trickle.lake.sources import warehouse_id
 from spark_trickle.model.source import MirrorStatus, SourceState
 from spark_trickle.model.table import Table
 
@@ -28,15 +27,11 @@ _PATIENCE = 60.0  # seconds to wait for transactions that write
 
 def put_triggers(job: Job, table: Table, remote: SourceTable) -> tuple[Capture, str]:
     """Capture a table by triggers; what may be left behind by a crash is noted before it is made."""
+    require_registered(job)
     if remote.oid not in job.state.captured:
         job.note(replace(job.state, captured=(*job.state.captured, remote.oid)))
-    capture = replace(capture_of(table, remote, job.options), owner=_owner(job))
+    capture = replace(capture_of(table, remote, job.options), owner=owner_of(job))
     return capture, install(job.connection, capture)
-
-
-def _owner(job: Job) -> str:
-    """Who reads what is captured; other warehouses, and other sources of this one, may not."""
-    return f'source "{job.source.name}" of warehouse {warehouse_id(job.place.warehouse.engine)}'
 
 
 def triggers_of(job: Job, table: Table, remote: SourceTable) -> Capture:
@@ -52,19 +47,12 @@ def remove_triggers(job: Job, keep: Collection[int] = ()) -> None:
     for oid in (o for o in job.state.captured if o not in keep):
         known = installed(job.connection, job.options.schema)
         there = describe(job.connection, [oid])
-        if oid in known and known[oid].owner == _owner(job) and there:
+        if oid in known and known[oid].owner == owner_of(job) and there:
             uninstall(job.connection, known[oid].planned(there[0]))
         job.note(replace(job.state, captured=tuple(o for o in job.state.captured if o != oid)))
 
 
 # --- the log -------------------------------------------------------------------------------------
-
-
-def log_names(job: Job) -> tuple[str, str]:
-    """The slot and the publication of a source; two warehouses never share them."""
-    plain = re.sub(r"[^a-z0-9_]", "_", job.source.name.lower())[:20]
-    mark = f"{int(job.source.attached.timestamp() * 1e6):x}"[-10:]
-    return f"trickle_{plain}_{mark}", f"trickle_{plain}_{mark}"
 
 
 def open_log(
@@ -74,7 +62,8 @@ def open_log(
 
     The slot waits until all transactions that write now have ended, but not longer than that.
     """
-    slot, publication = log_names(job)
+    require_registered(job)
+    slot = publication = job.log_name
     if job.state.slot != slot:
         job.note(replace(job.state, slot=slot, publication=publication))
     drop_slot(job.connection, slot)  # one that was made before the publication knew these tables

@@ -30,6 +30,7 @@ from spark_trickle.cdc.postgres.parts import parts
 from spark_trickle.cdc.postgres.publication import require_identity
 from spark_trickle.cdc.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.cdc.postgres.watch import table_marks
+from spark_trickle.cdc.registering import start_copy_over
 from spark_trickle.cdc.side_by_side import land_side_by_side, require_jdbc
 from spark_trickle.dml.delete import truncate
 from spark_trickle.dml.work import Work, begin
@@ -83,7 +84,7 @@ def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
     _, token = put_triggers(job, table, remote)
     pieces: Sequence[Piece] = [read_piece(p) for p in state.position.get("pieces", ())]
     if pieces and pieces[0].position.token != token:
-        state, pieces = _start_over(job, table, state), []
+        state, pieces = start_copy_over(job, table, state), []
     for key_range in _ranges(job, remote, state)[len(pieces) :]:
         state, pieces = _copy_piece(job, table, remote, state, pieces, key_range, token)
     for _ in range(job.place.settings.commit_retries + 1):
@@ -92,7 +93,7 @@ def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
         except ConflictError:
             continue
         except ResyncNeededError:
-            _start_over(job, table, state)
+            start_copy_over(job, table, state)
             renew(job.connection, triggers_of(job, table, remote))
             raise
     raise ConflictError(table.full_name, 0, 0, "changed")
@@ -136,15 +137,6 @@ def _land_rows(
     else:
         rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, key_range, job.progress)
         land_new(work, table, rows)
-
-
-def _start_over(job: Job, table: Table, state: MirrorState) -> MirrorState:
-    """Changes were lost meanwhile: what was copied so far cannot be brought up to date."""
-    work = begin(job.place)
-    truncate(work, table)
-    state = replace(state, position={})
-    job.commit(work, "copy begun anew", [state])
-    return state
 
 
 def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece]) -> int:

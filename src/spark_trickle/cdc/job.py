@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,14 @@ class Job:
     source: AttachedSource
     options: SourceOptions
     progress: Callable[[Progress], None] = lambda _: None
+    registered: bool = False  # the source has confirmed that it serves this copy of the warehouse
+
+    @property
+    def log_name(self) -> str:
+        """What the slot and the publication of a source are called; two warehouses never share them."""
+        plain = re.sub(r"[^a-z0-9_]", "_", self.source.name.lower())[:20]
+        mark = f"{int(self.source.attached.timestamp() * 1e6):x}"[-10:]
+        return f"trickle_{plain}_{mark}"
 
     @property
     def state(self) -> SourceState:

@@ -8,6 +8,9 @@ from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import Landing
 from spark_trickle.cdc.postgres.buffer import Position, forget
 from spark_trickle.cdc.postgres.capture import Capture
+from spark_trickle.cdc.postgres.registration import note_consumed
+from spark_trickle.cdc.postgres.run import transaction
+from spark_trickle.cdc.registering import reader_of
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.lake.crashpoint import crash_point
@@ -53,7 +56,12 @@ class Read:
 def commit_reading(job: Job, found: Read, state: SourceState | None = None) -> None:
     """Commit rows and positions together, and only then let the source forget them."""
     states = list(found.states.values())
+    consumed = max((p.moment.lsn for _, p in found.captures), default=job.state.consumed)
+    state = replace(state or job.state, consumed=consumed)
     found.snapshot = job.commit(found.work, f"sync {job.source.name}", states, state)
     crash_point("after_landing")
-    for capture, position in found.captures:
-        forget(job.connection, capture, position)
+    if found.captures:
+        with transaction(job.connection):
+            note_consumed(job.connection, reader_of(job), consumed)
+            for capture, position in found.captures:
+                forget(job.connection, capture, position)

@@ -20,6 +20,7 @@ from spark_trickle.cdc.options import read_options
 from spark_trickle.cdc.postgres.buffer import claim, release
 from spark_trickle.cdc.postgres.copy import Progress
 from spark_trickle.cdc.reading import Read
+from spark_trickle.cdc.registering import has_part_in_source, require_registered
 from spark_trickle.cdc.resync import resync
 from spark_trickle.cdc.transition import move_to_log, move_to_triggers, wants_log
 from spark_trickle.dml import compact
@@ -57,9 +58,13 @@ class SyncReport:
 
 @contextmanager
 def using(
-    place: Place, links: Links, name: str, progress: Callable[[Progress], None] = lambda _: None
+    place: Place,
+    links: Links,
+    name: str,
+    progress: Callable[[Progress], None] = lambda _: None,
+    take_over: bool = False,
 ) -> Iterator[Job]:
-    """A source, alone: nobody else reads its buffers meanwhile."""
+    """A source, alone: nobody else reads its buffers meanwhile, and no other copy of the warehouse may."""
     source = sources.find_source(place.warehouse.engine, name)
     options = read_options(source.kind, source.options)
     with links.to(source.name, options, "sync") as connection:
@@ -73,17 +78,25 @@ def using(
                     raise
                 time.sleep(0.1)
         fresh = sources.find_source(place.warehouse.engine, name)  # as the last one left it
-        yield Job(place, connection, fresh, options, progress)
-        release(connection, options.schema)
+        job = Job(place, connection, fresh, options, progress)
+        if fresh.state.warehouse or has_part_in_source(fresh.state):
+            require_registered(job, take_over)
+        yield job
+        for schema in {options.schema, job.options.schema}:
+            release(connection, schema)
 
 
 def sync(
-    place: Place, links: Links, name: str, progress: Callable[[Progress], None] = lambda _: None
+    place: Place,
+    links: Links,
+    name: str,
+    progress: Callable[[Progress], None] = lambda _: None,
+    take_over: bool = False,
 ) -> SyncReport:
-    """Bring all mirrors of a source to what it holds now."""
+    """Bring all mirrors of a source to what it holds now; `take_over` from another copy of the warehouse."""
     for attempt in range(place.settings.commit_retries + 1):
         try:
-            with using(place, links, name, progress) as job:
+            with using(place, links, name, progress, take_over) as job:
                 return _synced(job)
         except ConflictError:  # somebody changed the catalog; nothing was consumed
             if attempt == place.settings.commit_retries:

@@ -68,13 +68,17 @@ def sync(
     warehouse: Warehouse,
     source: Source,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="From another copy of the warehouse.")
+    ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring the mirrors of a source to what it holds now, and what is published there to what we hold."""
     with opened_at(warehouse, data_path) as tr, _progress(as_json) as listen:
         while True:
-            report = tr.sync(source, listen)
+            report = tr.sync(source, listen, take_over=take_over)
+            take_over = False
             if not follow or report.tables or report.problems:
                 say(asdict(report), as_json)
             if not follow:
@@ -126,13 +130,13 @@ def publish(
 def unpublish(
     warehouse: Warehouse,
     name: Name,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the table there.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop the table there too.")] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop publishing a stream table."""
+    """Stop publishing a stream table; the table there stays for its readers."""
     with opened_at(warehouse, data_path) as tr:
-        tr.unpublish(name, keep=keep)
+        tr.unpublish(name, keep=not drop)
         say({"name": name, "published": False}, as_json)
 
 

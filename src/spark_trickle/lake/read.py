@@ -35,10 +35,15 @@ def oldest_id(connection: Connection) -> int:
 def snapshot_at(connection: Connection, snapshot_id: int) -> Snapshot:
     if snapshot_id >= 2**63:  # more than the catalog can count
         raise _not_found(connection, str(snapshot_id))
-    row = connection.execute(select(s.snapshot).where(s.snapshot.c.snapshot_id == snapshot_id)).one_or_none()
-    if row is None:
+    found = find_snapshot(connection, snapshot_id)
+    if found is None:
         raise _not_found(connection, str(snapshot_id))
-    return Snapshot(*row)
+    return found
+
+
+def find_snapshot(connection: Connection, snapshot_id: int) -> Snapshot | None:
+    row = connection.execute(select(s.snapshot).where(s.snapshot.c.snapshot_id == snapshot_id)).one_or_none()
+    return None if row is None else Snapshot(*row)
 
 
 def snapshot_before(connection: Connection, moment: datetime, strictly: bool = False) -> Snapshot:

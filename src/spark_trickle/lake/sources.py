@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
@@ -11,6 +10,7 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from spark_trickle.errors import AlreadyExistsError, ConflictError, SourceNotFoundError
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import reading, writing
+from spark_trickle.lake.identity import read_identity
 from spark_trickle.model.source import (
     AttachedSource,
     Landed,
@@ -19,8 +19,6 @@ from spark_trickle.model.source import (
     Published,
     SourceState,
 )
-
-_WAREHOUSE = "warehouse_id"
 
 
 def all_sources(connection: Connection) -> list[AttachedSource]:
@@ -102,6 +100,16 @@ def record(connection: Connection, landed: Landed, current: int) -> None:
         )
 
 
+def attach_anew(engine: Engine, source: AttachedSource, landed: Landed) -> AttachedSource:
+    """Give a source other options and another beginning, with the states that its mirrors have then."""
+    table = s.trickle_source
+    with writing(engine) as connection:
+        record(connection, landed, 0)
+        changed = {"options": json.dumps(dict(source.options)), "attached": source.attached}
+        connection.execute(update(table).where(table.c.name == source.name).values(changed))
+        return source_named(connection, source.name)
+
+
 def move_on(engine: Engine, landed: Landed) -> AttachedSource:
     """The same without a snapshot, when no row changed; the source as it is then."""
     with writing(engine) as connection:
@@ -151,17 +159,9 @@ def unpublish(engine: Engine, table_id: int) -> None:
 
 
 def warehouse_id(engine: Engine) -> str:
-    """A name for this warehouse that no other has, made when it is first asked for."""
-    query = select(s.trickle_info.c.value).where(s.trickle_info.c.key == _WAREHOUSE)
+    """A name for this warehouse that no other has, but a copy of it."""
     with reading(engine) as connection:
-        found = connection.execute(query).scalar()
-    if found is None:
-        with writing(engine) as connection:
-            found = connection.execute(query).scalar()  # another process may have been faster
-            if found is None:
-                found = str(uuid.uuid4())
-                connection.execute(insert(s.trickle_info).values(key=_WAREHOUSE, value=found))
-    return str(found)
+        return read_identity(connection)
 
 
 def oldest_published(connection: Connection) -> int | None:

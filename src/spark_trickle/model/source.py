@@ -74,8 +74,26 @@ class Transition:
 
 
 @dataclass(frozen=True)
+class Site:
+    """Where a warehouse is: the machine, and its catalog there. A copy has the same id at another site."""
+
+    host: str
+    catalog: str
+
+    def __str__(self) -> str:
+        return f"{self.catalog} on {self.host}" if self.host else self.catalog
+
+
+UNKNOWN_SITE = Site("", "")
+
+
+@dataclass(frozen=True)
 class SourceState:
-    """How far a source is. `captured` lists what may carry triggers of ours, noted before they are made."""
+    """How far a source is. `captured` lists what may carry triggers of ours, noted before they are made.
+
+    `warehouse`, `epoch` and `consumed` are what the source itself has noted about us when it last gave us
+    changes; what differs there was noted by another copy of this warehouse.
+    """
 
     capture: CaptureMode = CaptureMode.TRIGGER
     slot: str = ""
@@ -88,6 +106,9 @@ class SourceState:
     error: str = ""
     synced: str = ""
     history: tuple[Transition, ...] = ()
+    warehouse: str = ""  # the id under which we are registered there
+    epoch: int = 0  # grows when another copy of the warehouse takes over
+    consumed: int = 0  # position in the log up to which changes were taken from the buffers
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))

@@ -9,9 +9,10 @@ import pyarrow as pa
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.errors import RepairNeededError, TargetChangedError
 from spark_trickle.publish import rows
+from spark_trickle.publish.follow import widen_columns
 from spark_trickle.publish.ledger import Applied, Entry, lock_entry, note
 from spark_trickle.publish.run import changing
-from spark_trickle.publish.status import changes_of
+from spark_trickle.publish.status import changes_of, wider_columns
 from spark_trickle.publish.target import Target
 
 
@@ -23,8 +24,11 @@ def apply(
     deleted: Iterable[pa.Table],
     inserted: Iterable[pa.Table],
     lock_seconds: float = 30.0,
+    marks: tuple[str, str] = ("", ""),
 ) -> Applied:
     """Bring the table from snapshot `after` to `snapshot`; `after` None is the first fill.
+
+    `marks` say which snapshots of these numbers are meant, in the same order.
 
     Doing it again does nothing, so after a lost connection it is simply called again. A row to delete that is
     not there, or not as we wrote it, means that somebody else changed the table: then nothing is done.
@@ -33,7 +37,7 @@ def apply(
         entry = open_entry(connection, target)
         if entry.snapshot is not None and entry.snapshot >= snapshot:
             return Applied(False, entry.snapshot)
-        _require_at(target, entry, after)
+        _require_at(target, entry, after, marks[0])
         rows.lock(connection, target)
         if after is None:
             _require_empty(connection, target)
@@ -47,19 +51,22 @@ def apply(
         if after is None:
             rows.analyze(connection, target)
         done = Applied(True, snapshot, come, gone)
-        note(connection, target, entry.rows + come - gone, done)
+        note(connection, target, entry.rows + come - gone, done, marks[1])
         return done
 
 
 def open_entry(connection: Connection, target: Target) -> Entry:
-    """The locked entry of a table that can be written."""
+    """The locked entry of a table that can be written; its columns are as wide as ours then."""
     entry = lock_entry(connection, target)
     if changed := changes_of(connection, target, entry):
         raise TargetChangedError(target.full_name, changed)
+    widen_columns(connection, target, wider_columns(connection, target, entry))
     return entry
 
 
-def _require_at(target: Target, entry: Entry, after: int | None) -> None:
+def _require_at(target: Target, entry: Entry, after: int | None, mark: str) -> None:
+    if entry.mark and mark and entry.mark != mark:
+        raise RepairNeededError(target.full_name, f"it shows a snapshot {after} of another history")
     if entry.snapshot != after:
         at, begins = (
             "at no snapshot yet" if s is None else f"at snapshot {s}" for s in (entry.snapshot, after)

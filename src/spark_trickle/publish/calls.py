@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from spark_trickle.cdc.calls import Listen, Sources, silent
 from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.dml.work import begin
-from spark_trickle.errors import InvalidDefinitionError, TrickleError
+from spark_trickle.errors import InvalidDefinitionError, TrickleError, raise_failures
 from spark_trickle.lake import sources
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.report import Result
@@ -27,8 +27,8 @@ class Publishing(Sources):
         parts = Cursor(name).name()
         return self._publish(s.PublishStream(parts, source, Cursor(target).name() if target else parts[-1:]))
 
-    def unpublish(self, name: str, *, keep: bool = False) -> None:
-        """Stop, and drop the table there unless it is to be kept."""
+    def unpublish(self, name: str, *, keep: bool = True) -> None:
+        """Stop; the table there stays as it is for those who read it, unless it is not to be kept."""
         self._publish_statement(s.UnpublishStream(Cursor(name).name(), keep))
 
     def repair_published(self, name: str) -> Pushed:
@@ -36,14 +36,17 @@ class Publishing(Sources):
         self._no_transaction("a statement about a source")
         return repair(self._place, self._links, stream_table(begin(self._place), Cursor(name).name()))
 
-    def push(self, source: str | None = None) -> list[Pushed]:
+    def push(self, source: str | None = None, *, take_over: bool = False) -> list[Pushed]:
         """Bring published tables, of one source or of all, to the newest snapshot."""
-        return [push(self._place, self._links, p) for p in self._published() if source in (None, p.source)]
+        return self._push_each([p for p in self._published() if source in (None, p.source)], take_over)
 
-    def sync(self, source: str, progress: Listen = silent) -> SyncReport:
-        """Bring the mirrors of a source to what it holds now, and what is published there to what we hold."""
-        report = super().sync(source, progress)
-        self.push(report.source)
+    def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:
+        """Bring the mirrors of a source to what it holds now, and what is published there to what we hold.
+
+        A source serves one copy of a warehouse. With `take_over` it serves this one from now on.
+        """
+        report = super().sync(source, progress, take_over=take_over)
+        self.push(report.source, take_over=take_over)
         return report
 
     def _publish(self, statement: s.PublishStream) -> Pushed:
@@ -80,10 +83,20 @@ class Publishing(Sources):
     def _push_refreshed(self, table_ids: Iterable[int]) -> None:
         """After a refresh was committed: it stays, whatever happens to the published table."""
         wanted = set(table_ids)
-        for found in self._published() if wanted else ():
-            if found.table_id in wanted:
-                try:
-                    push(self._place, self._links, found)
-                except TrickleError as error:
-                    error.add_note("the refresh itself is committed; only the published table is behind")
-                    raise
+        try:
+            self._push_each([p for p in self._published() if p.table_id in wanted] if wanted else [])
+        except TrickleError as error:
+            error.add_note("the refresh itself is committed; only the published table is behind")
+            raise
+
+    def _push_each(self, wanted: Iterable[Published], take_over: bool = False) -> list[Pushed]:
+        """Each by itself: what keeps one of them behind does not keep the others."""
+        done: list[Pushed] = []
+        failures: list[TrickleError] = []
+        for found in wanted:
+            try:
+                done.append(push(self._place, self._links, found, take_over))
+            except TrickleError as error:
+                failures.append(error)
+        raise_failures("published tables", failures)
+        return done

@@ -12,8 +12,11 @@ from spark_trickle.publish.ledger import (
     is_ours,
     ledger_of,
     lock_entry,
+    note_site,
+    own_entry,
     prepare_ledger,
     prepare_schema,
+    refuse_copy,
     relation_of,
     remove_entry,
 )
@@ -36,17 +39,19 @@ def create(connection: Connection, target: Target, lock_seconds: float = 30.0) -
         entry = find_entry(connection, target, lock=True)
         if entry and not is_ours(entry, target):
             raise TargetExistsError(target.full_name, f'the stream table "{entry.stream}" is published there')
+        if entry and entry.site not in (None, target.site):
+            refuse_copy(target, entry.site)
         found = relation_of(connection, target.schema, target.name)
         if found is None:
             _build(connection, target)
         elif entry is None or entry.relation != found:
-            raise TargetExistsError(target.full_name, "it is not one of ours")
+            _go_on_with_kept(connection, target, found)
         elif changed := changes_of(connection, target, entry):
             raise TargetChangedError(target.full_name, changed)
 
 
 def drop(connection: Connection, target: Target, keep: bool = False, lock_seconds: float = 30.0) -> None:
-    """Forget a published table; with `keep` the table stays as it is, but is nobody's then.
+    """Forget a published table; with `keep` the table stays as it is, and can be published again.
 
     A table that was dropped and made anew by somebody else is not touched.
     """
@@ -54,12 +59,37 @@ def drop(connection: Connection, target: Target, keep: bool = False, lock_second
         _take_turns(connection)
         entry = lock_entry(connection, target)
         found = relation_of(connection, target.schema, target.name)
-        if found == entry.relation and not keep:
-            execute(connection, sql.SQL("DROP TABLE {}").format(target.sql))
+        if found == entry.relation:
+            comment = sql.SQL("COMMENT ON TABLE {} IS {}").format(target.sql, sql.Literal(_kept_mark(target)))
+            execute(connection, comment if keep else sql.SQL("DROP TABLE {}").format(target.sql))
         remove_entry(connection, target)
         ledger = ledger_of(target.ledger)
         if not value(connection, sql.SQL("SELECT EXISTS (SELECT FROM {})").format(ledger)):
             execute(connection, sql.SQL("DROP TABLE {}").format(ledger))
+
+
+def adopt(connection: Connection, target: Target, lock_seconds: float = 30.0) -> None:
+    """Let the warehouse at the site of the target write the table from now on, and no other copy of it."""
+    with changing(connection, target.full_name, lock_seconds):
+        _take_turns(connection)
+        own_entry(connection, target, lock=True)
+        note_site(connection, target)
+
+
+def _kept_mark(target: Target) -> str:
+    """What we leave on a table that is published no more; with another key it would need other indexes."""
+    return f"spark-trickle kept this table when it was unpublished; its key is ({', '.join(target.key)})"
+
+
+def _go_on_with_kept(connection: Connection, target: Target, relation: int) -> None:
+    """Publish again what was unpublished and kept: its rows are compared, and readers see no gap."""
+    noted = value(connection, sql.SQL("SELECT obj_description({}, 'pg_class')").format(relation))
+    if noted != _kept_mark(target):
+        raise TargetExistsError(target.full_name, "it is not one of ours")
+    add_entry(connection, target, relation)
+    if changed := changes_of(connection, target, own_entry(connection, target)):
+        raise TargetChangedError(target.full_name, changed)
+    execute(connection, sql.SQL("COMMENT ON TABLE {} IS NULL").format(target.sql))
 
 
 def _take_turns(connection: Connection) -> None:

@@ -1,16 +1,17 @@
 """A stream table -> a table in PostgreSQL that is always at one whole snapshot of it.
 
 `create` makes the table, `apply` brings it from one snapshot to a later one in a single transaction, `repair`
-brings it to given rows whatever it holds, `drop` forgets it. All take an open connection in autocommit mode
+brings it to given rows whatever it holds, `adopt` makes another copy of the warehouse its writer, `drop`
+forgets it. All take an open connection in autocommit mode
 (see cdc.postgres.connect), and rows as Arrow tables.
 """
 
 from spark_trickle.publish.apply import apply
-from spark_trickle.publish.create import create, drop
-from spark_trickle.publish.ledger import CHANNEL, Applied
+from spark_trickle.publish.create import adopt, create, drop
+from spark_trickle.publish.ledger import CHANNEL, Applied, refuse_copy
 from spark_trickle.publish.repair import repair
 from spark_trickle.publish.rights import publish_rights
-from spark_trickle.publish.status import State, published, state
+from spark_trickle.publish.status import State, has_rows, published, state
 from spark_trickle.publish.target import LEDGER, Target, target_for
 
 __all__ = [
@@ -19,11 +20,14 @@ __all__ = [
     "Applied",
     "State",
     "Target",
+    "adopt",
     "apply",
     "create",
     "drop",
+    "has_rows",
     "publish_rights",
     "published",
+    "refuse_copy",
     "repair",
     "state",
     "target_for",

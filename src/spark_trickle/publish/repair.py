@@ -23,6 +23,7 @@ def repair(
     snapshot: int,
     wanted: Iterable[pa.Table],
     lock_seconds: float = 30.0,
+    mark: str = "",
 ) -> Applied:
     """Bring the table to these rows, whatever it holds and wherever it is; also back to an older snapshot."""
     with changing(connection, target.full_name, lock_seconds):
@@ -34,7 +35,7 @@ def repair(
         rows.change(connection, target, gone, come)
         rows.analyze(connection, target)
         done = Applied(True, snapshot, come, gone)
-        note(connection, target, held, done)
+        note(connection, target, held, done, mark)
         return done
 
 

@@ -73,7 +73,7 @@ def _explain(error: psycopg.Error, table: str, secrets: tuple[str, ...]) -> Tric
             return TargetChangedError(table, (detail,))
         case psycopg.IntegrityError() | psycopg.DataError() | errors.DependentObjectsStillExist():
             return TargetRefusedError(table, detail)
-        case errors.ProgramLimitExceeded() | errors.RaiseException():
+        case errors.ProgramLimitExceeded() | errors.RaiseException() | errors.FeatureNotSupported():
             return TargetRefusedError(table, detail)
         case errors.ReadOnlySqlTransaction():
             return SourceSetupError(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from psycopg import sql
 
 from spark_trickle.cdc.postgres.connect import Connection
-from spark_trickle.errors import NotPublishedError
-from spark_trickle.publish.ledger import Entry, entries, find_entry, is_ours, relation_of
+from spark_trickle.model.source import Site
+from spark_trickle.publish.follow import find_wider
+from spark_trickle.publish.ledger import Entry, entries, own_entry, relation_of
+from spark_trickle.publish.rows import is_empty
 from spark_trickle.publish.run import asking, execute
 from spark_trickle.publish.target import LEDGER, Target, pg_type
 
@@ -28,6 +30,9 @@ class State:
     inserted: int
     deleted: int
     changes: tuple[str, ...] = ()
+    site: Site | None = None
+    mark: str = ""
+    columns_behind: bool = False  # types have grown here, and the next push lets them grow there
 
     @property
     def drifted(self) -> bool:
@@ -43,10 +48,15 @@ def published(connection: Connection, ledger: str = LEDGER) -> list[State]:
 def state(connection: Connection, target: Target) -> State:
     """How far a table is. Its rows are as many as we wrote; that others changed them is found out later."""
     with asking(connection, target.full_name):
-        entry = find_entry(connection, target)
-        if entry is None or not is_ours(entry, target):
-            raise NotPublishedError(target.stream, target.full_name)
-        return _state(entry, changes_of(connection, target, entry))
+        entry = own_entry(connection, target)
+        changes = changes_of(connection, target, entry)
+        behind = bool(wider_columns(connection, target, entry))
+        return replace(_state(entry, changes), columns_behind=behind)
+
+
+def has_rows(connection: Connection, target: Target) -> bool:
+    with asking(connection, target.full_name):
+        return not is_empty(connection, target)
 
 
 def changes_of(connection: Connection, target: Target, entry: Entry) -> tuple[str, ...]:
@@ -55,12 +65,13 @@ def changes_of(connection: Connection, target: Target, entry: Entry) -> tuple[st
         return gone
     found = {name: rest for name, *rest in execute(connection, _COLUMNS.format(entry.relation)).fetchall()}
     wanted = {c.name: pg_type(c.type) for c in target.columns}
+    grown = find_wider(target, {name: kind for name, (kind, _) in found.items()})
     return (
         *(f'column "{n}" was dropped or renamed' for n in wanted if n not in found),
         *(
             f'column "{n}" has type {found[n][0]}, not {kind}'
             for n, kind in wanted.items()
-            if n in found and found[n][0] != kind
+            if n in found and found[n][0] != kind and n not in grown
         ),
         *(
             f'column "{n}" was added and needs a value'
@@ -68,6 +79,12 @@ def changes_of(connection: Connection, target: Target, entry: Entry) -> tuple[st
             if n not in wanted and needed
         ),
     )
+
+
+def wider_columns(connection: Connection, target: Target, entry: Entry) -> dict[str, str]:
+    """Columns that have grown here and not yet there."""
+    found = execute(connection, _COLUMNS.format(entry.relation)).fetchall()
+    return find_wider(target, {name: kind for name, kind, _ in found})
 
 
 def _gone(connection: Connection, entry: Entry) -> tuple[str, ...]:
@@ -89,6 +106,8 @@ def _state(entry: Entry, changes: tuple[str, ...]) -> State:
         inserted=entry.inserted,
         deleted=entry.deleted,
         changes=changes,
+        site=entry.site,
+        mark=entry.mark,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,18 +11,21 @@ import pyarrow.compute as pc
 
 from spark_trickle.cdc.link import Links
 from spark_trickle.cdc.options import read_options
+from spark_trickle.cdc.ownership import Evidence, Verdict, catalog_exists, judge
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.work import Place, Work, begin, now
 from spark_trickle.errors import NotPublishedError, RepairNeededError, TrickleError
 from spark_trickle.lake import read, sources
 from spark_trickle.lake.engine import reading
+from spark_trickle.lake.site import site_of
 from spark_trickle.model.arrow import can_hold, from_storage, single_weights, summed
+from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.source import Published
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.publish import postgres
-from spark_trickle.publish.postgres import Applied, Target
+from spark_trickle.publish.postgres import Applied, State, Target
 from spark_trickle.refresh.identity import key_of
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
@@ -55,8 +58,17 @@ def _reaching(place: Place, links: Links, source: str) -> Iterator[Connection]:
 def target_of(work: Work, table: Table, found: Published) -> Target:
     key = key_of(work, table)
     columns = tuple(replace(c, nullable=True) for c in table.columns)
-    warehouse = sources.warehouse_id(work.place.warehouse.engine)
-    return Target(found.schema, found.table, table.full_name, columns, warehouse, key)
+    engine = work.place.warehouse.engine
+    return Target(
+        found.schema,
+        found.table,
+        table.full_name,
+        columns,
+        sources.warehouse_id(engine),
+        key,
+        site=site_of(engine),
+        source=found.source,
+    )
 
 
 # --- publish and forget ----------------------------------------------------------------------------
@@ -75,9 +87,12 @@ def publish(place: Place, links: Links, table: Table, source: str, schema: str, 
 
 
 def unpublish(place: Place, links: Links, table: Table, keep: bool) -> None:
-    found = published_of(place, table)
-    with _reaching(place, links, found.source) as connection:
-        postgres.drop(connection, target_of(begin(place), table, found), keep)
+    """A table there that another warehouse writes is none of our business."""
+    found, work = published_of(place, table), begin(place)
+    target = target_of(work, table, found)
+    with _reaching(place, links, found.source) as connection, suppress(NotPublishedError):
+        _settled(work, connection, target)
+        postgres.drop(connection, target, keep)
     sources.unpublish(place.warehouse.engine, table.id)
 
 
@@ -92,23 +107,29 @@ def published_of(place: Place, table: Table) -> Published:
 # --- moving on -------------------------------------------------------------------------------------
 
 
-def push(place: Place, links: Links, found: Published) -> Pushed:
-    """Bring a published table to the newest snapshot; what it was kept from is noted."""
+def push(place: Place, links: Links, found: Published, take_over: bool = False) -> Pushed:
+    """Bring a published table to the newest snapshot; what it was kept from is noted.
+
+    With `take_over` this copy of the warehouse writes the table from now on, and no other.
+    """
     try:
-        return _pushed(place, links, found)
+        return _pushed(place, links, found, take_over)
     except TrickleError as error:
         if found.error != error.message:
             sources.set_published(place.warehouse.engine, replace(found, error=error.message))
         raise
 
 
-def _pushed(place: Place, links: Links, found: Published) -> Pushed:
+def _pushed(place: Place, links: Links, found: Published, take_over: bool) -> Pushed:
     work = begin(place)
     table = _table(work, found)
     target = target_of(work, table, found)
     with _reaching(place, links, found.source) as connection:
-        there = postgres.state(connection, target)
-        done = _move(work, connection, table, target, there.snapshot)
+        there, verdict = _settled(work, connection, target, take_over)
+        if verdict is Verdict.RESTORED:
+            done = _repair(work, connection, table, target)
+        else:
+            done = _move(work, connection, table, target, there)
     reached = done.snapshot
     if reached != found.reached or found.error:
         moved = replace(found, reached=reached, applied=now(), error="")
@@ -116,12 +137,45 @@ def _pushed(place: Place, links: Links, found: Published) -> Pushed:
     return Pushed(table.full_name, found.source, target.full_name, reached, done.inserted, done.deleted)
 
 
-def _move(work: Work, connection: Connection, table: Table, target: Target, after: int | None) -> Applied:
-    newest = work.base.id
+def _settled(
+    work: Work, connection: Connection, target: Target, take_over: bool = False
+) -> tuple[State, Verdict]:
+    """The table there, once it is clear that this copy of the warehouse may write it."""
+    there = postgres.state(connection, target)
+    served = there.site or target.site
+    exists = catalog_exists(served, target.site)
+    verdict = judge(Evidence(served, target.site, _is_behind(work, there), exists), take_over)
+    if verdict is Verdict.COPY:
+        postgres.refuse_copy(target, served)
+    if there.site != target.site:
+        postgres.adopt(connection, target)
+    return there, verdict
+
+
+def _is_behind(work: Work, there: State) -> bool:
+    """Whether the table shows a snapshot that this warehouse never had: it was restored from a copy."""
+    if there.snapshot is None:
+        return False
+    with reading(work.place.warehouse.engine) as catalog:  # another process may have pushed a newer one
+        newest, known = read.newest(catalog), read.find_snapshot(catalog, there.snapshot)
+    if known is None:
+        return there.snapshot > newest.id
+    return bool(there.mark) and there.mark != _mark(known)
+
+
+def _mark(snapshot: Snapshot) -> str:
+    return snapshot.time.isoformat()
+
+
+def _move(work: Work, connection: Connection, table: Table, target: Target, there: State) -> Applied:
+    newest, after = work.base.id, there.snapshot
+    marks = (there.mark, _mark(work.base))
+    if after is None and postgres.has_rows(connection, target):  # kept when it was unpublished
+        return _repair(work, connection, table, target)
     if after is None:
         try:
             rows = _pieces(work, table, work.rows(table), work.row_count(table))
-            return postgres.apply(connection, target, None, newest, (), rows)
+            return postgres.apply(connection, target, None, newest, (), rows, marks=marks)
         finally:
             work.discard()
     if after > newest:  # another process pushed a newer snapshot meanwhile
@@ -133,11 +187,11 @@ def _move(work: Work, connection: Connection, table: Table, target: Target, afte
         raise RepairNeededError(
             target.full_name, f"it is at snapshot {after}, and what came after is vacuumed"
         )
-    if not files and newest - after < _QUIET_SNAPSHOTS:
+    if not files and not there.columns_behind and newest - after < _QUIET_SNAPSHOTS:
         return Applied(False, after)
     try:
         deleted, inserted = _change(work, table, files)
-        return postgres.apply(connection, target, after, newest, deleted, inserted)
+        return postgres.apply(connection, target, after, newest, deleted, inserted, marks=marks)
     finally:
         work.discard()
 
@@ -147,14 +201,19 @@ def repair(place: Place, links: Links, table: Table) -> Pushed:
     found, work = published_of(place, table), begin(place)
     target = target_of(work, table, found)
     with _reaching(place, links, found.source) as connection:
-        try:
-            rows = _pieces(work, table, work.rows(table), work.row_count(table))
-            done = postgres.repair(connection, target, work.base.id, rows)
-        finally:
-            work.discard()
+        _settled(work, connection, target)
+        done = _repair(work, connection, table, target)
     moved = replace(found, reached=done.snapshot, applied=now(), error="")
     sources.set_published(place.warehouse.engine, moved)
     return Pushed(table.full_name, found.source, target.full_name, done.snapshot, done.inserted, done.deleted)
+
+
+def _repair(work: Work, connection: Connection, table: Table, target: Target) -> Applied:
+    try:
+        rows = _pieces(work, table, work.rows(table), work.row_count(table))
+        return postgres.repair(connection, target, work.base.id, rows, mark=_mark(work.base))
+    finally:
+        work.discard()
 
 
 def _table(work: Work, found: Published) -> Table:

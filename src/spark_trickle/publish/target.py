@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError
+from spark_trickle.model.source import UNKNOWN_SITE, Site
 from spark_trickle.model.table import Column, Table
 from spark_trickle.model.types import Array, ColumnType, Scalar, Struct, holds_float, length_limit
 
@@ -80,6 +81,8 @@ class Target:
     warehouse: str
     key: tuple[str, ...] = ()
     ledger: str = LEDGER
+    site: Site = UNKNOWN_SITE  # where the warehouse is that writes it
+    source: str = ""  # the name under which the database is attached there
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]

@@ -16,7 +16,6 @@ from spark_trickle.lake.stream import changed_tables
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.model.table import Table
 from spark_trickle.publish.calls import Publishing
-from spark_trickle.publish.stream import push
 from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.run import Occasion
 from spark_trickle.refresh.together import company, refill, refresh_together, streams_by_id
@@ -68,8 +67,7 @@ class Control(Publishing):
                 for p in known
                 if p.reached is None or changed_tables(connection, [p.table_id], p.reached, newest)
             ]
-        for found in behind:
-            push(self._place, self._links, found)
+        self._push_each(behind)
 
     def _stream(self, name: str) -> Table:
         return stream_table(self._reading(), Cursor(name).name())

@@ -56,7 +56,7 @@ def detach(c: Cursor) -> Statement:
 
 def sync(c: Cursor) -> Statement:
     c.expect("SYNC", "SOURCE")
-    return SyncSource(c.identifier())
+    return SyncSource(c.identifier(), c.accept("TAKE", "OVER"))
 
 
 def resync(c: Cursor) -> Statement:
@@ -94,4 +94,7 @@ def publish(c: Cursor) -> Statement:
 def unpublish(c: Cursor) -> Statement:
     c.expect("UNPUBLISH", "STREAM", "TABLE")
     name = c.name()
-    return UnpublishStream(name, c.accept("KEEP", "TABLE"))
+    if c.accept("DROP", "TABLE"):
+        return UnpublishStream(name, keep=False)
+    c.accept("KEEP", "TABLE")
+    return UnpublishStream(name)

@@ -362,6 +362,7 @@ class DetachSource:
 @dataclass(frozen=True)
 class SyncSource:
     name: str
+    take_over: bool = False  # from another copy of this warehouse
 
 
 @dataclass(frozen=True)
@@ -410,7 +411,7 @@ class RepairPublished:
 @dataclass(frozen=True)
 class UnpublishStream:
     name: Name
-    keep: bool = False  # the table there stays as it is
+    keep: bool = True  # the table there stays as it is, for those who read it
 
 
 CaptureStatement = (

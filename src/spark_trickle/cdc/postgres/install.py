@@ -81,7 +81,7 @@ class Installed:
 
 def installed(connection: Connection, schema: str = SCHEMA) -> dict[int, Installed]:
     """All captures of a schema by the id of their table; none if there is no such schema."""
-    if not value(connection, _exists(schema, "captures")):
+    if not has_table(connection, schema, "captures"):
         return {}
     found = rows(
         connection,
@@ -101,8 +101,10 @@ def install(connection: Connection, capture: Capture, lock_seconds: float = LOCK
     Transactions that write to the table are waited for, so that none is captured by half. New ones wait
     meanwhile, therefore not longer than `lock_seconds`: then it raises SourceBusyError and nothing was done.
     """
-    with _changing(connection, lock_seconds):
-        _prepare_schema(connection, capture)
+    with changing_captures(connection, lock_seconds):
+        prepare_schema(connection, capture.schema)
+        if not has_table(connection, capture.schema, "captures"):
+            run(connection, *_bookkeeping(capture))
         before = _going_on(connection, capture)
         missed = before and before.gap(connection, capture.source)
         if before and _has_functions(connection, capture):
@@ -145,7 +147,7 @@ def modernize(connection: Connection, found: Installed, table: SourceTable) -> N
     noted = sql.SQL("UPDATE {} SET description = description || {}::jsonb WHERE source = {}").format(
         capture.captures, json.dumps({"edition": trigger.EDITION}), table.oid
     )
-    with _changing(connection, LOCK_SECONDS):
+    with changing_captures(connection, LOCK_SECONDS):
         run(connection, *trigger.function_statements(capture), noted)
 
 
@@ -189,16 +191,19 @@ def renew(connection: Connection, capture: Capture) -> str:
 
 def uninstall(connection: Connection, capture: Capture, lock_seconds: float = LOCK_SECONDS) -> None:
     """Leave nothing of a capture behind; the last one takes the schema along, if we made it."""
-    if not value(connection, _exists(capture.schema, "captures")):
+    if not has_table(connection, capture.schema, "captures"):
         return
-    with _changing(connection, lock_seconds):
+    with changing_captures(connection, lock_seconds):
         run(connection, *trigger.drop_functions(capture), *_forget_all(capture))
         if not rows(connection, sql.SQL("SELECT FROM {} LIMIT 1").format(capture.captures)):
-            run(connection, *_drop_schema(capture, _made_by_us(connection, capture.schema)))
+            tables = (capture.captures, capture.losses, capture.alive)
+            run(connection, *(sql.SQL("DROP TABLE {}").format(table) for table in tables))
+            drop_own_schema(connection, capture.schema)
 
 
 @contextmanager
-def _changing(connection: Connection, lock_seconds: float) -> Iterator[None]:
+def changing_captures(connection: Connection, lock_seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """A transaction that may make or drop what is ours in a source; one at a time."""
     lock = sql.SQL("SELECT pg_advisory_xact_lock({})").format(_INSTALL_LOCK)
     with transaction(connection):
         run(connection, lock_timeout(lock_seconds), lock)
@@ -208,18 +213,22 @@ def _changing(connection: Connection, lock_seconds: float) -> Iterator[None]:
 # --- what we note down ---------------------------------------------------------------------------
 
 
-def _prepare_schema(connection: Connection, capture: Capture) -> None:
+def prepare_schema(connection: Connection, schema: str) -> None:
     # CREATE SCHEMA IF NOT EXISTS asks for the right to create one even if it exists.
-    found = sql.SQL("SELECT to_regnamespace({}) IS NOT NULL").format(_quoted(capture.schema))
+    found = sql.SQL("SELECT to_regnamespace({}) IS NOT NULL").format(_quoted(schema))
     if not value(connection, found):
-        name = sql.Identifier(capture.schema)
+        name = sql.Identifier(schema)
         run(
             connection,
             sql.SQL("CREATE SCHEMA {}").format(name),
             sql.SQL("COMMENT ON SCHEMA {} IS {}").format(name, sql.Literal(_OWN_MARK)),
         )
-    if not value(connection, _exists(capture.schema, "captures")):
-        run(connection, *_bookkeeping(capture))
+
+
+def drop_own_schema(connection: Connection, schema: str) -> None:
+    """Drop a schema that we made, once none of its tables is left."""
+    if _made_by_us(connection, schema) and value(connection, _IS_EMPTY.format(_quoted(schema))):
+        run(connection, sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
 
 
 def _bookkeeping(capture: Capture) -> list[Statement]:
@@ -295,12 +304,6 @@ def _forget_all(capture: Capture) -> list[Statement]:
     ]
 
 
-def _drop_schema(capture: Capture, made_by_us: bool) -> list[Statement]:
-    tables = (capture.captures, capture.losses, capture.alive)
-    drops: list[Statement] = [sql.SQL("DROP TABLE {}").format(table) for table in tables]
-    return drops + ([sql.SQL("DROP SCHEMA {}").format(sql.Identifier(capture.schema))] if made_by_us else [])
-
-
 def _require_unchanged(connection: Connection, capture: Capture) -> None:
     """The triggers name columns: they must still be there now that nobody else can change the table."""
     now = describe(connection, [capture.source.oid])
@@ -318,9 +321,9 @@ def _quoted(name: str) -> sql.Literal:
     return sql.Literal(sql.Identifier(name).as_string(None))
 
 
-def _exists(schema: str, table: str) -> sql.Composed:
+def has_table(connection: Connection, schema: str, table: str) -> bool:
     name = sql.Identifier(schema, table).as_string(None)
-    return sql.SQL("SELECT to_regclass({}) IS NOT NULL").format(sql.Literal(name))
+    return bool(value(connection, sql.SQL("SELECT to_regclass({}) IS NOT NULL").format(sql.Literal(name))))
 
 
 def _has_functions(connection: Connection, capture: Capture) -> bool:
@@ -332,3 +335,6 @@ def _has_functions(connection: Connection, capture: Capture) -> bool:
 def _made_by_us(connection: Connection, schema: str) -> bool:
     query = sql.SQL("SELECT obj_description(to_regnamespace({}), 'pg_namespace')").format(_quoted(schema))
     return bool(value(connection, query) == _OWN_MARK)
+
+
+_IS_EMPTY = sql.SQL("SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace({}))")

@@ -18,20 +18,24 @@ from spark_trickle.cdc.postgres.run import Statement
 
 def trigger_rights(role: str, tables: Sequence[SourceTable], schema: str = SCHEMA) -> list[Statement]:
     """For capture by triggers; the role exists already and may connect."""
-    return [
-        sql.SQL("CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION {}").format(
-            sql.Identifier(schema), sql.Identifier(role)
-        ),
-        *_grants(role, tables, "SELECT, TRIGGER"),
-    ]
+    return [_own_schema(role, schema), *_grants(role, tables, "SELECT, TRIGGER")]
 
 
-def log_rights(role: str, tables: Sequence[SourceTable]) -> list[Statement]:
-    """For capture from the log; `publish` is then for the owner of the tables to call."""
+def log_rights(role: str, tables: Sequence[SourceTable], schema: str = SCHEMA) -> list[Statement]:
+    """For capture from the log; `publish` is then for the owner of the tables to call.
+
+    The schema holds only the table that says which copy of a warehouse is served.
+    """
     return [
         sql.SQL("ALTER ROLE {} REPLICATION").format(sql.Identifier(role)),
+        _own_schema(role, schema),
         *_grants(role, tables, "SELECT"),
     ]
+
+
+def _own_schema(role: str, schema: str) -> Statement:
+    create = sql.SQL("CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION {}")
+    return create.format(sql.Identifier(schema), sql.Identifier(role))
 
 
 def _grants(role: str, tables: Iterable[SourceTable], rights: str) -> list[Statement]:

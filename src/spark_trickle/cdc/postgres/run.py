@@ -32,6 +32,16 @@ def rows(connection: Connection, query: Statement) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
+def rows_if_table_exists(connection: Connection, query: Statement) -> list[tuple[Any, ...]]:
+    """The rows of a query, and none if its table was never made; outside of a transaction."""
+    _require_idle(connection)
+    with translated(connection):
+        try:
+            return connection.execute(query).fetchall()
+        except errors.UndefinedTable:
+            return []
+
+
 def value(connection: Connection, query: Statement) -> Any:
     """The only value of a query that gives one row."""
     return rows(connection, query)[0][0]

@@ -19,4 +19,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("session_id"),
     )
     info = sa.table("trickle_info", sa.column("key"), sa.column("value"))
-    op.execute(sa.insert(info).values(key="warehouse_id", value=uuid.uuid4().hex))
+    known = sa.select(info.c.value).where(info.c.key == "warehouse_id")
+    if op.get_bind().execute(known).first() is None:  # one that has sources made it earlier
+        op.execute(sa.insert(info).values(key="warehouse_id", value=uuid.uuid4().hex))
