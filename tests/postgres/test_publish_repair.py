@@ -45,10 +45,20 @@ def test_repair_touches_only_what_differs(world: World, to: Target) -> None:
 SCHEMA_CHANGES = {
     "ALTER TABLE s DROP COLUMN b": 'column "b" was dropped or renamed',
     "ALTER TABLE s RENAME COLUMN b TO c": 'column "b" was dropped or renamed',
-    "ALTER TABLE s ALTER COLUMN b TYPE varchar(5)": 'column "b" has type character varying(5), not text',
+    "ALTER TABLE s ALTER COLUMN b TYPE int USING 1": 'column "b" has type integer, not text',
     "ALTER TABLE s ADD COLUMN c int NOT NULL": 'column "c" was added and needs a value',
     "ALTER TABLE s RENAME TO other": "it was dropped or renamed",
 }
+
+
+def test_a_narrower_column_grows_with_the_rows(world: World) -> None:
+    connection = world.connect()
+    create(connection, BAG)
+    world.run("ALTER TABLE s ALTER COLUMN b TYPE varchar(5)")
+    assert state(connection, BAG).columns_behind
+    apply(connection, BAG, None, 1, [], [])
+    assert not state(connection, BAG).columns_behind
+    assert state(connection, BAG).changes == ()
 
 
 @pytest.mark.parametrize("statement", SCHEMA_CHANGES)

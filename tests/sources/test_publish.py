@@ -11,6 +11,8 @@ from spark_trickle.errors import (
     InvalidDefinitionError,
     NotPublishedError,
     RepairNeededError,
+    SourceLostError,
+    TargetChangedError,
     TargetExistsError,
     TrickleError,
 )
@@ -245,3 +247,27 @@ def test_a_type_that_grows_is_followed(shop: Shop, before: str, after: str, larg
         same(shop, f"live.{name}", name)
     query = "SELECT id, v FROM t WHERE id > 1"
     assert shop.there("SELECT * FROM live.rows_of_t") == shop.there(query)
+
+
+def test_a_type_that_cannot_be_followed_is_named(shop: Shop) -> None:
+    """Whoever reads the published table keeps the last exact rows until there are others."""
+    shop.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, '10')")
+    shop.attach()
+    tr, query = shop.tr, "SELECT id, v FROM t"
+    tr.create_mirror("t", "shop.public.t")
+    tr.create_stream_table("s", query)
+    tr.publish("s", "shop", "public.live")
+    shop.run("ALTER TABLE t ALTER v TYPE int USING v::int")
+    tr.sync("shop")
+    tr.sql("RESYNC TABLE t")
+    with pytest.raises(SourceLostError, match='"v" now, of type INT instead of STRING'):
+        tr.refresh("s")
+    with pytest.raises(InvalidDefinitionError, match="stays for its readers"):
+        tr.sql(f"ALTER STREAM TABLE s AS {query}")
+    tr.sql("UNPUBLISH STREAM TABLE s")
+    tr.sql(f"ALTER STREAM TABLE s AS {query}")
+    with pytest.raises(TargetChangedError, match='column "v" has type text, not integer'):
+        tr.publish("s", "shop", "public.live")
+    assert shop.there("SELECT * FROM live") == {("1", "'10'"): 1}
+    tr.publish("s", "shop", "public.live_2")
+    assert shop.there("SELECT * FROM live_2") == {("1", "10"): 1}

@@ -51,11 +51,22 @@ def require_registered(job: Job, take_over: bool = False) -> None:
         _begin_anew(job, reader.warehouse)
         reader = reader_of(job)
     found = read_registration(job.connection, reader, job.state.slot)
+    if found is None and _is_captured_for_another(job):
+        _begin_anew(job, reader.warehouse)
+        reader = reader_of(job)
     if found is None:
         _serve(job, reader, job.state.epoch)
     else:
         _settle(job, reader, found, take_over)
     job.registered = True
+
+
+def _is_captured_for_another(job: Job) -> bool:
+    """Whether what we captured was made under another identity, before sources knew whom they serve."""
+    if job.state.warehouse or not job.state.captured:
+        return False
+    there, owner = installed(job.connection, job.options.schema), owner_of(job)
+    return any(there[oid].owner != owner for oid in job.state.captured if oid in there)
 
 
 def end_registration(job: Job) -> None:

@@ -12,7 +12,7 @@ from spark_trickle.publish import rows
 from spark_trickle.publish.follow import widen_columns
 from spark_trickle.publish.ledger import Applied, Entry, lock_entry, note
 from spark_trickle.publish.run import changing
-from spark_trickle.publish.status import changes_of, wider_columns
+from spark_trickle.publish.status import compare_table
 from spark_trickle.publish.target import Target
 
 
@@ -58,9 +58,10 @@ def apply(
 def open_entry(connection: Connection, target: Target) -> Entry:
     """The locked entry of a table that can be written; its columns are as wide as ours then."""
     entry = lock_entry(connection, target)
-    if changed := changes_of(connection, target, entry):
-        raise TargetChangedError(target.full_name, changed)
-    widen_columns(connection, target, wider_columns(connection, target, entry))
+    found = compare_table(connection, target, entry)
+    if found.changes:
+        raise TargetChangedError(target.full_name, found.changes)
+    widen_columns(connection, target, found.grown)
     return entry
 
 

@@ -21,7 +21,7 @@ from spark_trickle.publish.ledger import (
     remove_entry,
 )
 from spark_trickle.publish.run import changing, execute, value
-from spark_trickle.publish.status import changes_of
+from spark_trickle.publish.status import compare_table
 from spark_trickle.publish.target import COMMA, Target, hash_of, pg_type
 
 _CREATE_LOCK = 5_117_430_862_916
@@ -46,7 +46,7 @@ def create(connection: Connection, target: Target, lock_seconds: float = 30.0) -
             _build(connection, target)
         elif entry is None or entry.relation != found:
             _go_on_with_kept(connection, target, found)
-        elif changed := changes_of(connection, target, entry):
+        elif changed := compare_table(connection, target, entry).changes:
             raise TargetChangedError(target.full_name, changed)
 
 
@@ -87,7 +87,7 @@ def _go_on_with_kept(connection: Connection, target: Target, relation: int) -> N
     if noted != _kept_mark(target):
         raise TargetExistsError(target.full_name, "it is not one of ours")
     add_entry(connection, target, relation)
-    if changed := changes_of(connection, target, own_entry(connection, target)):
+    if changed := compare_table(connection, target, own_entry(connection, target)).changes:
         raise TargetChangedError(target.full_name, changed)
     execute(connection, sql.SQL("COMMENT ON TABLE {} IS NULL").format(target.sql))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from psycopg import sql
@@ -49,9 +50,8 @@ def state(connection: Connection, target: Target) -> State:
     """How far a table is. Its rows are as many as we wrote; that others changed them is found out later."""
     with asking(connection, target.full_name):
         entry = own_entry(connection, target)
-        changes = changes_of(connection, target, entry)
-        behind = bool(wider_columns(connection, target, entry))
-        return replace(_state(entry, changes), columns_behind=behind)
+        found = compare_table(connection, target, entry)
+        return replace(_state(entry, found.changes), columns_behind=bool(found.grown))
 
 
 def has_rows(connection: Connection, target: Target) -> bool:
@@ -59,14 +59,22 @@ def has_rows(connection: Connection, target: Target) -> bool:
         return not is_empty(connection, target)
 
 
-def changes_of(connection: Connection, target: Target, entry: Entry) -> tuple[str, ...]:
-    """What is not as `create` made it, as far as it keeps us from writing."""
+@dataclass(frozen=True)
+class Differences:
+    """What is not as `create` made it; `grown` columns have a wider type here, which a push brings there."""
+
+    changes: tuple[str, ...] = ()
+    grown: Mapping[str, str] = field(default_factory=dict)
+
+
+def compare_table(connection: Connection, target: Target, entry: Entry) -> Differences:
+    """A published table with what it should be, as far as a difference keeps us from writing."""
     if gone := _gone(connection, entry):
-        return gone
+        return Differences(gone)
     found = {name: rest for name, *rest in execute(connection, _COLUMNS.format(entry.relation)).fetchall()}
     wanted = {c.name: pg_type(c.type) for c in target.columns}
     grown = find_wider(target, {name: kind for name, (kind, _) in found.items()})
-    return (
+    changes = (
         *(f'column "{n}" was dropped or renamed' for n in wanted if n not in found),
         *(
             f'column "{n}" has type {found[n][0]}, not {kind}'
@@ -79,12 +87,7 @@ def changes_of(connection: Connection, target: Target, entry: Entry) -> tuple[st
             if n not in wanted and needed
         ),
     )
-
-
-def wider_columns(connection: Connection, target: Target, entry: Entry) -> dict[str, str]:
-    """Columns that have grown here and not yet there."""
-    found = execute(connection, _COLUMNS.format(entry.relation)).fetchall()
-    return find_wider(target, {name: kind for name, kind, _ in found})
+    return Differences(changes, grown)
 
 
 def _gone(connection: Connection, entry: Entry) -> tuple[str, ...]:

@@ -185,9 +185,17 @@ def source_table(work: Work, source: Source) -> Table:
     if table is None:
         raise SourceLostError(source.full_name, "was dropped")
     known = {c.id for c in table.columns}
-    if lost := [name for name, column, _ in source.columns if column not in known]:
-        raise SourceLostError(table.full_name, f'has lost the column "{lost[0]}"')
+    for name, column, kind in source.columns:
+        if column not in known:
+            raise SourceLostError(table.full_name, _what_became_of(table, name, kind))
     return table
+
+
+def _what_became_of(table: Table, name: str, kind: str) -> str:
+    if not table.has_column(name):
+        return f'has lost the column "{name}"'
+    now = sql_name(table.column(name).type)
+    return f'has another column "{name}" now, of type {now} instead of {kind}'
 
 
 def retyped(work: Work, stream: Stream) -> list[str]:

@@ -63,6 +63,7 @@ class Refreshing(Transactions):
         One that fails stays as it was, and so do those that read it; all others are refreshed, in one commit
         if `atomic`, before the error is raised.
         """
+        self._require_refreshes()
         graph = graph_of(self._reading().catalog.tables())
         failures = Failures(graph)
         reports, refreshed = list[RefreshReport](), list[int]()
@@ -91,7 +92,7 @@ class Refreshing(Transactions):
             try:
                 return self._refresh(lambda work: streams_by_id(work, wanted), on_failure=blamed.extend)
             except TrickleError as error:
-                failures.add(error, blamed or wanted)
+                failures.add(error, set(blamed).intersection(wanted) or wanted)
         return [], []
 
     def refresh_chosen(
@@ -113,10 +114,7 @@ class Refreshing(Transactions):
         on_failure: Callable[[Iterable[int]], object] = lambda _: None,
     ) -> tuple[list[RefreshReport], list[int]]:
         """The reports, and the stream tables whose published tables are to follow."""
-        self._require_open_connection()
-        if self._open is not None:
-            raise UnsupportedError("REFRESH in a transaction", "COMMIT first; it is a snapshot of its own.")
-        require_writable(self._place.warehouse.engine)
+        self._require_refreshes()
         for attempt in range(self._place.settings.commit_retries + 1):
             work = begin(self._place)
             tables = choose(work)
@@ -129,6 +127,12 @@ class Refreshing(Transactions):
                 self._place.warehouse.tally.add("commit_retries")
                 time.sleep(pause_after(attempt))
         raise AssertionError
+
+    def _require_refreshes(self) -> None:
+        self._require_open_connection()
+        if self._open is not None:
+            raise UnsupportedError("REFRESH in a transaction", "COMMIT first; it is a snapshot of its own.")
+        require_writable(self._place.warehouse.engine)
 
     def _finished(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
         reports, refreshed = self._commit_refreshes(work, reports)
