@@ -103,6 +103,7 @@ def test_two_copies_synchronise_in_turn(busy: Shop, tmp_path: Path) -> None:
             exact(shop)
 
 
+@pytest.mark.parametrize("busy", ["trigger", "auto"], indirect=True)
 def test_a_copy_takes_over(busy: Shop, tmp_path: Path) -> None:
     copy = copy_to(busy, tmp_path / "copy")
     change(busy, 101)
@@ -144,6 +145,7 @@ def test_a_copy_with_an_identity_of_its_own(busy: Shop, tmp_path: Path) -> None:
         exact(shop)
 
 
+@pytest.mark.parametrize("busy", ["trigger", "auto"], indirect=True)
 def test_a_moved_folder_goes_on(busy: Shop, tmp_path: Path) -> None:
     busy.tr.close()
     for number in (101, 102):
