@@ -12,8 +12,6 @@ import pytest
 
 import spark_trickle
 from spark_trickle.errors import NotPublishedError, WarehouseCopiedError
-from spark_trickle.lake.engine import writing
-from spark_trickle.lake.identity import renew_identity
 from tests.sources.conftest import Shop
 
 MODES = ["trigger", "wal", "auto"]
@@ -124,8 +122,8 @@ def test_a_copy_takes_over(busy: Shop, tmp_path: Path) -> None:
 
 def test_a_copy_with_an_identity_of_its_own(busy: Shop, tmp_path: Path) -> None:
     copy = copy_to(busy, tmp_path / "copy")
-    with opened(busy, copy) as other, writing(other.tr._place.warehouse.engine) as connection:
-        renew_identity(connection)
+    with opened(busy, copy) as other:
+        other.tr.sql("ALTER WAREHOUSE RENEW IDENTITY")
     with opened(busy, copy) as other, opened(busy, busy.place) as shop:
         with pytest.raises(NotPublishedError, match="another warehouse"):
             other.tr.push("shop")
