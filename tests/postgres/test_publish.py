@@ -102,6 +102,7 @@ def test_another_stream_table_keeps_its_table(world: World) -> None:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_dropping_leaves_nothing_of_ours(world: World, keep: bool) -> None:
+    """But a table that is kept, which is gone on with if it is published again."""
     connection = world.connect()
     first(connection, BAG, [(1, "x")])
     drop(connection, BAG, keep=keep)
@@ -109,10 +110,16 @@ def test_dropping_leaves_nothing_of_ours(world: World, keep: bool) -> None:
     assert world.rows("SELECT to_regclass('trickle_published.tables')") == [(None,)]
     with pytest.raises(NotPublishedError):
         drop(connection, BAG)
-    if keep:
-        with pytest.raises(TargetExistsError):
-            create(connection, BAG)
-    else:
+    create(connection, BAG)
+    assert held(connection, BAG) == texts([(1, "x")] if keep else [])
+
+
+def test_a_kept_table_with_a_comment_of_others_is_theirs(world: World) -> None:
+    connection = world.connect()
+    first(connection, BAG, [(1, "x")])
+    world.run("COMMENT ON TABLE s IS 'mine'")
+    drop(connection, BAG, keep=True)
+    with pytest.raises(TargetExistsError):
         create(connection, BAG)
 
 

@@ -59,9 +59,11 @@ def drop(connection: Connection, target: Target, keep: bool = False, lock_second
         _take_turns(connection)
         entry = lock_entry(connection, target)
         found = relation_of(connection, target.schema, target.name)
-        if found == entry.relation:
-            comment = sql.SQL("COMMENT ON TABLE {} IS {}").format(target.sql, sql.Literal(_kept_mark(target)))
-            execute(connection, comment if keep else sql.SQL("DROP TABLE {}").format(target.sql))
+        if found == entry.relation and not keep:
+            execute(connection, sql.SQL("DROP TABLE {}").format(target.sql))
+        elif found == entry.relation and _comment_of(connection, found) is None:  # one of others stays
+            comment = sql.SQL("COMMENT ON TABLE {} IS {}")
+            execute(connection, comment.format(target.sql, sql.Literal(_kept_mark(target))))
         remove_entry(connection, target)
         ledger = ledger_of(target.ledger)
         if not value(connection, sql.SQL("SELECT EXISTS (SELECT FROM {})").format(ledger)):
@@ -81,10 +83,14 @@ def _kept_mark(target: Target) -> str:
     return f"spark-trickle kept this table when it was unpublished; its key is ({', '.join(target.key)})"
 
 
+def _comment_of(connection: Connection, relation: int) -> str | None:
+    found = value(connection, sql.SQL("SELECT obj_description({}, 'pg_class')").format(relation))
+    return None if found is None else str(found)
+
+
 def _go_on_with_kept(connection: Connection, target: Target, relation: int) -> None:
     """Publish again what was unpublished and kept: its rows are compared, and readers see no gap."""
-    noted = value(connection, sql.SQL("SELECT obj_description({}, 'pg_class')").format(relation))
-    if noted != _kept_mark(target):
+    if _comment_of(connection, relation) != _kept_mark(target):
         raise TargetExistsError(target.full_name, "it is not one of ours")
     add_entry(connection, target, relation)
     if changed := compare_table(connection, target, own_entry(connection, target)).changes:
