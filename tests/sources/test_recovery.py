@@ -16,7 +16,6 @@ from spark_trickle.errors import (
     SourceSchemaChangedError,
     SourceSetupError,
     SourceUnavailableError,
-    TrickleError,
 )
 from tests.sources.conftest import Shop
 
@@ -144,23 +143,36 @@ def test_a_server_that_crashes(shop: Shop, mode: str, unlogged: str) -> None:
     shop.world.server.start()
     shop.world.__dict__.pop("usual", None)
     shop.run("UPDATE orders SET amount = 8 WHERE id = 50")
-    try:
-        report = shop.tr.sync("shop")
-    except SourceUnavailableError:  # the connection that we held; a new one is made
-        report = shop.tr.sync("shop")
+    report = shop.tr.sync("shop")
     assert bool(report.resynced) == (mode == "trigger" and unlogged == "true")
     exact(shop)
 
 
-def test_a_connection_that_is_cut(shop: Shop) -> None:
-    mirrored(shop)
-    shop.run("DELETE FROM orders WHERE id < 10")
-    shop.run(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'spark-trickle%'"
-    )
-    with pytest.raises(TrickleError):
-        shop.tr.sync("shop")
+CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'spark-trickle%'"
+
+
+@pytest.mark.parametrize("mode", ["trigger", "wal", "auto"])
+def test_a_connection_that_is_cut(shop: Shop, mode: str) -> None:
+    """Whatever is done next goes on with a new one, once; a server that is away is an error as ever."""
+    mirrored(shop, mode)
+    shop.tr.create_stream_table("totals", "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer")
+    shop.tr.publish("totals", "shop", "public.totals")
+    shop.run("DELETE FROM orders WHERE id < 10", CUT)
     assert shop.tr.sync("shop").rows_deleted == 9
+    exact(shop)
+    shop.run(CUT)
+    shop.tr.refresh("totals")
+    shop.tr.push()
+    assert shop.there("SELECT * FROM totals") == shop.here("SELECT * FROM totals")
+    shop.run(CUT)
+    shop.tr.resync("orders")
+    shop.world.server.stop()
+    with pytest.raises(SourceUnavailableError):
+        shop.tr.sync("shop")
+    shop.world.server.start()
+    shop.world.__dict__.pop("usual", None)
+    shop.run("DELETE FROM orders WHERE id < 20")
+    assert shop.tr.sync("shop").rows_deleted == 10
     exact(shop)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, RLock
 
 from spark_trickle.cdc.options import SourceOptions
 from spark_trickle.cdc.postgres.connect import Connection, connect
+from spark_trickle.cdc.postgres.run import ping
+from spark_trickle.errors import SourceUnavailableError
 
 
 @dataclass
@@ -18,30 +20,45 @@ class _Line:
     address: SourceOptions | None = None
     connection: Connection | None = None
 
+    def open(self, options: SourceOptions, role: str, greet: Callable[[Connection], object]) -> Connection:
+        """The connection that was kept, if it still answers, or a new one."""
+        if self.connection is not None and self.address == options and not self.connection.closed:
+            try:
+                greet(self.connection)
+                return self.connection
+            except SourceUnavailableError:  # it broke while nobody used it, or the server was restarted
+                pass
+        self.close()
+        self.connection, self.address = connect(options.address, role, os.environ), options
+        greet(self.connection)
+        return self.connection
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
 
 @dataclass
 class Links:
-    """Whoever uses a source has its connection alone; a broken one is replaced at the next use."""
+    """Whoever uses a source has its connection alone; one that no longer answers is replaced."""
 
     _lines: dict[tuple[str, str], _Line] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @contextmanager
-    def to(self, name: str, options: SourceOptions, role: str) -> Iterator[Connection]:
+    def to(
+        self, name: str, options: SourceOptions, role: str, greet: Callable[[Connection], object] = ping
+    ) -> Iterator[Connection]:
+        """`greet` is said first: if a kept connection does not answer, a new one is asked."""
         with self._lock:
             line = self._lines.setdefault((name, role), _Line())
         with line.turn:
-            if line.connection is not None and (line.connection.broken or line.address != options):
-                line.connection.close()
-                line.connection = None
-            if line.connection is None or line.connection.closed:
-                line.connection, line.address = connect(options.address, role, os.environ), options
             try:
-                yield line.connection
+                yield line.open(options, role, greet)
             except BaseException:
                 # Whatever it was in the middle of, its transaction and its locks end here.
-                line.connection.close()
-                line.connection = None
+                line.close()
                 raise
 
     def forget(self, name: str) -> None:
@@ -58,6 +75,4 @@ class Links:
 def _close(lines: list[_Line]) -> None:
     for line in lines:
         with line.turn:
-            if line.connection is not None:
-                line.connection.close()
-                line.connection = None
+            line.close()

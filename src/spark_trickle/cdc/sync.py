@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from spark_trickle.cdc.by_log import read_log
 from spark_trickle.cdc.by_trigger import left_waiting, read_buffers
@@ -18,6 +19,7 @@ from spark_trickle.cdc.link import Links
 from spark_trickle.cdc.mirrored import mirror_of
 from spark_trickle.cdc.options import read_options
 from spark_trickle.cdc.postgres.buffer import claim, release
+from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.copy import Progress
 from spark_trickle.cdc.reading import Read
 from spark_trickle.cdc.registering import has_part_in_source, require_registered
@@ -67,16 +69,7 @@ def using(
     """A source, alone: nobody else reads its buffers meanwhile, and no other copy of the warehouse may."""
     source = sources.find_source(place.warehouse.engine, name)
     options = read_options(source.kind, source.options)
-    with links.to(source.name, options, "sync") as connection:
-        end = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                claim(connection, options.schema)
-                break
-            except SourceBusyError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.1)
+    with links.to(source.name, options, "sync", partial(_claim_patiently, options.schema)) as connection:
         fresh = sources.find_source(place.warehouse.engine, name)  # as the last one left it
         job = Job(place, connection, fresh, options, progress)
         if fresh.state.warehouse or has_part_in_source(fresh.state):
@@ -84,6 +77,17 @@ def using(
         yield job
         for schema in {options.schema, job.options.schema}:
             release(connection, schema)
+
+
+def _claim_patiently(schema: str, connection: Connection) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return claim(connection, schema)
+        except SourceBusyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
 
 
 def sync(

@@ -47,6 +47,11 @@ def value(connection: Connection, query: Statement) -> Any:
     return rows(connection, query)[0][0]
 
 
+def ping(connection: Connection) -> None:
+    """Find out whether the server still answers on a connection."""
+    run(connection, sql.SQL(""))
+
+
 def run(connection: Connection, *statements: Statement) -> int:
     """The number of rows that the last statement touched."""
     touched = 0
