@@ -124,7 +124,16 @@ class Settings:
         10_000, "Changes of the log after which a commit is made.", low=1, high=10_000_000
     )
     wal_max_lag_bytes: int = _setting(
-        65_536, "Log without changes of ours beyond which the slot is moved on.", low=1_024, high=2**40
+        65_536,
+        "Log without changes of ours beyond which a heartbeat is written there and the slot is moved on.",
+        low=1_024,
+        high=2**40,
+    )
+    wal_alert_lag_bytes: int = _setting(
+        1_000_000_000,
+        "Log that a server keeps for a source beyond which trickle.check_cdc_health() warns.",
+        low=1_024,
+        high=2**60,
     )
     source_sync_interval_ms: float = _setting(
         500.0, "How often a running scheduler asks attached sources for changes.", low=10, high=3_600_000

@@ -107,7 +107,7 @@ class LogMirror:
     def commit(self, batch: Batch) -> None:
         for change in batch.tables:
             self.held[change.source.oid] = self.applied(change)
-        self.after = batch.end_lsn
+        self.after = batch.read_lsn
 
     def applied(self, change: TableChanges) -> pa.Table:
         held = self.held[change.source.oid]

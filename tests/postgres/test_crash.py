@@ -161,7 +161,8 @@ def test_slots_survive_at_every_step(fragile: World) -> None:
         crash(fragile)  # after the peek
         mirror.connection = fragile.connect()
         again = mirror.peek()
-        assert (again.transactions, again.end_lsn) == (batch.transactions, batch.end_lsn)
+        assert again.transactions == batch.transactions
+        assert again.end_lsn >= batch.end_lsn  # a heartbeat of ours may have come since
         mirror.commit(again)
         crash(fragile)  # after the commit in the warehouse, before the slot was told
         mirror.connection = fragile.connect()

@@ -14,14 +14,14 @@ from spark_trickle.cdc.position import read_marks, read_moment, with_parts
 from spark_trickle.cdc.postgres.assemble import Followed
 from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.publication import published
-from spark_trickle.cdc.postgres.slot import advance, readable_end
+from spark_trickle.cdc.postgres.slot import LogEnd, advance, drop_slot, find_log_end, slot_state
 from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
 from spark_trickle.cdc.postgres.watch import log_gap, table_marks
-from spark_trickle.cdc.reading import Read, commit_reading
+from spark_trickle.cdc.reading import Read, commit_reading, read_up_to
 from spark_trickle.dml.delete import truncate
 from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
-from spark_trickle.model.source import MirrorState, MirrorStatus
+from spark_trickle.model.source import MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import WEIGHT, Table
 
 _MOST_POLLS = 1_000  # of one sync; a busy source is never at its end
@@ -29,39 +29,63 @@ _MOST_POLLS = 1_000  # of one sync; a busy source is never at its end
 
 def read_log(job: Job) -> Read:
     """Peek, commit with the position, and only then let the slot go on; until the log ends."""
-    total, end = Read(begin(job.place)), readable_end(job.connection)
+    total, most = Read(begin(job.place)), job.place.settings.wal_max_lag_bytes
+    if not _active_mirrors(job, total.work):
+        _drop_useless_slot(job)
+        return total
+    end = find_log_end(job.connection, job.state.lsn, most)
     for _ in range(_MOST_POLLS):
         before = job.state.lsn
-        found, batch = _poll(job)
-        total.add(found)
-        if batch is None or job.state.lsn == before or job.state.lsn >= end:
+        total.add(_poll(job, end))
+        if job.state.lsn == before or job.state.lsn >= end.lsn:
+            total.asked = end.asked
             return total
     return total
 
 
-def _poll(job: Job) -> tuple[Read, Batch | None]:
+def _active_mirrors(job: Job, work: Work) -> list[tuple[Table, MirrorState]]:
+    return [(t, s) for t, s in job.mirrors(work) if s.status is MirrorStatus.ACTIVE]
+
+
+def _drop_useless_slot(job: Job) -> None:
+    """Every mirror has to be copied again, from a slot that is made then; this one only fills a disk."""
+    state = slot_state(job.connection, job.state.slot)
+    if state is not None and state.lag_bytes > job.place.settings.wal_max_lag_bytes:
+        drop_slot(job.connection, job.state.slot)
+
+
+def _poll(job: Job, end: LogEnd) -> Read:
+    """One commit; a position alone is committed once so much log lies behind it that it pays."""
     found = Read(begin(job.place))
-    mirrors = [(t, s) for t, s in job.mirrors(found.work) if s.status is MirrorStatus.ACTIVE]
-    batch = _peek(job, found, mirrors)
+    mirrors = _active_mirrors(job, found.work)
+    batch = _peek(job, found, mirrors, end)
     if batch is None:
         if found.troubles:
             job.note(job.state, list(found.states.values()))
-        return found, None
+        return found
     by_oid = {mirror_of(t).oid: (t, s) for t, s in mirrors}
     for change in batch.tables:
         _take(found, *by_oid[change.source.oid], change)
     found.transactions = batch.transactions
-    moved = batch.end_lsn - job.state.lsn
+    moved = batch.read_lsn - job.state.lsn
     if not found.work.empty or found.troubles or found.grown or moved > job.place.settings.wal_max_lag_bytes:
-        state = replace(job.state, lsn=max(batch.end_lsn, job.state.lsn))
-        commit_reading(job, found, state)
+        commit_reading(job, found, _moved_state(job, batch, end))
         advance(job.connection, job.state.slot, job.state.lsn)
     else:
         found.work.discard()
-    return found, batch
+    return found
 
 
-def _peek(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]) -> Batch | None:
+def _moved_state(job: Job, batch: Batch, end: LogEnd) -> SourceState:
+    """The state after a batch, with the moment up to which nothing is missing."""
+    state = replace(job.state, lsn=max(batch.read_lsn, job.state.lsn))
+    if state.lsn >= end.lsn:
+        return read_up_to(state, end.asked)
+    until = batch.committed.isoformat() if batch.committed else state.read_until
+    return replace(state, read_until=until, read_snapshot="")
+
+
+def _peek(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]], end: LogEnd) -> Batch | None:
     """What the log says next; a mirror that cannot take it is left out, so that the others go on."""
     followed = _followed(job, found, mirrors)
     states = {t.id: (t, s) for t, s in mirrors}
@@ -74,6 +98,7 @@ def _peek(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]) -
                 list(followed.values()),
                 job.state.lsn,
                 job.place.settings.wal_max_changes_per_poll,
+                end,
             )
         except (ResyncNeededError, SourceSchemaChangedError) as error:
             blamed = [id_ for id_, f in followed.items() if f.source.full_name == error.table]

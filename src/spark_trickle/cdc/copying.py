@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_trickle.cdc.captures import add_to_log, open_log, put_triggers, triggers_of
+from spark_trickle.cdc.captures import add_to_log, has_log, open_log, put_triggers, triggers_of
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import land, land_new
 from spark_trickle.cdc.mirrored import columns_of, mirror_of
@@ -176,12 +176,12 @@ def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
     work = begin(job.place)
     others = [t for t, s in job.mirrors(work) if t.id != table.id and s.status is MirrorStatus.ACTIVE]
     there = [*job.remote(others).values(), remote]
-    if job.by_log:
+    if job.by_log and (others or has_log(job)):
         new, marks = job.state, add_to_log(job, there, [remote])
     else:
         opened, marks = open_log(job, there)
         job.note(opened)
-        new = job.moved(CaptureMode.WAL, "cdc_mode is wal")
+        new = job.state if job.by_log else job.moved(CaptureMode.WAL, "cdc_mode is wal")
     columns = columns_of(table, remote)
     if work.files(table):  # of a copy that was cut off
         truncate(work, table)

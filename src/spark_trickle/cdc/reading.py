@@ -11,6 +11,7 @@ from spark_trickle.cdc.postgres.capture import Capture
 from spark_trickle.cdc.postgres.registration import note_consumed
 from spark_trickle.cdc.postgres.run import transaction
 from spark_trickle.cdc.registering import reader_of
+from spark_trickle.cdc.postgres.slot import Asked
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.lake.crashpoint import crash_point
@@ -30,6 +31,7 @@ class Read:
     grown: bool = False  # a table has parts that were not known: they are noted even if no row came
     snapshot: int = 0
     transactions: int = 0
+    asked: Asked | None = None  # when nothing was left to read
 
     def landed(self, table: Table, landing: Landing) -> None:
         if landing != Landing():
@@ -51,6 +53,11 @@ class Read:
         self.troubles |= later.troubles
         self.transactions += later.transactions
         self.snapshot = max(self.snapshot, later.snapshot)
+
+
+def read_up_to(state: SourceState, asked: Asked) -> SourceState:
+    """The state of a source from which everything was read that had ended when it was asked."""
+    return replace(state, read_until=asked.clock.isoformat(), read_snapshot=asked.snapshot)
 
 
 def commit_reading(job: Job, found: Read, state: SourceState | None = None) -> None:

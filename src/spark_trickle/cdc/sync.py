@@ -21,7 +21,7 @@ from spark_trickle.cdc.options import read_options
 from spark_trickle.cdc.postgres.buffer import claim, release
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.copy import Progress
-from spark_trickle.cdc.reading import Read
+from spark_trickle.cdc.reading import Read, read_up_to
 from spark_trickle.cdc.registering import has_part_in_source, require_registered
 from spark_trickle.cdc.resync import resync
 from spark_trickle.cdc.transition import move_to_log, move_to_triggers, wants_log
@@ -125,7 +125,7 @@ def _synced(job: Job) -> SyncReport:
                 landings[table.full_name] = landings.get(table.full_name, Landing()) + landing
     tidy(job)
     compact.tidy(job.place, [t.id for t, _ in job.mirrors(begin(job.place)) if t.full_name in landings])
-    _note_success(job)
+    _note_success(job, found)
     return SyncReport(
         job.source.name,
         job.state.capture.value,
@@ -185,11 +185,12 @@ def _problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
     }
 
 
-def _note_success(job: Job) -> None:
+def _note_success(job: Job, found: Read) -> None:
     moment = now().isoformat(timespec="seconds")
     last = job.state.synced
     if job.state.error or not last or _seconds_between(last, moment) > _NOTED_EVERY:
-        job.note(replace(job.state, error="", synced=moment))
+        state = replace(job.state, error="", synced=moment)
+        job.note(read_up_to(state, found.asked) if found.asked is not None else state)
 
 
 def _seconds_between(earlier: str, later: str) -> float:

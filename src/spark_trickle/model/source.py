@@ -105,6 +105,8 @@ class SourceState:
     retry_at: str = ""
     error: str = ""
     synced: str = ""
+    read_until: str = ""  # by the clock there: what was committed before is in the mirrors
+    read_snapshot: str = ""  # which transactions had ended there at that time
     history: tuple[Transition, ...] = ()
     warehouse: str = ""  # the id under which we are registered there
     epoch: int = 0  # grows when another copy of the warehouse takes over

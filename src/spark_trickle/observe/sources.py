@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from spark_trickle.cdc.link import Links
@@ -26,7 +25,7 @@ from spark_trickle.cdc.postgres.status import (
     slot_findings,
     trigger_findings,
 )
-from spark_trickle.dml.work import Work, now
+from spark_trickle.dml.work import Work
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake import sources
 from spark_trickle.lake.engine import reading
@@ -149,7 +148,6 @@ def wal_source_status(work: Work) -> Answer:
         except TrickleError as unreachable:
             error = unreachable.message
         lag = slot.lag_bytes if slot else None
-        behind = lag is not None and lag > work.place.settings.wal_max_lag_bytes
         rows.append(
             (
                 source.name,
@@ -160,7 +158,7 @@ def wal_source_status(work: Work) -> Answer:
                 state.publication or None,
                 show_lsn(state.lsn) if state.capture is CaptureMode.WAL else None,
                 lag,
-                _seconds_since(state.synced) if behind else 0.0 if slot else None,
+                slot.asked.seconds_since(state.read_until, state.read_snapshot) if slot else None,
                 (slot.lost or "") if slot else ("missing" if state.capture is CaptureMode.WAL else ""),
                 json.dumps([asdict(t) for t in state.history]),
                 error,
@@ -192,7 +190,8 @@ def check_cdc_health(work: Work) -> Answer:
         yield from server_findings(connection, wants_log=by_log)
         yield from capture_findings(connection, options.schema, settings.buffer_alert_rows)
         if by_log:
-            yield from slot_findings(connection, source.state.slot, source.state.publication, 2**40)
+            most = settings.wal_alert_lag_bytes
+            yield from slot_findings(connection, source.state.slot, source.state.publication, most)
 
     return _findings(work, ask)
 
@@ -202,7 +201,7 @@ def slot_health(work: Work) -> Answer:
 
     def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
         if source.state.slot:
-            most = work.place.settings.wal_max_lag_bytes
+            most = work.place.settings.wal_alert_lag_bytes
             yield from slot_findings(connection, source.state.slot, source.state.publication, most)
 
     return _findings(work, ask)
@@ -306,7 +305,3 @@ def _mirrors(work: Work) -> list[tuple[Table, MirrorState]]:
         states = sources.mirror_states(connection)
     found = [(t, states[t.id]) for t in work.catalog.tables() if t.mirror is not None and t.id in states]
     return sorted(found, key=lambda pair: pair[0].full_name)
-
-
-def _seconds_since(moment: str) -> float | None:
-    return (now() - datetime.fromisoformat(moment)).total_seconds() if moment else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from psycopg import sql
 
@@ -16,14 +17,33 @@ _LOG_PAGE, _LONGEST_HEADER = 8192, 40
 
 
 @dataclass(frozen=True)
+class Asked:
+    """When a server answered, by its own clock, and which transactions had ended by then."""
+
+    clock: datetime
+    snapshot: str
+
+    def seconds_since(self, clock: str, snapshot: str) -> float:
+        """How long ago something was true; 0 if no transaction has ended there since."""
+        if not clock or snapshot == self.snapshot:
+            return 0.0
+        return max(0.0, (self.clock - datetime.fromisoformat(clock)).total_seconds())
+
+
+@dataclass(frozen=True)
 class SlotState:
-    """A slot as the server sees it; `lost` says why it can no longer be read."""
+    """A slot as the server sees it; `lost` says why it can no longer be read.
+
+    `lag_bytes` were not read yet. `kept_bytes` are kept on disk: also what open transactions have begun.
+    """
 
     name: str
     confirmed: int
     lag_bytes: int
+    kept_bytes: int
     active: bool
     lost: str | None
+    asked: Asked
 
 
 def create_slot(connection: Connection, slot: str) -> int:
@@ -43,9 +63,9 @@ def slot_state(connection: Connection, slot: str) -> SlotState | None:
     found = rows(connection, _SLOT.format(sql.Literal(slot)))
     if not found:
         return None
-    confirmed, lag, active, status = found[0]
+    confirmed, lag, kept, active, status, *asked = found[0]
     lost = "the server removed log that it still needed" if status == "lost" else None
-    return SlotState(slot, parse_lsn(confirmed), int(lag), active, lost)
+    return SlotState(slot, parse_lsn(confirmed), int(lag), int(kept), active, lost, Asked(*asked))
 
 
 def require_slot(connection: Connection, slot: str, after: int) -> SlotState:
@@ -69,6 +89,19 @@ def advance(connection: Connection, slot: str, lsn: int) -> None:
         run(connection, query.format(sql.Literal(slot), sql.Literal(show_lsn(lsn))))
 
 
+@dataclass(frozen=True)
+class LogEnd:
+    """A position up to which the log can be read now.
+
+    `whole`: no record crosses it, so that a slot may be moved there once everything before it was read.
+    Whatever had ended when the server was `asked` lies before it.
+    """
+
+    lsn: int
+    asked: Asked
+    whole: bool = True
+
+
 def heartbeat(connection: Connection) -> None:
     """An empty transaction that our slots see, so that they can advance while our tables rest."""
     with transaction(connection):
@@ -79,18 +112,36 @@ def heartbeat(connection: Connection) -> None:
         )
 
 
-def readable_end(connection: Connection) -> int:
+def find_log_end(connection: Connection, after: int | None = None, max_lag_bytes: int = 0) -> LogEnd:
     """Where the log ends, once everything before it is on disk.
 
     Without it a reader of the log may come upon a record of an open transaction of which only a part is on
-    disk yet, and wait for the rest: for seconds, on a quiet server.
+    disk yet, and wait for the rest: for seconds, on a quiet server. If the log is more than `max_lag_bytes`
+    beyond `after`, a heartbeat is its last transaction, whether or not one of our tables was written to.
     """
-    inserted, flushed = (parse_lsn(lsn) for lsn in rows(connection, _ENDS)[0])
-    if flushed < inserted:
+    end, on_disk, may_emit = _log_ends(connection)
+    if not may_emit:
+        # What is on disk may end inside of a record.
+        return end if on_disk >= end.lsn else replace(end, lsn=on_disk, whole=False)
+    if after is not None and end.lsn - after > max_lag_bytes:
         heartbeat(connection)
-    # Just after the header of a page there is no record yet that ends there.
-    beyond = inserted % _LOG_PAGE
-    return inserted - beyond if beyond <= _LONGEST_HEADER else inserted
+        later, on_disk, _ = _log_ends(connection)
+        return later if on_disk >= later.lsn else end  # others may write meanwhile
+    if on_disk < end.lsn:
+        heartbeat(connection)
+    return end
+
+
+def _log_ends(connection: Connection) -> tuple[LogEnd, int, bool]:
+    """Where the log ends, up to where it is on disk, and whether our role may write a heartbeat."""
+    inserted, flushed, may_emit, *asked = rows(connection, _ENDS)[0]
+    return LogEnd(_before_header(parse_lsn(inserted)), Asked(*asked)), parse_lsn(flushed), may_emit
+
+
+def _before_header(lsn: int) -> int:
+    """Just after the header of a page there is no record yet that ends there."""
+    beyond = lsn % _LOG_PAGE
+    return lsn - beyond if beyond <= _LONGEST_HEADER else lsn
 
 
 def caught_up(state: SlotState, max_lag_bytes: int = 65_536) -> bool:
@@ -109,8 +160,15 @@ def _require_logical(connection: Connection) -> None:
 
 _SLOT = sql.SQL("""
     SELECT confirmed_flush_lsn::text, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), confirmed_flush_lsn),
-        active, coalesce(wal_status, 'lost')
+        coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0),
+        active, coalesce(wal_status, 'lost'), clock_timestamp(), pg_current_snapshot()::text
     FROM pg_replication_slots WHERE slot_name = {} AND database = current_database()
 """)
 
-_ENDS = sql.SQL("SELECT pg_current_wal_insert_lsn()::text, pg_current_wal_flush_lsn()::text")
+# The function has one argument more since PostgreSQL 17, so it is found by its name.
+_ENDS = sql.SQL("""
+    SELECT pg_current_wal_insert_lsn()::text, pg_current_wal_flush_lsn()::text,
+        (SELECT bool_and(has_function_privilege(p.oid, 'EXECUTE')) FROM pg_proc p
+         WHERE p.proname = 'pg_logical_emit_message' AND p.pronamespace = 'pg_catalog'::regnamespace),
+        clock_timestamp(), pg_current_snapshot()::text
+""")

@@ -167,7 +167,11 @@ def slot_findings(connection: Connection, slot: str, publication: str, max_lag_b
     state = slot_state(connection, slot)
     if state is None:
         return [Finding("slot", slot, "missing", "Create the slot again, then copy all tables again.")]
-    behind = "" if state.lag_bytes <= max_lag_bytes else "Poll more often, or with larger batches."
+    behind = ""
+    if state.lag_bytes > max_lag_bytes:
+        behind = "Sync the source, more often if it is synced; DETACH SOURCE it if nobody needs it any more."
+    elif state.kept_bytes > max_lag_bytes:
+        behind = "End transactions that are open for long: the log since they began is kept for them."
     exists = rows(connection, sql.SQL("SELECT FROM pg_publication WHERE pubname = {}").format(publication))
     return [
         Finding(
@@ -176,7 +180,7 @@ def slot_findings(connection: Connection, slot: str, publication: str, max_lag_b
             state.lost or ("being read" if state.active else "idle"),
             "Drop the slot and create it again, then copy all tables again." if state.lost else "",
         ),
-        Finding("lag", slot, f"{state.lag_bytes} bytes", behind),
+        Finding("lag", slot, f"{state.lag_bytes} bytes, {state.kept_bytes} kept on disk", behind),
         Finding(
             "publication",
             publication,

@@ -6,7 +6,7 @@ between repeats the peek, and transactions before the committed position are pas
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from spark_trickle.cdc.postgres.moment import show_lsn
 from spark_trickle.cdc.postgres.netting import Key, NetRows, net_by_key, net_of_whole_rows
 from spark_trickle.cdc.postgres.publication import require_published
 from spark_trickle.cdc.postgres.run import stream
-from spark_trickle.cdc.postgres.slot import readable_end, require_slot
+from spark_trickle.cdc.postgres.slot import LogEnd, find_log_end, require_slot
 from spark_trickle.cdc.postgres.tuples import locate
 from spark_trickle.cdc.postgres.values import from_text, to_table, weights
 from spark_trickle.errors import ResyncNeededError, SettingError
@@ -57,10 +57,15 @@ class TableChanges:
 
 @dataclass(frozen=True)
 class Batch:
-    """`transactions` counts those that changed one of the tables; others may have moved `end_lsn` too."""
+    """`transactions` counts those that changed one of the tables; others may have moved `end_lsn` too.
+
+    `end_lsn` is where the last transaction that was shown ended. The log was read up to `read_lsn`: between
+    the two there was nothing of ours, so that the slot need not keep it.
+    """
 
     tables: tuple[TableChanges, ...]
     end_lsn: int
+    read_lsn: int
     transactions: int
     committed: datetime | None  # when the last of them was
 
@@ -72,6 +77,7 @@ def peek(
     followed: Sequence[Followed],
     after: int,
     max_changes: int = 10_000,
+    upto: LogEnd | None = None,
 ) -> Batch:
     """The next transactions after a position: at least one, and no more once there are `max_changes`.
 
@@ -85,20 +91,38 @@ def peek(
         )
     require_slot(connection, slot, after)
     require_published(connection, publication, ((f.source, f.published) for f in followed))
-    with closing(_messages(connection, slot, publication, max_changes)) as messages:
-        net = assemble(messages, followed, after)
+    end = upto or find_log_end(connection)
+    shown = _Counted(_messages(connection, slot, publication, max_changes, end.lsn))
+    with closing(shown.messages):
+        net = assemble(shown, followed, after)
     committed = None if net.commit_time is None else _EPOCH + timedelta(microseconds=net.commit_time)
-    return Batch(tuple(_changes(t) for t in net.tables), net.end_lsn, net.transactions, committed)
+    # The server stops early only at `max_changes`; it leaves out transactions that hold nothing of ours.
+    to_the_end = end.whole and shown.count < max_changes
+    read = max(net.end_lsn, end.lsn) if to_the_end else net.end_lsn
+    return Batch(tuple(_changes(t) for t in net.tables), net.end_lsn, read, net.transactions, committed)
 
 
-def _messages(connection: Connection, slot: str, publication: str, most: int) -> Generator[bytes, None, None]:
+@dataclass
+class _Counted:
+    messages: Generator[bytes, None, None]
+    count: int = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for message in self.messages:
+            self.count += 1
+            yield message
+
+
+def _messages(
+    connection: Connection, slot: str, publication: str, most: int, upto: int
+) -> Generator[bytes, None, None]:
     """Protocol 1 streams nothing: transactions come in the order of their commits, each in one piece."""
     query = sql.SQL(
         "SELECT data FROM pg_logical_slot_peek_binary_changes({slot}, {upto}::pg_lsn, {most}, "
         "'proto_version', '1', 'publication_names', {publication}, 'messages', 'true')"
     ).format(
         slot=slot,
-        upto=show_lsn(readable_end(connection)),
+        upto=show_lsn(upto),
         most=most,
         publication=sql.Identifier(publication).as_string(None),
     )
