@@ -24,6 +24,7 @@ _SETTINGS = {
     "max_connections": "100",
     "shared_buffers": "32MB",
     "logical_decoding_work_mem": "64kB",  # so that larger transactions are streamed or spilled
+    "log_line_prefix": "'%a|'",  # who sent a statement, for those who count
     "fsync": "off",  # the machine does not crash here, only the server
     "autovacuum": "off",
     "max_wal_size": "64MB",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.cdc.postgres.parts import parts
+from spark_trickle.cdc.postgres.surroundings import look_around
 from tests.postgres.world import World, create, table_of
 
 SETUP = [
@@ -29,7 +29,7 @@ def test_values_of_enums(world: World, kind: str, statement: str, reason: str | 
     world.run(*SETUP, create("t", f"k mood, a {kind}"))
     connection = world.connect()
     table = table_of(connection, "public.t")
-    before = parts(connection, table, ["a"])
+    before = look_around(connection, [table.oid])[table.oid].parts(["a"])
     world.run(statement)
-    now = parts(connection, table, ["a"])
+    now = look_around(connection, [table.oid])[table.oid].parts(["a"])
     assert before.lost(now) == (None if kind == "int" else reason)

@@ -29,8 +29,9 @@ from spark_trickle.cdc.postgres.slot import (
     heartbeat,
     slot_state,
 )
+from spark_trickle.cdc.postgres.surroundings import look_around
 from spark_trickle.cdc.postgres.wal import complete, peek
-from spark_trickle.cdc.postgres.watch import log_gap, table_marks
+from spark_trickle.cdc.postgres.watch import log_gap, marks_in, table_marks
 from spark_trickle.errors import (
     InternalError,
     InvalidDefinitionError,
@@ -684,8 +685,8 @@ def test_what_the_log_is_silent_about(world: World, statements: list[str], reaso
     gaps = []
     for f in mirror.followed:
         (now,) = describe(mirror.connection, [f.source.oid])
-        marks = table_marks(mirror.connection, now, f.names)
-        gaps.append(log_gap(mirror.connection, now, noted[f.source.oid], marks))
+        around = look_around(mirror.connection, [now.oid])[now.oid]
+        gaps.append(log_gap(now, noted[f.source.oid], marks_in(around, f.names), around))
     found = [g for g in gaps if g]
     if reason is None:
         assert found == []

@@ -13,10 +13,10 @@ from spark_trickle.cdc.mirrored import columns_of, mirror_of
 from spark_trickle.cdc.position import read_marks, read_moment, with_parts
 from spark_trickle.cdc.postgres.assemble import Followed
 from spark_trickle.cdc.postgres.discover import SourceTable
-from spark_trickle.cdc.postgres.publication import published
-from spark_trickle.cdc.postgres.slot import LogEnd, advance, drop_slot, find_log_end, slot_state
+from spark_trickle.cdc.postgres.slot import LogEnd, advance, check_slot, drop_slot, find_log_end, slot_state
+from spark_trickle.cdc.postgres.survey import survey_log
 from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
-from spark_trickle.cdc.postgres.watch import log_gap, table_marks
+from spark_trickle.cdc.postgres.watch import log_gap, marks_in
 from spark_trickle.cdc.reading import Read, commit_reading, read_up_to
 from spark_trickle.dml.delete import truncate
 from spark_trickle.dml.work import Work, begin
@@ -99,6 +99,7 @@ def _peek(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]], e
                 job.state.lsn,
                 job.place.settings.wal_max_changes_per_poll,
                 end,
+                checked=True,
             )
         except (ResyncNeededError, SourceSchemaChangedError) as error:
             blamed = [id_ for id_, f in followed.items() if f.source.full_name == error.table]
@@ -118,21 +119,23 @@ def _take(found: Read, table: Table, state: MirrorState, change: TableChanges) -
 
 def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]) -> dict[int, Followed]:
     """The mirrors that can be followed; what stops the others is noted."""
-    there = job.remote([t for t, _ in mirrors])
-    marks = published(job.connection, job.state.publication)
+    at, oids = job.state, [mirror_of(t).oid for t, _ in mirrors]
+    seen = survey_log(job.connection, at.slot, at.publication, oids)
+    check_slot(at.slot, seen.slot, at.lsn)
+    found.shown = seen.published
     followed = {}
     for table, state in mirrors:
         try:
-            remote = there.get(table.id)
+            remote = seen.tables.get(mirror_of(table).oid)
             if remote is None:
                 raise SourceSchemaChangedError(mirror_of(table).full_name, ("it was dropped",))
             columns = columns_of(table, remote)
             names = [c.name for c in columns]
             _require_identity(table, remote, names)
-            noted, now = read_marks(state.position), table_marks(job.connection, remote, names)
-            if reason := log_gap(job.connection, remote, noted, now):
+            noted, now = read_marks(state.position), marks_in(seen.around[remote.oid], names)
+            if reason := log_gap(remote, noted, now, seen.around[remote.oid]):
                 raise ResyncNeededError(mirror_of(table).full_name, reason)
-            if marks.get(remote.oid) != state.position["published"]:
+            if seen.published.get(remote.oid) != state.position["published"]:
                 raise ResyncNeededError(
                     mirror_of(table).full_name, "the publication did not show it all the time"
                 )

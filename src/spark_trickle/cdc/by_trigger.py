@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import land
 from spark_trickle.cdc.mirrored import columns_of, mirror_of
 from spark_trickle.cdc.position import keep_buffer_position, read_parts, read_position
-from spark_trickle.cdc.postgres.buffer import changes, reading
+from spark_trickle.cdc.postgres.buffer import Position, read_rows, reading
+from spark_trickle.cdc.postgres.capture import Capture
 from spark_trickle.cdc.postgres.compact import compact
-from spark_trickle.cdc.postgres.discover import SourceTable
-from spark_trickle.cdc.postgres.install import Installed, installed, modernize
+from spark_trickle.cdc.postgres.install import modernize
 from spark_trickle.cdc.postgres.moment import Moment
-from spark_trickle.cdc.postgres.parts import parts
-from spark_trickle.cdc.postgres.status import buffer_bytes, pending
+from spark_trickle.cdc.postgres.parts import Parts
+from spark_trickle.cdc.postgres.survey import Survey, count_rows, survey
+from spark_trickle.cdc.postgres.types import MappedColumn
 from spark_trickle.cdc.reading import Read, commit_reading
-from spark_trickle.dml.work import begin
+from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus
 from spark_trickle.model.table import Table
@@ -25,7 +27,15 @@ _LEAST_ROW_BYTES = 28  # of a row in PostgreSQL, whatever it holds
 
 
 def read_buffers(job: Job) -> Read:
-    """Read what waits and commit it."""
+    """Read what waits and commit it; where nothing waits, nothing more is asked of the source."""
+    found = Read(begin(job.place))
+    mirrors = _active_mirrors(job, found.work)
+    seen = _survey(job, mirrors)
+    _prepare(job, mirrors, seen)
+    if all(_is_settled(table, state, seen) for table, state in mirrors):
+        found.work.discard()
+        found.asked, found.sizes = seen.asked, seen.sizes
+        return found
     found, _ = read_until(job)
     if found.work.empty and not found.troubles and not found.grown:
         found.work.discard()
@@ -37,76 +47,101 @@ def read_buffers(job: Job) -> Read:
 def read_until(job: Job) -> tuple[Read, Moment]:
     """What waits in the buffers up to one moment, landed but not committed."""
     found = Read(begin(job.place))
-    mirrors = [(t, s) for t, s in job.mirrors(found.work) if s.status is MirrorStatus.ACTIVE]
-    known, there = installed(job.connection, job.options.schema), job.remote([t for t, _ in mirrors])
-    _prepare(job, mirrors, known, there)
+    mirrors = _active_mirrors(job, found.work)
     with reading(job.connection, job.options.schema) as moment:
+        seen = _survey(job, mirrors)
         for table, state in mirrors:
             try:
-                _read(job, found, table, state, known, there.get(table.id), moment)
+                _read(job, found, table, state, seen, moment)
             except (ResyncNeededError, SourceSchemaChangedError) as error:
                 found.trouble(table, state, error)
+    found.asked, found.sizes = seen.asked, seen.sizes
     return found, moment
 
 
-def _read(
-    job: Job,
-    found: Read,
-    table: Table,
-    state: MirrorState,
-    known: dict[int, Installed],
-    remote: SourceTable | None,
-    moment: Moment,
-) -> None:
+def _active_mirrors(job: Job, work: Work) -> list[tuple[Table, MirrorState]]:
+    return [(t, s) for t, s in job.mirrors(work) if s.status is MirrorStatus.ACTIVE]
+
+
+def _survey(job: Job, mirrors: Sequence[tuple[Table, MirrorState]]) -> Survey:
+    since = {mirror_of(t).oid: read_position(s.position).moment.snapshot for t, s in mirrors}
+    return survey(job.connection, job.options.schema, since=since)
+
+
+@dataclass(frozen=True)
+class _Examined:
+    """A mirror that can go on, and what it is read by."""
+
+    capture: Capture
+    columns: tuple[MappedColumn, ...]
+    since: Position
+    before: Parts
+    parts: Parts
+
+
+def _examine(table: Table, state: MirrorState, seen: Survey) -> _Examined:
+    """Refuse a mirror whose table is another one now, or whose buffer may not hold all that changed."""
+    oid, name = mirror_of(table).oid, mirror_of(table).full_name
+    remote = seen.tables.get(oid)
     if remote is None:
-        raise SourceSchemaChangedError(mirror_of(table).full_name, ("it was dropped",))
+        raise SourceSchemaChangedError(name, ("it was dropped",))
     columns = columns_of(table, remote)
-    if remote.oid not in known:
-        raise ResyncNeededError(mirror_of(table).full_name, "its triggers were removed")
-    capture, since = known[remote.oid].capture(remote), read_position(state.position)
-    before, now = read_parts(state.position), parts(job.connection, remote, [c.name for c in columns])
-    if reason := before.lost(now):
-        raise ResyncNeededError(mirror_of(table).full_name, reason)
-    landing = land(found.work, table, changes(job.connection, capture, columns, since))
-    found.landed(table, landing)
-    found.grown |= now != before
-    found.states[table.id] = replace(state, position=keep_buffer_position(since.at(moment), now))
-    found.captures.append((capture, since.at(moment)))
+    if oid not in seen.captures:
+        raise ResyncNeededError(name, "its triggers were removed")
+    capture, since = seen.captures[oid].capture(remote), read_position(state.position)
+    before, now = read_parts(state.position), seen.around[oid].parts([c.name for c in columns])
+    reason = before.lost(now) or seen.missing(oid, since.token, since.moment.snapshot)
+    if reason:
+        raise ResyncNeededError(name, reason)
+    return _Examined(capture, columns, since, before, now)
 
 
-def _prepare(
-    job: Job,
-    mirrors: list[tuple[Table, MirrorState]],
-    known: dict[int, Installed],
-    there: dict[int, SourceTable],
-) -> None:
+def _is_settled(table: Table, state: MirrorState, seen: Survey) -> bool:
+    """Whether there is nothing to read, to note or to mend."""
+    try:
+        examined = _examine(table, state, seen)
+    except (ResyncNeededError, SourceSchemaChangedError):
+        return False
+    return mirror_of(table).oid not in seen.unread and examined.before == examined.parts
+
+
+def _read(job: Job, found: Read, table: Table, state: MirrorState, seen: Survey, moment: Moment) -> None:
+    mirror = _examine(table, state, seen)
+    reached = mirror.since.at(moment)
+    if mirror_of(table).oid in seen.unread:
+        rows = read_rows(job.connection, mirror.capture, mirror.columns, mirror.since)
+        found.landed(table, land(found.work, table, rows))
+        found.captures.append((mirror.capture, reached))
+    found.grown |= mirror.parts != mirror.before
+    found.states[table.id] = replace(state, position=keep_buffer_position(reached, mirror.parts))
+
+
+def _prepare(job: Job, mirrors: Sequence[tuple[Table, MirrorState]], seen: Survey) -> None:
     """Bring functions up to date, and cancel what came and went, where so much waits that it pays."""
     for table, state in mirrors:
-        remote = there.get(table.id)
-        if remote is None or remote.oid not in known:
+        oid = mirror_of(table).oid
+        remote, capture = seen.tables.get(oid), seen.captures.get(oid)
+        if remote is None or capture is None or any(d.breaks for d in capture.drift(remote)):
             continue
-        if any(d.breaks for d in known[remote.oid].drift(remote)):
-            continue
-        modernize(job.connection, known[remote.oid], remote)
-        if _waiting(job, remote.oid, job.place.settings.compact_buffer_rows):
-            compact(job.connection, known[remote.oid].capture(remote), read_position(state.position))
+        modernize(job.connection, capture, remote)
+        if _waiting(job, oid, seen.sizes, job.place.settings.compact_buffer_rows):
+            compact(job.connection, capture.capture(remote), read_position(state.position))
 
 
-def left_waiting(job: Job) -> dict[str, int]:
+def left_waiting(job: Job, sizes: Mapping[int, int]) -> dict[str, int]:
     """Mirrors for which too many changes wait in the source, whoever is to blame that they are not read."""
-    captured = installed(job.connection, job.options.schema)
     most = job.place.settings.buffer_alert_rows
     mirrors = [(t.full_name, mirror_of(t).oid) for t, _ in job.mirrors(begin(job.place))]
-    found = {name: _waiting(job, oid, most) for name, oid in mirrors if oid in captured}
+    found = {name: _waiting(job, oid, sizes, most) for name, oid in mirrors}
     return {name: count for name, count in found.items() if count}
 
 
-def _waiting(job: Job, oid: int, most: int) -> int:
+def _waiting(job: Job, oid: int, sizes: Mapping[int, int], most: int) -> int:
     """So many, if more than so many changes wait; else 0.
 
     They are counted only where the size allows so many: most buffers are small, and syncs are frequent.
     """
-    if buffer_bytes(job.connection, oid, job.options.schema) < most * _LEAST_ROW_BYTES:
+    if sizes.get(oid, 0) < most * _LEAST_ROW_BYTES:
         return 0
-    count = pending(job.connection, oid, job.options.schema, most + 1).rows
+    count = count_rows(job.connection, oid, job.options.schema, most + 1)
     return most if count > most else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from psycopg import sql
@@ -94,13 +94,19 @@ def has_log(job: Job) -> bool:
     return bool(job.state.slot) and slot_state(job.connection, job.state.slot) is not None
 
 
-def tidy(job: Job) -> None:
-    """Take away what was captured for tables that are no longer mirrored."""
+def tidy(job: Job, shown: Mapping[int, str] | None = None) -> None:
+    """Take away what was captured for tables that are no longer mirrored.
+
+    `shown` is what the publication holds, if that is known.
+    """
     mirrors = job.mirrors(begin(job.place))
     needed = () if job.by_log else tuple(mirror_of(t).oid for t, _ in mirrors)
     remove_triggers(job, needed)
     if job.by_log and job.state.publication:
-        there = list(job.remote([t for t, s in mirrors if s.status in _GOING_ON]).values())
-        shown = published(job.connection, job.state.publication)
-        if there and not shown.keys() <= {t.oid for t in there}:
-            add_to_log(job, there)
+        going_on = [t for t, s in mirrors if s.status in _GOING_ON]
+        if shown is None:
+            shown = published(job.connection, job.state.publication)
+        if not shown.keys() <= {mirror_of(t).oid for t in going_on}:
+            there = list(job.remote(going_on).values())
+            if there:
+                add_to_log(job, there)

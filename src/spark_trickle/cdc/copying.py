@@ -26,7 +26,6 @@ from spark_trickle.cdc.postgres.chunks import Bounds
 from spark_trickle.cdc.postgres.copy import Piece, catch_up, copy_rows, snapshot
 from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.install import renew
-from spark_trickle.cdc.postgres.parts import parts
 from spark_trickle.cdc.postgres.publication import require_identity
 from spark_trickle.cdc.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.cdc.postgres.watch import table_marks
@@ -144,7 +143,7 @@ def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece])
     capture, columns = triggers_of(job, table, remote), columns_of(table, remote)
     work = begin(job.place)
     with reading(job.connection, job.options.schema) as moment:
-        noted = parts(job.connection, remote, [c.name for c in columns])
+        noted = table_marks(job.connection, remote, [c.name for c in columns]).parts
         land(work, table, catch_up(job.connection, capture, columns, pieces))
     _show(work, table)
     position = keep_buffer_position(Position(pieces[0].position.token, moment), noted)

@@ -13,6 +13,8 @@ from spark_trickle.cdc.postgres.connect import Connection, connect
 from spark_trickle.cdc.postgres.run import ping
 from spark_trickle.errors import SourceUnavailableError
 
+Greeting = Callable[[Connection], object]
+
 
 @dataclass
 class _Line:
@@ -20,17 +22,18 @@ class _Line:
     address: SourceOptions | None = None
     connection: Connection | None = None
 
-    def open(self, options: SourceOptions, role: str, greet: Callable[[Connection], object]) -> Connection:
+    def open(self, options: SourceOptions, role: str, greet: Greeting | None) -> Connection:
         """The connection that was kept, if it still answers, or a new one."""
         if self.connection is not None and self.address == options and not self.connection.closed:
             try:
-                greet(self.connection)
+                (greet or ping)(self.connection)
                 return self.connection
             except SourceUnavailableError:  # it broke while nobody used it, or the server was restarted
                 pass
         self.close()
         self.connection, self.address = connect(options.address, role, os.environ), options
-        greet(self.connection)
+        if greet is not None:
+            greet(self.connection)
         return self.connection
 
     def close(self) -> None:
@@ -48,7 +51,7 @@ class Links:
 
     @contextmanager
     def to(
-        self, name: str, options: SourceOptions, role: str, greet: Callable[[Connection], object] = ping
+        self, name: str, options: SourceOptions, role: str, greet: Greeting | None = None
     ) -> Iterator[Connection]:
         """`greet` is said first: if a kept connection does not answer, a new one is asked."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_trickle.cdc.job import Job
@@ -10,8 +11,8 @@ from spark_trickle.cdc.postgres.buffer import Position, forget
 from spark_trickle.cdc.postgres.capture import Capture
 from spark_trickle.cdc.postgres.registration import note_consumed
 from spark_trickle.cdc.postgres.run import transaction
-from spark_trickle.cdc.registering import reader_of
 from spark_trickle.cdc.postgres.slot import Asked
+from spark_trickle.cdc.registering import reader_of
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.lake.crashpoint import crash_point
@@ -32,6 +33,8 @@ class Read:
     snapshot: int = 0
     transactions: int = 0
     asked: Asked | None = None  # when nothing was left to read
+    shown: Mapping[int, str] | None = None  # what the publication holds, if it was looked at
+    sizes: Mapping[int, int] = field(default_factory=dict)  # of buffers in the source, by their tables
 
     def landed(self, table: Table, landing: Landing) -> None:
         if landing != Landing():
@@ -52,6 +55,7 @@ class Read:
             self.landings[name] = self.landings.get(name, Landing()) + landing
         self.troubles |= later.troubles
         self.transactions += later.transactions
+        self.shown = later.shown
         self.snapshot = max(self.snapshot, later.snapshot)
 
 

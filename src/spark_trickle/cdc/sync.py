@@ -123,7 +123,7 @@ def _synced(job: Job) -> SyncReport:
             if table.full_name in resynced:
                 landing, found.snapshot = resync(job, table)
                 landings[table.full_name] = landings.get(table.full_name, Landing()) + landing
-    tidy(job)
+    tidy(job, None if resynced else found.shown)
     compact.tidy(job.place, [t.id for t, _ in job.mirrors(begin(job.place)) if t.full_name in landings])
     _note_success(job, found)
     return SyncReport(
@@ -138,7 +138,7 @@ def _synced(job: Job) -> SyncReport:
         found.transactions,
         found.snapshot or begin(job.place).base.id,
         (time.perf_counter() - start) * 1000,
-        left_waiting(job) if not job.by_log else {},
+        left_waiting(job, found.sizes) if not job.by_log else {},
     )
 
 

@@ -16,7 +16,8 @@ from spark_trickle.cdc.mirrored import columns_of, drift_of, mirror_of
 from spark_trickle.cdc.position import keep_log_position
 from spark_trickle.cdc.postgres.publication import require_identity
 from spark_trickle.cdc.postgres.status import server_findings
-from spark_trickle.cdc.postgres.watch import TableMarks, table_marks
+from spark_trickle.cdc.postgres.surroundings import look_around
+from spark_trickle.cdc.postgres.watch import TableMarks, marks_in
 from spark_trickle.cdc.reading import Read, commit_reading
 from spark_trickle.dml.work import begin, now
 from spark_trickle.errors import TrickleError
@@ -76,8 +77,9 @@ def move_to_log(job: Job) -> Read | None:
 def _noted(job: Job) -> dict[int, TableMarks]:
     mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
     there = job.remote(mirrors)
+    around = look_around(job.connection, [mirror_of(t).oid for t in mirrors])
     return {
-        t.id: table_marks(job.connection, there[t.id], [c.name for c in columns_of(t, there[t.id])])
+        t.id: marks_in(around[mirror_of(t).oid], [c.name for c in columns_of(t, there[t.id])])
         for t in mirrors
         if t.id in there and not any(d.breaks for d in drift_of(t, there[t.id]))
     }

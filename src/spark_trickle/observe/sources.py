@@ -13,18 +13,18 @@ from spark_trickle.cdc.link import Links
 from spark_trickle.cdc.mirrored import drift_of, mirror_of
 from spark_trickle.cdc.options import SourceOptions, read_options
 from spark_trickle.cdc.postgres.connect import Connection
-from spark_trickle.cdc.postgres.discover import SourceTable, describe
-from spark_trickle.cdc.postgres.install import installed
+from spark_trickle.cdc.postgres.discover import SourceTable
 from spark_trickle.cdc.postgres.moment import show_lsn
 from spark_trickle.cdc.postgres.slot import slot_state
 from spark_trickle.cdc.postgres.status import (
+    MOST_COUNTED,
     Finding,
     capture_findings,
-    pending,
     server_findings,
     slot_findings,
     trigger_findings,
 )
+from spark_trickle.cdc.postgres.survey import survey
 from spark_trickle.dml.work import Work
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake import sources
@@ -81,21 +81,20 @@ def _mirror_rows(
 ) -> list[Row]:
     if not mirrors:
         return [_mirror_row(source, None, None, None, None, "", source.state.error)]
-    there = {t.oid: t for t in describe(connection, [mirror_of(t).oid for t, _ in mirrors])}
     schema = read_options(source.kind, source.options).schema
-    captured = installed(connection, schema)
+    seen = survey(connection, schema, [mirror_of(t).oid for t, _ in mirrors], count_upto=MOST_COUNTED)
     rows = []
     for table, known in mirrors:
         oid = mirror_of(table).oid
-        waits = pending(connection, oid, schema) if oid in captured else None
-        new = _new_columns(table, there.get(oid))
+        captured = oid in seen.captures
+        new = _new_columns(table, seen.tables.get(oid))
         rows.append(
             _mirror_row(
                 source,
                 table,
                 known,
-                waits.rows if waits else None,
-                waits.bytes if waits else None,
+                seen.counts.get(oid) if captured else None,
+                seen.sizes.get(oid) if captured else None,
                 new,
                 source.state.error,
             )
@@ -211,9 +210,7 @@ def trigger_inventory(work: Work) -> Answer:
     """Every trigger that we have in a source, and whether it fires."""
 
     def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
-        captured = installed(connection, options.schema)
-        for table in describe(connection, sorted(captured)):
-            yield from trigger_findings(connection, captured[table.oid], table)
+        yield from trigger_findings(connection, options.schema)
 
     return _findings(work, ask)
 

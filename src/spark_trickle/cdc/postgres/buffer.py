@@ -18,10 +18,10 @@ from psycopg import sql
 from spark_trickle.cdc.postgres.capture import SCHEMA, Capture
 from spark_trickle.cdc.postgres.chunks import USUAL, Bounds, chunks
 from spark_trickle.cdc.postgres.connect import Connection
-from spark_trickle.cdc.postgres.install import installed
 from spark_trickle.cdc.postgres.moment import Moment, Snapshot, parse_lsn
 from spark_trickle.cdc.postgres.ranges import KeyRange, within
-from spark_trickle.cdc.postgres.run import Statement, rows, run, transaction, value
+from spark_trickle.cdc.postgres.run import Statement, run, transaction, value
+from spark_trickle.cdc.postgres.survey import survey, unread_rows
 from spark_trickle.cdc.postgres.types import MappedColumn
 from spark_trickle.cdc.postgres.values import to_table
 from spark_trickle.errors import ColumnNotFoundError, ResyncNeededError, SourceBusyError
@@ -81,18 +81,30 @@ def changes(
     bounds: Bounds = USUAL,
     key_range: KeyRange | None = None,
 ) -> Iterator[pa.Table]:
-    """What changed since a position, in tables of limited size; inside of `reading`.
+    """What changed since a position, in tables of limited size; inside of `reading`."""
+    require_complete(connection, capture, since)
+    yield from read_rows(connection, capture, columns, since, bounds, key_range)
+
+
+def read_rows(
+    connection: Connection,
+    capture: Capture,
+    columns: Sequence[MappedColumn],
+    since: Position,
+    bounds: Bounds = USUAL,
+    key_range: KeyRange | None = None,
+) -> Iterator[pa.Table]:
+    """The same from a buffer that is known to be complete.
 
     All tables of one reading belong into one commit: only together they are whole transactions. An update
     that touches none of the columns is left out.
     """
-    require_complete(connection, capture, since)
     query = sql.SQL(
         "SELECT action, {fields} FROM {buffer} AS b WHERE {unread} AND {touched} AND {range}"
     ).format(
         fields=sql.SQL(", ").join(sql.Identifier("b", name) for name in _stored(capture, columns)),
         buffer=capture.buffer,
-        unread=_unread(since.moment.snapshot),
+        unread=unread_rows(since.moment.snapshot),
         touched=_touched(capture, columns),
         range=within(key_range, dict(zip(capture.column_names, capture.buffer_names, strict=True))),
     )
@@ -110,30 +122,10 @@ def forget(connection: Connection, capture: Capture, upto: Position) -> int:
 
 def require_complete(connection: Connection, capture: Capture, since: Position) -> None:
     """Refuse to read a buffer from which something is missing since a position."""
-    if reason := _missing(connection, capture, since):
+    source, snapshot = capture.source.oid, since.moment.snapshot
+    seen = survey(connection, capture.schema, since={source: snapshot})
+    if reason := seen.missing(source, since.token, snapshot):
         raise ResyncNeededError(capture.source.full_name, reason)
-
-
-def _missing(connection: Connection, capture: Capture, since: Position) -> str | None:
-    source = capture.source.oid
-    now = installed(connection, capture.schema).get(source)
-    if now is None or now.token != since.token:
-        return "its triggers were removed, or its buffer was begun anew"
-    if reason := now.gap(connection, capture.source):
-        return reason
-    alive = sql.SQL("SELECT FROM {} WHERE source = {} AND token = {}::uuid").format(
-        capture.alive, source, since.token
-    )
-    if capture.unlogged and not rows(connection, alive):
-        return "the server crashed, and the buffer is unlogged"
-    newest = value(connection, sql.SQL("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8"))
-    if newest < since.moment.snapshot.high:
-        return "the server was set back to an earlier state"
-    lost = sql.SQL("SELECT reason FROM {} AS b WHERE source = {} AND {} ORDER BY at LIMIT 1").format(
-        capture.losses, source, _unread(since.moment.snapshot)
-    )
-    reasons = rows(connection, lost)
-    return str(reasons[0][0]) if reasons else None
 
 
 # --- pieces --------------------------------------------------------------------------------------
@@ -150,13 +142,6 @@ _CLAIM = sql.SQL("""
 
 
 _RELEASE = sql.SQL("SELECT pg_advisory_unlock(hashtext('spark-trickle'), hashtext({schema}))")
-
-
-def _unread(since: Snapshot) -> Statement:
-    """The first half is cheap and settles most rows."""
-    return sql.SQL(
-        "b.xid >= {low}::text::xid8 AND NOT pg_visible_in_snapshot(b.xid, {since}::pg_snapshot)"
-    ).format(low=str(since.low), since=str(since))
 
 
 def _delete_seen(table: sql.Identifier, upto: Position, of: Capture | None) -> Statement:

@@ -62,8 +62,11 @@ class Capture:
         """Something of ours. Tables are known by id, so that a rename changes nothing here."""
         return sql.Identifier(self.schema, name)
 
+    def function_name(self, event: str) -> str:
+        return f"capture_{self.source.oid}_{event}"
+
     def function(self, event: str) -> sql.Identifier:
-        return self.named(f"capture_{self.source.oid}_{event}")
+        return self.named(self.function_name(event))
 
     def trigger(self, event: str) -> sql.Identifier:
         return sql.Identifier(f"{self.schema}_{event}")

@@ -10,8 +10,10 @@ from psycopg import sql
 
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.names import Pattern, parse_patterns, quoted
-from spark_trickle.cdc.postgres.run import rows
+from spark_trickle.cdc.postgres.run import Statement, rows, rows_of_all
 from spark_trickle.errors import TableNotFoundError, UnsupportedError
+
+Rows = list[tuple[Any, ...]]
 
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence"}
 
@@ -111,18 +113,26 @@ def describe(connection: Connection, oids: Sequence[int]) -> tuple[SourceTable, 
     """Tables by their ids, in the order of their names; those that no longer exist are left out."""
     if not oids:
         return ()
+    return read_descriptions(*rows_of_all(connection, *descriptions(oids)))
+
+
+def descriptions(oids: Sequence[int]) -> list[Statement]:
+    """Queries about tables, for those who have more to ask at the same moment."""
     wanted = sql.Literal(list(oids))
-    types = _types(rows(connection, _TYPES.format(oids=wanted)))
+    return [query.format(oids=wanted) for query in (_TYPES, _COLUMNS, _PARTITIONS, _DETAILS)]
+
+
+def read_descriptions(
+    of_types: Rows, of_columns: Rows, of_partitions: Rows, of_tables: Rows
+) -> tuple[SourceTable, ...]:
+    types = {row[0]: row for row in of_types}
     columns: dict[int, list[SourceColumn]] = {}
-    for oid, *column in rows(connection, _COLUMNS.format(oids=wanted)):
+    for oid, *column in of_columns:
         columns.setdefault(oid, []).append(_column(column, types))
     leaves: dict[int, list[Partition]] = {}
-    for root, *leaf in rows(connection, _PARTITIONS.format(oids=wanted)):
+    for root, *leaf in of_partitions:
         leaves.setdefault(root, []).append(Partition(*leaf))
-    return tuple(
-        _table(row, columns.get(row[0], []), leaves.get(row[0], []))
-        for row in rows(connection, _DETAILS.format(oids=wanted))
-    )
+    return tuple(_table(row, columns.get(row[0], []), leaves.get(row[0], [])) for row in of_tables)
 
 
 @dataclass(frozen=True)
@@ -211,10 +221,6 @@ def _type(oid: int, modifier: int, shown: str, types: Mapping[int, tuple[Any, ..
         else None,  # they share the modifier
         delimiter=delimiter,
     )
-
-
-def _types(found: list[tuple[Any, ...]]) -> dict[int, tuple[Any, ...]]:
-    return {row[0]: row for row in found}
 
 
 # --- the questions -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -25,6 +25,7 @@ from spark_trickle.cdc.postgres.run import (
     transaction,
     value,
 )
+from spark_trickle.cdc.postgres.surroundings import Surroundings, look_around
 from spark_trickle.cdc.postgres.watch import Marks, TableMarks, gap, marks
 from spark_trickle.errors import SourceSchemaChangedError, SourceSetupError
 
@@ -51,18 +52,14 @@ class Installed:
     edition: int = 1  # of its functions
     logged: bool = True  # the table, at that time
 
-    def gap(self, connection: Connection, table: SourceTable) -> str | None:
-        """Why changes may have been missed."""
-        if self._emptied(connection, table):
-            return "the server crashed, and the table is unlogged"
-        return gap(connection, self.planned(table), self.marks, [c.name for c in self.columns])
+    def gap(self, table: SourceTable, found: Surroundings, alive: bool) -> str | None:
+        """Why changes may have been missed; a crash takes what is `alive`.
 
-    def _emptied(self, connection: Connection, table: SourceTable) -> bool:
-        """Whether a crash may have emptied the table, also if it was made to survive the next one since."""
-        if self.logged and not table.unlogged:
-            return False
-        alive = sql.SQL("SELECT FROM {} WHERE source = {} AND token = {}::uuid")
-        return not rows(connection, alive.format(self.planned(table).alive, self.oid, self.token))
+        It may also have emptied a table that was made to survive the next one since.
+        """
+        if not alive and not (self.logged and not table.unlogged):
+            return "the server crashed, and the table is unlogged"
+        return gap(self.planned(table), self.marks, [c.name for c in self.columns], found)
 
     def drift(self, table: SourceTable) -> list[Drift]:
         return drift(self.columns, [self.known], table.columns)
@@ -83,12 +80,15 @@ def installed(connection: Connection, schema: str = SCHEMA) -> dict[int, Install
     """All captures of a schema by the id of their table; none if there is no such schema."""
     if not has_table(connection, schema, "captures"):
         return {}
-    found = rows(
-        connection,
-        sql.SQL("SELECT source::int8, token::text, description::text FROM {}").format(
-            sql.Identifier(schema, "captures")
-        ),
-    )
+    return read_captures(schema, rows(connection, captures_query(schema)))
+
+
+def captures_query(schema: str) -> Statement:
+    query = sql.SQL("SELECT source::int8, token::text, description::text FROM {}")
+    return query.format(sql.Identifier(schema, "captures"))
+
+
+def read_captures(schema: str, found: Iterable[tuple[Any, ...]]) -> dict[int, Installed]:
     return {oid: _read(oid, schema, token, json.loads(text)) for oid, token, text in found}
 
 
@@ -106,7 +106,7 @@ def install(connection: Connection, capture: Capture, lock_seconds: float = LOCK
         if not has_table(connection, capture.schema, "captures"):
             run(connection, *_bookkeeping(capture))
         before = _going_on(connection, capture)
-        missed = before and before.gap(connection, capture.source)
+        missed = before and _missed(connection, before, capture)
         if before and _has_functions(connection, capture):
             # The table first, the buffer after it, in the order in which a writer locks them.
             run(connection, *trigger.trigger_statements(capture))
@@ -115,6 +115,14 @@ def install(connection: Connection, capture: Capture, lock_seconds: float = LOCK
         if missed:  # else installing again would hide it
             run(connection, _note_loss(capture, missed))
         return _note(connection, capture, before)
+
+
+def _missed(connection: Connection, before: Installed, capture: Capture) -> str | None:
+    oid = capture.source.oid
+    alive = sql.SQL("SELECT FROM {} WHERE source = {} AND token = {}::uuid")
+    found = rows(connection, alive.format(capture.alive, oid, before.token))
+    around = look_around(connection, [oid], capture.schema)
+    return before.gap(capture.source, around[oid], alive=bool(found))
 
 
 def _build(capture: Capture) -> list[Statement]:

@@ -7,6 +7,7 @@ publication is gone. So versions of its rows in the server's catalog are noted, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from psycopg import sql
 
@@ -90,7 +91,14 @@ def _publish(connection: Connection, publication: str, tables: Sequence[SourceTa
 
 def published(connection: Connection, publication: str) -> dict[int, str]:
     """The tables of a publication with marks; a mark changes if the table was taken out for a time."""
-    found = rows(connection, _PUBLISHED.format(sql.Literal(publication)))
+    return read_published(publication, rows(connection, published_query(publication)))
+
+
+def published_query(publication: str) -> Statement:
+    return _PUBLISHED.format(sql.Literal(publication))
+
+
+def read_published(publication: str, found: Sequence[tuple[Any, ...]]) -> dict[int, str]:
     for oid, name, _, filtered in found:
         if filtered:
             raise SourceSetupError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import json
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TypeVar
 
 import psycopg
@@ -40,6 +42,23 @@ def rows_if_table_exists(connection: Connection, query: Statement) -> list[tuple
             return connection.execute(query).fetchall()
         except errors.UndefinedTable:
             return []
+
+
+def rows_of_all(connection: Connection, *queries: Statement) -> list[list[tuple[Any, ...]]]:
+    """The rows of several queries at one moment, by one statement; values are what JSON makes of them."""
+    parts = (sql.SQL("(SELECT coalesce(json_agg(q), '[]')::text FROM ({}) AS q)").format(q) for q in queries)
+    found = rows(connection, sql.SQL("SELECT {}").format(sql.SQL(", ").join(parts)))[0]
+    return [json.loads(text, object_pairs_hook=_values) for text in found]
+
+
+def rows_in_groups(connection: Connection, *groups: Sequence[Statement]) -> list[list[list[tuple[Any, ...]]]]:
+    """The same for groups of queries, each of which somebody else reads."""
+    answers = iter(rows_of_all(connection, *chain.from_iterable(groups)))
+    return [[next(answers) for _ in group] for group in groups]
+
+
+def _values(pairs: list[tuple[str, Any]]) -> tuple[Any, ...]:
+    return tuple(value for _, value in pairs)
 
 
 def value(connection: Connection, query: Statement) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from psycopg import sql
 
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.moment import parse_lsn, show_lsn
-from spark_trickle.cdc.postgres.run import rows, run, transaction, value
+from spark_trickle.cdc.postgres.run import Statement, rows, rows_of_all, run, value
 from spark_trickle.errors import ResyncNeededError, SourceSetupError
 
 _HEARTBEAT = "spark-trickle"
@@ -60,17 +62,28 @@ def drop_slot(connection: Connection, slot: str) -> None:
 
 
 def slot_state(connection: Connection, slot: str) -> SlotState | None:
-    found = rows(connection, _SLOT.format(sql.Literal(slot)))
+    return read_slot(slot, rows_of_all(connection, slot_query(slot))[0])
+
+
+def slot_query(slot: str) -> Statement:
+    return _SLOT.format(sql.Literal(slot))
+
+
+def read_slot(slot: str, found: Sequence[tuple[Any, ...]]) -> SlotState | None:
     if not found:
         return None
-    confirmed, lag, kept, active, status, *asked = found[0]
+    confirmed, lag, kept, active, status, clock, snapshot = found[0]
     lost = "the server removed log that it still needed" if status == "lost" else None
-    return SlotState(slot, parse_lsn(confirmed), int(lag), int(kept), active, lost, Asked(*asked))
+    asked = Asked(datetime.fromisoformat(clock), snapshot)
+    return SlotState(slot, parse_lsn(confirmed), int(lag), int(kept), active, lost, asked)
 
 
 def require_slot(connection: Connection, slot: str, after: int) -> SlotState:
     """The slot, if it still holds everything after a position."""
-    state = slot_state(connection, slot)
+    return check_slot(slot, slot_state(connection, slot), after)
+
+
+def check_slot(slot: str, state: SlotState | None, after: int) -> SlotState:
     if state is None:
         raise ResyncNeededError(slot, "the replication slot does not exist any more")
     if state.lost:
@@ -104,12 +117,9 @@ class LogEnd:
 
 def heartbeat(connection: Connection) -> None:
     """An empty transaction that our slots see, so that they can advance while our tables rest."""
-    with transaction(connection):
-        run(
-            connection,
-            sql.SQL("SET LOCAL synchronous_commit = local"),  # on disk when this returns, but only here
-            sql.SQL("SELECT pg_logical_emit_message(true, {}, '')").format(_HEARTBEAT),
-        )
+    # On disk when this returns, but only there: standbys are not waited for.
+    local = "SELECT set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, {}, '')"
+    run(connection, sql.SQL(local).format(_HEARTBEAT))
 
 
 def find_log_end(connection: Connection, after: int | None = None, max_lag_bytes: int = 0) -> LogEnd:

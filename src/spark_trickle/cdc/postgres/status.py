@@ -9,13 +9,13 @@ from psycopg import sql
 
 from spark_trickle.cdc.postgres.capture import SCHEMA
 from spark_trickle.cdc.postgres.connect import Connection
-from spark_trickle.cdc.postgres.discover import Relation, SourceTable, describe
-from spark_trickle.cdc.postgres.install import Installed, installed
+from spark_trickle.cdc.postgres.discover import Relation
 from spark_trickle.cdc.postgres.names import quoted
-from spark_trickle.cdc.postgres.run import rows, value
+from spark_trickle.cdc.postgres.run import rows
 from spark_trickle.cdc.postgres.slot import slot_state
+from spark_trickle.cdc.postgres.survey import Survey, survey
 
-_MOST_COUNTED = 1_000_000
+MOST_COUNTED = 1_000_000
 _INSTALL = "Install the capture of this table again, then copy the table again."
 _COPY = "Copy the table again."
 _READ_IT = "Sync the source more often, and see trickle.source_status() for what keeps it from being read."
@@ -33,14 +33,6 @@ class Finding:
     @property
     def ok(self) -> bool:
         return not self.fix
-
-
-@dataclass(frozen=True)
-class Pending:
-    """What waits in a buffer; `rows` stops counting at a million, unless told otherwise."""
-
-    rows: int
-    bytes: int
 
 
 # --- the server ----------------------------------------------------------------------------------
@@ -79,18 +71,18 @@ def server_findings(connection: Connection, wants_log: bool) -> list[Finding]:
 
 
 def capture_findings(
-    connection: Connection, schema: str = SCHEMA, most_rows: int = _MOST_COUNTED
+    connection: Connection, schema: str = SCHEMA, most_rows: int = MOST_COUNTED
 ) -> list[Finding]:
     """Everything about all captures of a schema, table by table; no more than `most_rows` should wait."""
-    captures = installed(connection, schema)
-    tables = {t.oid: t for t in describe(connection, sorted(captures))}
-    found = (_findings(connection, captures[oid], tables.get(oid), most_rows) for oid in sorted(captures))
-    return [finding for findings in found for finding in findings]
+    seen = survey(connection, schema, count_upto=most_rows + 1)
+    return [finding for oid in sorted(seen.captures) for finding in _findings(seen, oid, most_rows)]
 
 
-def _findings(
-    connection: Connection, capture: Installed, table: SourceTable | None, most_rows: int
-) -> Iterable[Finding]:
+def _findings(seen: Survey, oid: int, most_rows: int) -> Iterable[Finding]:
+    capture, table = seen.captures[oid], seen.tables.get(oid)
+    if oid not in seen.sizes:
+        yield Finding("buffer", capture.table, "missing", _INSTALL)
+        return
     if table is None:
         yield Finding(
             "table", capture.table, "dropped", "Drop its mirror, or attach the table that replaced it."
@@ -99,20 +91,27 @@ def _findings(
     for change in capture.drift(table):
         advice = _INSTALL if change.breaks else "Widen the capture if the column is needed."
         yield Finding("columns", table.full_name, change.detail, advice)
-    yield from trigger_findings(connection, capture, table)
-    yield from _loss_findings(connection, capture, table)
-    waiting = pending(connection, capture.oid, capture.schema, most_rows + 1)
-    many = waiting.rows > most_rows
-    count = f"more than {most_rows}" if many else str(waiting.rows)
-    yield Finding("buffer", table.full_name, f"{count} rows, {waiting.bytes} bytes", _READ_IT if many else "")
+    yield from _trigger_findings(seen, oid)
+    yield from _loss_findings(seen, oid)
+    many = seen.counts[oid] > most_rows
+    count = f"more than {most_rows}" if many else str(seen.counts[oid])
+    text = f"{count} rows, {seen.sizes[oid]} bytes"
+    yield Finding("buffer", table.full_name, text, _READ_IT if many else "")
 
 
-def trigger_findings(connection: Connection, capture: Installed, table: SourceTable) -> Iterable[Finding]:
+def trigger_findings(connection: Connection, schema: str = SCHEMA) -> list[Finding]:
     """Each trigger that should be there: whether it is, and fires."""
-    plan = capture.planned(table)
+    seen = survey(connection, schema)
+    known = [oid for oid in sorted(seen.captures) if oid in seen.tables]
+    return [finding for oid in known for finding in _trigger_findings(seen, oid)]
+
+
+def _trigger_findings(seen: Survey, oid: int) -> Iterable[Finding]:
+    table = seen.tables[oid]
+    plan = seen.captures[oid].planned(table)
     for event in plan.events:
-        function = plan.function(event).as_string(None)
-        states = dict(rows(connection, _TRIGGERS.format(sql.Literal(f"{function}()"))))
+        function = plan.function_name(event)
+        states = {t.table: t.state for t in seen.around[oid].triggers if t.function == function}
         copies = table.partitions if event == "row" else ()
         name = plan.trigger(event).as_string(None)
         for place in (*plan.tables_of(event), *copies):
@@ -132,32 +131,17 @@ def _trigger_finding(event: str, place: Relation, state: str | None, name: str) 
     return Finding(check, table, "enabled")
 
 
-def _loss_findings(connection: Connection, capture: Installed, table: SourceTable) -> Iterable[Finding]:
-    if reason := capture.gap(connection, table):
-        yield Finding("losses", table.full_name, reason, _INSTALL)
-    losses, alive = (sql.Identifier(capture.schema, name) for name in ("losses", "alive"))
-    query = sql.SQL("SELECT reason, count(*), max(at)::text FROM {} WHERE source = {} GROUP BY reason")
-    for reason, times, last in rows(connection, query.format(losses, capture.oid)):
-        yield Finding("losses", table.full_name, f"{times} times, last at {last}: {reason}", _COPY)
-    query = sql.SQL("SELECT FROM {} WHERE source = {} AND token = {}::uuid")
-    if capture.unlogged and not rows(connection, query.format(alive, capture.oid, capture.token)):
-        yield Finding("losses", table.full_name, "the unlogged buffer was emptied by a crash", _COPY)
-    if capture.mode == "statement" and rows(connection, _SUBSCRIBED.format(capture.oid)):
+def _loss_findings(seen: Survey, oid: int) -> Iterable[Finding]:
+    capture, name = seen.captures[oid], seen.tables[oid].full_name
+    if reason := seen.gap(oid):
+        yield Finding("losses", name, reason, _INSTALL)
+    for loss in seen.losses.get(oid, ()):
+        yield Finding("losses", name, f"{loss.times} times, last at {loss.last}: {loss.reason}", _COPY)
+    if capture.unlogged and (oid, capture.token) not in seen.alive:
+        yield Finding("losses", name, "the unlogged buffer was emptied by a crash", _COPY)
+    if capture.mode == "statement" and oid in seen.subscribed:
         advice = "Capture this table with row triggers: replication fires no others."
-        yield Finding("losses", table.full_name, "the table is filled by a subscription", advice)
-
-
-def pending(connection: Connection, oid: int, schema: str = SCHEMA, most: int = _MOST_COUNTED) -> Pending:
-    buffer = sql.Identifier(schema, f"changes_{oid}")
-    count = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT {}) AS b").format(buffer, most)
-    return Pending(value(connection, count), buffer_bytes(connection, oid, schema))
-
-
-def buffer_bytes(connection: Connection, oid: int, schema: str = SCHEMA) -> int:
-    """The size of a buffer, which is known without reading it."""
-    name = sql.Identifier(schema, f"changes_{oid}").as_string(None)
-    query = sql.SQL("SELECT coalesce(pg_total_relation_size(to_regclass({})), 0)").format(sql.Literal(name))
-    return int(value(connection, query))
+        yield Finding("losses", name, "the table is filled by a subscription", advice)
 
 
 # --- the log -------------------------------------------------------------------------------------
@@ -195,9 +179,3 @@ _SERVER = sql.SQL("""
         (SELECT count(*) FROM pg_replication_slots), current_setting('max_replication_slots')::int,
         (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)
 """)
-
-_TRIGGERS = sql.SQL(
-    "SELECT tgrelid::int8, tgenabled::text FROM pg_trigger WHERE tgfoid = to_regprocedure({})"
-)
-
-_SUBSCRIBED = sql.SQL("SELECT FROM pg_subscription_rel WHERE srrelid = {}")

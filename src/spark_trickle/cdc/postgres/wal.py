@@ -78,10 +78,12 @@ def peek(
     after: int,
     max_changes: int = 10_000,
     upto: LogEnd | None = None,
+    checked: bool = False,
 ) -> Batch:
     """The next transactions after a position: at least one, and no more once there are `max_changes`.
 
-    A transaction is never cut, so a large one comes whole. Nothing is consumed.
+    A transaction is never cut, so a large one comes whole. Nothing is consumed. Slot and publication are
+    looked at first, unless the caller has `checked` them.
     """
     if not 1 <= max_changes <= 10_000_000:
         raise SettingError(
@@ -89,8 +91,9 @@ def peek(
             f"{max_changes} is outside 1 to 10000000",
             advice="Choose a value between 1 and 10000000.",
         )
-    require_slot(connection, slot, after)
-    require_published(connection, publication, ((f.source, f.published) for f in followed))
+    if not checked:
+        require_slot(connection, slot, after)
+        require_published(connection, publication, ((f.source, f.published) for f in followed))
     end = upto or find_log_end(connection)
     shown = _Counted(_messages(connection, slot, publication, max_changes, end.lsn))
     with closing(shown.messages):

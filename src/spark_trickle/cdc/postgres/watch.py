@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import sql
-
 from spark_trickle.cdc.postgres.capture import Capture
 from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.cdc.postgres.discover import SourceTable
-from spark_trickle.cdc.postgres.parts import Parts, parts
-from spark_trickle.cdc.postgres.run import Statement, rows, value
+from spark_trickle.cdc.postgres.parts import Parts
+from spark_trickle.cdc.postgres.surroundings import Surroundings, TriggerFound, look_around
 
 
 @dataclass(frozen=True)
@@ -49,37 +47,38 @@ class Marks:
 
 def table_marks(connection: Connection, table: SourceTable, names: Sequence[str]) -> TableMarks:
     """Take them together with the copy, and give them to `log_gap` later."""
-    query = _COLUMNS.format(oid=table.oid, names=sql.Literal(list(names)))
-    oids = [table.oid, *(p.oid for p in table.partitions)]
-    files = _column(connection, _FILES.format(sql.Literal(oids)))
-    return TableMarks(_column(connection, query), files, parts(connection, table, names))
+    return marks_in(look_around(connection, [table.oid])[table.oid], names)
+
+
+def marks_in(found: Surroundings, names: Sequence[str]) -> TableMarks:
+    return TableMarks(found.column_marks(names), found.files, found.parts(names))
 
 
 def marks(connection: Connection, capture: Capture, names: Sequence[str]) -> Marks:
     """What a capture of these columns rests on, row triggers on partitions included."""
-    triggers = _column(connection, _TRIGGERS.format(_functions(capture)))
-    return Marks(triggers, table_marks(connection, capture.source, names))
+    found = look_around(connection, [capture.source.oid], capture.schema)[capture.source.oid]
+    return Marks(tuple(t.mark for t in _firing(capture, found)), marks_in(found, names))
 
 
-def gap(connection: Connection, capture: Capture, noted: Marks, names: Sequence[str]) -> str | None:
+def gap(capture: Capture, noted: Marks, names: Sequence[str], found: Surroundings) -> str | None:
     """Why changes may have been missed since the marks were noted."""
-    now = marks(connection, capture, names)
-    if not set(noted.triggers) <= set(now.triggers):
+    firing, now = _firing(capture, found), marks_in(found, names)
+    if not set(noted.triggers) <= {t.mark for t in firing}:
         return "its triggers were disabled, changed or removed"
-    if noted.table.rewritten(now.table):
+    if noted.table.rewritten(now):
         return "its rows were rewritten by ALTER TABLE"
-    if reason := noted.table.parts.lost(now.table.parts):
+    if reason := noted.table.parts.lost(now.parts):
         return reason
-    if capture.mode == "statement" and value(connection, _RELATIVES.format(capture.source.oid)):
+    if capture.mode == "statement" and found.related:
         return "it has parents or children now, so statements on them change it too"
     if capture.source.kind != "p":
         return None
-    new = _NEW_PARTITIONS.format(_functions(capture), noted=sql.Literal(list(noted.triggers)))
-    attached = _column(connection, new)
-    return f'partition "{attached[0]}" was attached with its rows, or emptied unnoticed' if attached else None
+    ours = [t for t in found.triggers if t.function in _functions(capture)]
+    attached = [t.name for t in ours if t.suspicious and t.mark not in noted.triggers]
+    return _attached(attached)
 
 
-def log_gap(connection: Connection, table: SourceTable, noted: TableMarks, now: TableMarks) -> str | None:
+def log_gap(table: SourceTable, noted: TableMarks, now: TableMarks, found: Surroundings) -> str | None:
     """Why the log may not show all changes of a table.
 
     It is silent about what ALTER TABLE does to rows, and about TRUNCATE of a single partition.
@@ -92,50 +91,16 @@ def log_gap(connection: Connection, table: SourceTable, noted: TableMarks, now: 
         return None
     if noted.moved(now):
         return "one of its partitions was emptied or rewritten"
-    attached = _column(connection, _ATTACHED.format(oid=table.oid, noted=sql.Literal(list(noted.files))))
-    return f'partition "{attached[0]}" was attached with its rows, or emptied unnoticed' if attached else None
+    return _attached([link.name for link in found.links if link.suspicious and link.file not in noted.files])
 
 
-def _functions(capture: Capture) -> Statement:
-    names = [f"{capture.function(event).as_string(None)}()" for event in capture.events]
-    return sql.SQL("SELECT to_regprocedure(f) FROM unnest({}::text[]) AS f").format(sql.Literal(names))
+def _attached(names: Sequence[str]) -> str | None:
+    return f'partition "{names[0]}" was attached with its rows, or emptied unnoticed' if names else None
 
 
-def _column(connection: Connection, query: Statement) -> tuple[str, ...]:
-    return tuple(str(found) for (found,) in rows(connection, query))
+def _firing(capture: Capture, found: Surroundings) -> list[TriggerFound]:
+    return [t for t in found.triggers if t.fires and t.function in _functions(capture)]
 
 
-_TRIGGERS = sql.SQL("""
-    SELECT t.oid::text || ':' || t.xmin::text FROM pg_trigger t
-    WHERE t.tgfoid IN ({}) AND t.tgenabled IN ('O', 'A') ORDER BY t.oid
-""")
-
-_COLUMNS = sql.SQL("""
-    SELECT attnum::text || ':' || xmin::text FROM pg_attribute
-    WHERE attrelid = {oid} AND attnum > 0 AND attname = ANY ({names}::name[]) ORDER BY attnum
-""")
-
-_FILES = sql.SQL("""
-    SELECT oid::text || ':' || relfilenode::text FROM pg_class WHERE oid = ANY ({}::oid[]) ORDER BY oid
-""")
-
-_RELATIVES = sql.SQL("SELECT EXISTS (SELECT FROM pg_inherits WHERE {0} IN (inhrelid, inhparent))")
-
-# A new partition is harmless if it was created as one, so that each of its rows came through the trigger, and
-# is still in its first file: TRUNCATE gives it another one, and has no trigger there until we install it.
-_NEW_PARTITIONS = sql.SQL("""
-    SELECT c.relname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tableoid'
-    WHERE t.tgfoid IN ({}) AND c.relkind = 'r' AND t.oid::text || ':' || t.xmin::text <> ALL ({noted}::text[])
-        AND (a.xmin::text <> t.xmin::text OR c.relfilenode <> c.oid)
-""")
-
-# The same by the links between partitions, because there are no triggers; one that is partitioned itself may
-# have come with its partitions, so every level counts.
-_ATTACHED = sql.SQL("""
-    SELECT c.relname::text FROM pg_partition_tree({oid}) p JOIN pg_class c ON c.oid = p.relid
-        JOIN pg_inherits i ON i.inhrelid = c.oid
-        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tableoid'
-    WHERE p.level > 0 AND c.oid::text || ':' || c.relfilenode::text <> ALL ({noted}::text[])
-        AND (a.xmin::text <> i.xmin::text OR (p.isleaf AND c.relfilenode <> c.oid))
-""")
+def _functions(capture: Capture) -> set[str]:
+    return {capture.function_name(event) for event in capture.events}
