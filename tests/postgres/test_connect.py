@@ -27,6 +27,7 @@ from spark_trickle.errors import (
     SourceUnavailableError,
     TrickleError,
 )
+from tests.postgres.pooler import pooled
 from tests.postgres.world import World
 
 PASSWORD = "hunter" + "2"
@@ -251,3 +252,20 @@ def test_an_error_in_the_middle_of_rows(world: World) -> None:
         with pytest.raises(InternalError, match="division by zero"):
             list(start(connection, query))
         assert rows(connection, sql.SQL("SELECT 1")) == [(1,)]
+
+
+# --- poolers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_pooler_must_leave_us_our_session(world: World, shared: bool) -> None:
+    """A pool by transaction is refused with the way out; one by session is as good as the server."""
+    with pooled(world.server.home, shared) as port:
+        address = Address(f"host=127.0.0.1 port={port} dbname=postgres user=postgres sslmode=disable")
+        if shared:
+            with pytest.raises(SourceSetupError, match="connection pooler") as caught:
+                connect(address, "test")
+            assert "pool_mode = session" in caught.value.hint
+        else:
+            with connect(address, "test") as connection:
+                assert rows(connection, sql.SQL("SELECT 1")) == [(1,)]

@@ -19,9 +19,13 @@ from spark_trickle.errors import (
 
 
 class Connection(psycopg.Connection[tuple[object, ...]]):
-    """One of ours; `unread` are the rows of a query that are still on their way."""
+    """One of ours; `unread` are the rows of a query that are still on their way.
+
+    `session` is the process of the server that has answered it, whoever stands in between.
+    """
 
     unread: Generator[object, None, None] | None = None
+    session: int = 0
 
 
 OLDEST_VERSION = 140_000  # CREATE OR REPLACE TRIGGER
@@ -115,14 +119,37 @@ def connect(address: Address, role: str, environment: Mapping[str, str] | None =
     parameters = resolve(address, os.environ if environment is None else environment)
     parameters["application_name"] = f"spark-trickle {role}"
     parameters["client_encoding"] = "utf8"
+    connection = prepare(_open(parameters))
+    if connection.session != connection.info.backend_pid:  # somebody in between has answered
+        _require_own_session(connection, parameters)
+    return connection
+
+
+def _open(parameters: Mapping[str, str]) -> Connection:
     try:
-        connection = Connection.connect(**parameters, autocommit=True)  # type: ignore[arg-type]
+        return Connection.connect(**parameters, autocommit=True)  # type: ignore[arg-type]
     except psycopg.Error as error:
         detail = scrub(first_line(error), _secrets_of(parameters))
-    else:
-        return prepare(connection)
     # Raised outside of the handler, so that no traceback leads back to the parameters.
     raise SourceUnavailableError(detail)
+
+
+def _require_own_session(connection: Connection, parameters: Mapping[str, str]) -> None:
+    """Refuse a pooler that gives a session to another client as soon as a transaction has ended."""
+    with _open(parameters) as other:
+        shared = _session_of(other) == connection.session
+    if shared:
+        connection.close()
+        raise SourceSetupError(
+            "the address leads to a connection pooler that shares sessions between transactions",
+            "Give the address of the server itself, or of a pool with pool_mode = session: "
+            "capturing needs locks and settings that outlive a transaction.",
+        )
+
+
+def _session_of(connection: Connection) -> int:
+    ((found, *_),) = connection.execute("SELECT pg_backend_pid()").fetchall()
+    return int(str(found))
 
 
 def prepare(connection: Connection) -> Connection:
@@ -135,7 +162,8 @@ def prepare(connection: Connection) -> Connection:
             "Upgrade the server.",
         )
     settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SESSION.items())
-    connection.execute(f"SELECT {settings}")
+    ((session, *_),) = connection.execute(f"SELECT pg_backend_pid(), {settings}").fetchall()
+    connection.session = int(str(session))
     connection.prepare_threshold = None  # statements are many and each is rare
     return connection
 
