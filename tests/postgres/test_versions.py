@@ -1,0 +1,75 @@
+"""What differs between versions of PostgreSQL, on each version that can be found beside the usual one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_trickle.cdc.postgres.slot import find_log_end, slot_state
+from spark_trickle.cdc.postgres.status import capture_findings, server_findings, slot_findings
+from tests.postgres.mirror import LogMirror, TriggerMirror
+from tests.postgres.server import VERSION, new_server, versions
+from tests.postgres.world import World, create
+
+OTHERS = sorted(set(versions()) - {VERSION})
+WRITES = [
+    "INSERT INTO t SELECT g, 'new', g FROM generate_series(100, 120) g",
+    "UPDATE t SET a = a || '!' WHERE id % 3 = 0",
+    "UPDATE t SET id = id + 1000 WHERE id < 5",
+    "DELETE FROM t WHERE id % 7 = 0",
+    "TRUNCATE t",
+    "INSERT INTO t VALUES (1, NULL, 1.50)",
+]
+
+
+@pytest.fixture(scope="module", params=OTHERS)
+def other(request: pytest.FixtureRequest) -> Iterator[World]:
+    server = new_server(request.param)
+    yield World(server, "postgres")
+    server.remove()
+
+
+@pytest.fixture
+def elsewhere(other: World) -> Iterator[World]:
+    world = World(other.server, other.database)
+    world.run(
+        create("t", "id int PRIMARY KEY, a text, b numeric(12, 2)"),
+        create("rest", "a text"),
+        "INSERT INTO t SELECT g, 'x' || g, g FROM generate_series(1, 50) g",
+    )
+    yield world
+    world.clean()
+
+
+@pytest.mark.parametrize("mode", ["statement", "row"])
+def test_triggers(elsewhere: World, mode: str) -> None:
+    mirror = TriggerMirror(elsewhere, mode=mode)
+    for write in WRITES:
+        elsewhere.run(write)
+        mirror.poll()
+        mirror.check()
+    assert all(f.ok for f in capture_findings(mirror.connection))
+
+
+def test_the_log(elsewhere: World) -> None:
+    mirror = LogMirror(elsewhere)
+    for write in WRITES:
+        elsewhere.run(write)
+        mirror.poll()
+        mirror.check()
+    assert all(f.ok for f in slot_findings(mirror.connection, "slot", "publication", 1 << 30))
+    assert all(f.ok for f in server_findings(mirror.connection, wants_log=True))
+
+
+def test_the_log_of_tables_that_rest(elsewhere: World) -> None:
+    mirror = LogMirror(elsewhere)
+    for _ in range(2):
+        elsewhere.run("INSERT INTO rest SELECT repeat('x', 1000) FROM generate_series(1, 200)")
+        end = find_log_end(mirror.connection, mirror.after, 65_536)
+        assert end.whole
+        mirror.poll()
+        state = slot_state(mirror.connection, "slot")
+        assert state is not None
+        assert state.confirmed >= end.lsn
+        assert state.lag_bytes < 65_536
