@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import (
+    amplification,
     bulk,
     capture,
     commit,
@@ -31,6 +32,7 @@ def main() -> None:
     runs = {
         "commit": lambda: commit.run(rounds),
         "micro": lambda: micro.run(rounds),
+        "amplification": amplification.run,
         "capture": lambda: capture.run(rounds * 3),
         "copy": lambda: copy.run(rows),
         "latency": lambda: latency.run(rounds),

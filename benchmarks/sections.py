@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 
-from benchmarks import matrix, nexmark_speed, scale, tpch_speed
+from benchmarks import amplification, matrix, nexmark_speed, scale, tpch_speed
 from benchmarks.contest import Cell
 from benchmarks.regions import SCENARIOS
 from benchmarks.timing import Ratio, load_all
@@ -57,6 +57,7 @@ def sections() -> list[Section]:
         *_tpch(),
         _nexmark(),
         _scale(),
+        _amplification(),
         *(_ratios(n, found) for n, found in load_all().items()),
     ]
     return [s for s in made if s.rows]
@@ -193,6 +194,35 @@ def _scale() -> Section:
                 f"{s.jvm_mb:,.0f}",
             )
             for s in sorted(found, key=lambda s: (scale.NAMES.index(s.scenario), s.rows))
+        ],
+    )
+
+
+def _amplification() -> Section:
+    found = amplification.STORE.load()
+    plain = {line.workload: line for line in found if line.mode == "none"}
+    return Section(
+        "What capture makes a PostgreSQL server write",
+        f"For each of {amplification.CHANGED:,} changed rows: bytes of the log and the same against no "
+        "capture, what reading a buffer and forgetting its rows adds, rows that VACUUM has to take away in "
+        "the table and its buffer, growth of the indexes of the table, and bytes in the buffer until it is "
+        "read. A buffer has no index. Full pages that the log holds after a checkpoint are left out.",
+        _headers(
+            "workload | capture | log, bytes | ÷ none | log of reading | "
+            "dead rows | index, bytes | buffer, bytes"
+        ),
+        [
+            (
+                line.workload,
+                line.mode,
+                f"{line.wal:,.0f}",
+                _times(line.wal / plain[line.workload].wal),
+                f"{line.read_wal:,.0f}",
+                f"{line.dead_rows:.1f}",
+                f"{line.index_bytes:,.0f}",
+                f"{line.buffer_bytes:,.0f}",
+            )
+            for line in found
         ],
     )
 
