@@ -110,6 +110,7 @@ def test_the_options_of_spark() -> None:
         "user": "ada",
         "password": "hunter2",
         "driver": "org.postgresql.Driver",
+        "ApplicationName": "spark-trickle copy",
         "fetchsize": "10000",
         "sessionInitStatement": "SET x",
     }

@@ -28,7 +28,7 @@ def statements(shop: Shop, act: Callable[[], object]) -> list[str]:
     start = log.stat().st_size
     act()
     sent = SENT.findall(log.read_bytes()[start:].decode())
-    return [text for _, text in sent if not text.startswith("SELECT set_config")]  # nor heartbeats
+    return [text for _, text in sent if "set_config" not in text]  # nor heartbeats
 
 
 def mirror(shop: Shop, first: int, count: int) -> None:

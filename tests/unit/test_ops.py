@@ -36,6 +36,14 @@ _LEGEND = re.compile(r"\{\{(\w+)\}\}")
 FROM_PROMETHEUS = {"job", "instance", "warehouse"}  # the last one as ops/README.md sets it
 
 MOMENT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+MOVED = "the slot was moved to {}, but the mirror is at {}"
+HISTORY = json.dumps(
+    [
+        {"after": "TRIGGER", "reason": MOVED.format("0/1A2B", "0/99")},
+        {"after": "WAL", "reason": "the log has taken over"},
+        {"after": "TRIGGER", "reason": MOVED.format("1/FF", "0/1")},
+    ]
+)
 ANSWERS = {
     "status": Answer(
         {
@@ -95,11 +103,12 @@ ANSWERS = {
             "position": "string",
             "lag_bytes": "long",
             "lag_seconds": "double",
+            "unlanded_records": "long",
             "slot_problem": "string",
             "transitions": "string",
             "last_error": "string",
         },
-        [("erp", "WAL", "auto", "", "s", "p", "0/1", 512, 0.0, "", '[{"after": "WAL"}]', "")],
+        [("erp", "WAL", "auto", "", "s", "p", "0/1", 512, 0.0, 3, "", HISTORY, "")],
     ),
     "metrics_summary": Answer(
         {"metric": "string", "value": "double", "period": "string"},
@@ -211,6 +220,14 @@ def test_labels_exist(metrics: Metrics) -> None:
     used = {label.strip() for e in expressions() for by in _BY.findall(e) for label in by.split(",")}
     used |= set(_LEGEND.findall(DASHBOARD.read_text(encoding="utf-8")))
     assert used <= exposed | FROM_PROMETHEUS
+
+
+def test_fallbacks_are_counted_by_their_reason(metrics: Metrics) -> None:
+    """Positions and names are left out: each of them would be a series of its own."""
+    reason = "the slot was moved to …, but the mirror is at …"
+    found = metrics.registry.get_sample_value
+    assert found("trickle_source_fallbacks", {"source": "erp", "reason": reason}) == 2
+    assert found("trickle_source_unlanded_records", {"source": "erp"}) == 3
 
 
 def test_figures_and_states_exist(real: dict[str, Answer]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
 from spark_trickle.cdc.postgres.watch import log_gap, marks_in
 from spark_trickle.cdc.reading import Read, commit_reading, read_up_to
 from spark_trickle.dml.delete import truncate
-from spark_trickle.dml.work import Work, begin
+from spark_trickle.dml.work import Work, begin, now
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import WEIGHT, Table
@@ -34,9 +35,10 @@ def read_log(job: Job) -> Read:
         _drop_useless_slot(job)
         return total
     end = find_log_end(job.connection, job.state.lsn, most)
+    ahead = now() - end.asked.clock  # how much our clock is ahead of that of the source
     for _ in range(_MOST_POLLS):
         before = job.state.lsn
-        total.add(_poll(job, end))
+        total.add(_poll(job, end, ahead))
         if job.state.lsn == before or job.state.lsn >= end.lsn:
             total.asked = end.asked
             return total
@@ -54,11 +56,12 @@ def _drop_useless_slot(job: Job) -> None:
         drop_slot(job.connection, job.state.slot)
 
 
-def _poll(job: Job, end: LogEnd) -> Read:
+def _poll(job: Job, end: LogEnd, ahead: timedelta) -> Read:
     """One commit; a position alone is committed once so much log lies behind it that it pays."""
     found = Read(begin(job.place))
     mirrors = _active_mirrors(job, found.work)
     batch = _peek(job, found, mirrors, end)
+    job.place.unlanded[job.source.name] = batch.records if batch is not None and batch.tables else 0
     if batch is None:
         if found.troubles:
             job.note(job.state, list(found.states.values()))
@@ -67,9 +70,12 @@ def _poll(job: Job, end: LogEnd) -> Read:
     for change in batch.tables:
         _take(found, *by_oid[change.source.oid], change)
     found.transactions = batch.transactions
+    if batch.first_committed is not None:
+        found.committed = batch.first_committed + ahead
     moved = batch.read_lsn - job.state.lsn
     if not found.work.empty or found.troubles or found.grown or moved > job.place.settings.wal_max_lag_bytes:
         commit_reading(job, found, _moved_state(job, batch, end))
+        job.place.unlanded[job.source.name] = 0
         advance(job.connection, job.state.slot, job.state.lsn)
     else:
         found.work.discard()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import land
@@ -15,10 +16,10 @@ from spark_trickle.cdc.postgres.compact import compact
 from spark_trickle.cdc.postgres.install import modernize
 from spark_trickle.cdc.postgres.moment import Moment
 from spark_trickle.cdc.postgres.parts import Parts
-from spark_trickle.cdc.postgres.survey import Survey, count_rows, survey
+from spark_trickle.cdc.postgres.survey import Survey, count_rows, first_commit, survey
 from spark_trickle.cdc.postgres.types import MappedColumn
 from spark_trickle.cdc.reading import Read, commit_reading
-from spark_trickle.dml.work import Work, begin
+from spark_trickle.dml.work import Work, begin, now
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus
 from spark_trickle.model.table import Table
@@ -50,6 +51,7 @@ def read_until(job: Job) -> tuple[Read, Moment]:
     mirrors = _active_mirrors(job, found.work)
     with reading(job.connection, job.options.schema) as moment:
         seen = _survey(job, mirrors)
+        found.committed = _first_commit(job, seen, mirrors)
         for table, state in mirrors:
             try:
                 _read(job, found, table, state, seen, moment)
@@ -57,6 +59,18 @@ def read_until(job: Job) -> tuple[Read, Moment]:
                 found.trouble(table, state, error)
     found.asked, found.sizes = seen.asked, seen.sizes
     return found, moment
+
+
+def _first_commit(job: Job, seen: Survey, mirrors: Sequence[tuple[Table, MirrorState]]) -> datetime | None:
+    """The commit of the first change that waits, by our clock; at the latest it was just now."""
+    if not seen.unread:
+        return None
+    at = seen.asked.clock
+    if seen.tells_commits:
+        followed = {mirror_of(t).oid: read_position(s.position).moment.snapshot for t, s in mirrors}
+        since = {oid: snapshot for oid, snapshot in followed.items() if oid in seen.unread}
+        at = first_commit(job.connection, job.options.schema, since) or at
+    return at + (now() - seen.asked.clock)
 
 
 def _active_mirrors(job: Job, work: Work) -> list[tuple[Table, MirrorState]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from spark_trickle.cdc.mirrored import mirror_of
 from spark_trickle.cdc.options import SourceOptions
@@ -79,10 +80,15 @@ class Job:
     # --- moving on -------------------------------------------------------------------------------
 
     def commit(
-        self, work: Work, message: str, states: Sequence[MirrorState] = (), state: SourceState | None = None
+        self,
+        work: Work,
+        message: str,
+        states: Sequence[MirrorState] = (),
+        state: SourceState | None = None,
+        committed: datetime | None = None,
     ) -> int:
         """Land rows and positions together, or neither; the snapshot that holds them."""
-        landed = Landed(self.source, state or self.state, tuple(states))
+        landed = Landed(self.source, state or self.state, tuple(states), committed)
         if work.empty:
             work.discard()
             self.source = sources.move_on(self.place.warehouse.engine, landed)

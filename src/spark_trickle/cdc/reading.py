@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import Landing
@@ -33,6 +34,7 @@ class Read:
     snapshot: int = 0
     transactions: int = 0
     asked: Asked | None = None  # when nothing was left to read
+    committed: datetime | None = None  # the first of its transactions, by our clock
     shown: Mapping[int, str] | None = None  # what the publication holds, if it was looked at
     sizes: Mapping[int, int] = field(default_factory=dict)  # of buffers in the source, by their tables
 
@@ -69,7 +71,8 @@ def commit_reading(job: Job, found: Read, state: SourceState | None = None) -> N
     states = list(found.states.values())
     consumed = max((p.moment.lsn for _, p in found.captures), default=job.state.consumed)
     state = replace(state or job.state, consumed=consumed)
-    found.snapshot = job.commit(found.work, f"sync {job.source.name}", states, state)
+    message = f"sync {job.source.name}"
+    found.snapshot = job.commit(found.work, message, states, state, found.committed)
     crash_point("after_landing")
     if found.captures:
         with transaction(job.connection):

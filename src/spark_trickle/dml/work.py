@@ -66,6 +66,7 @@ class Place:
     functions: Mapping[str, Callable[..., Frame]] = field(default_factory=dict)  # table functions of ours
     kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
+    unlanded: dict[str, int] = field(default_factory=dict)  # records of logs on their way, by source
 
     @property
     def storage(self) -> Storage:

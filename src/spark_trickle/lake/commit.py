@@ -33,6 +33,7 @@ from spark_trickle.model.commit import (
     TableChange,
 )
 from spark_trickle.model.files import FEED, DataFile
+from spark_trickle.model.source import Landed
 from spark_trickle.model.table import HIDDEN_SCHEMA, Column, Table, View, table_to_json
 
 
@@ -103,6 +104,13 @@ def _layouts(change: TableChange) -> dict[tuple[Column, ...], Table]:
     return {f.written_as.columns: f.written_as for f in files if f.written_as}
 
 
+def _origin(landed: Landed | None) -> str | None:
+    """Where the rows of a snapshot come from, and since when they are visible there."""
+    if landed is None or landed.committed is None:
+        return None
+    return json.dumps({"source": landed.source.name, "committed": landed.committed.isoformat()})
+
+
 def _lasting_uuid(table: Table, part: str) -> str:
     """The same through every change of the table: its folder never changes."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{part}:{table.path}"))
@@ -144,6 +152,7 @@ class _Writer:
                 "snapshot_id": self._snapshot.id,
                 "changes_made": ",".join(dict.fromkeys(self._words)),
                 "commit_message": commit.message,
+                "commit_extra_info": _origin(commit.landed),
             },
         )
         if self._changes:

@@ -164,9 +164,20 @@ def last_actions(connection: Connection) -> dict[int, str]:
 
 
 def times_of(connection: Connection, snapshot_ids: Iterable[int]) -> dict[int, datetime]:
-    c = s.snapshot.c
-    query = select(c.snapshot_id, c.snapshot_time).where(c.snapshot_id.in_(sorted(set(snapshot_ids))))
-    return {row[0]: row[1] for row in connection.execute(query)}
+    """When the changes of snapshots were committed: in their source, if they come from one."""
+    c, extra = s.snapshot.c, s.snapshot_changes.c
+    query = (
+        select(c.snapshot_id, c.snapshot_time, extra.commit_extra_info)
+        .join(s.snapshot_changes, extra.snapshot_id == c.snapshot_id, isouter=True)
+        .where(c.snapshot_id.in_(sorted(set(snapshot_ids))))
+    )
+    return {row[0]: _time_of(row[1], row[2]) for row in connection.execute(query)}
+
+
+def _time_of(landed: datetime, origin: str | None) -> datetime:
+    """Clocks differ, but nothing is committed after it was landed."""
+    committed = json.loads(origin).get("committed") if origin else None
+    return min(landed, datetime.fromisoformat(committed)) if committed else landed
 
 
 # --- status ----------------------------------------------------------------------------------------

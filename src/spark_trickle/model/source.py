@@ -153,6 +153,7 @@ class Landed:
     source: AttachedSource
     state: SourceState
     mirrors: tuple[MirrorState, ...] = ()
+    committed: datetime | None = None  # when the first of its transactions was, in the source
 
 
 @dataclass(frozen=True)

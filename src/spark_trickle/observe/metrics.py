@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -35,6 +37,7 @@ EVENTS = (
     "stale_data",
     "vacuum_failed",
 )
+_UNIQUE = re.compile(r'"[^"]*"|[0-9A-F]+/[0-9A-F]+|\d+')
 _SECONDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -126,6 +129,12 @@ _ABOUT = {
 }
 
 
+def _fallbacks(transitions: str) -> Counts[str]:
+    """Reasons and how often each was one, without the names and positions that make each of them unique."""
+    reasons = (t["reason"] for t in json.loads(transitions) if t["after"] == "TRIGGER")
+    return Counts(_UNIQUE.sub("…", reason) for reason in reasons)
+
+
 class _Standing(Collector):
     """What the catalog says at the moment of the question."""
 
@@ -181,8 +190,15 @@ class _Standing(Collector):
         seconds = GaugeMetricFamily(
             "trickle_source_lag_seconds", "How long the log has been behind.", labels=("source",)
         )
+        unlanded = GaugeMetricFamily(
+            "trickle_source_unlanded_records",
+            "Records of the log that were read and are not committed here yet.",
+            labels=("source",),
+        )
         fallen = GaugeMetricFamily(
-            "trickle_source_fallbacks", "How often a source fell back to triggers.", labels=("source",)
+            "trickle_source_fallbacks",
+            "How often a source fell back to triggers, and why.",
+            labels=("source", "reason"),
         )
         with together():
             mirrors, logs = self._ask("source_status"), self._ask("wal_source_status")
@@ -190,13 +206,14 @@ class _Standing(Collector):
             if row["mirror"] is not None and row["pending_rows"] is not None:
                 waiting.add_metric((row["mirror"],), row["pending_rows"])
         for row in logs.dicts():
-            history = json.loads(row["transitions"])
-            fallen.add_metric((row["source"],), sum(t["after"] == "TRIGGER" for t in history))
+            for reason, times in _fallbacks(row["transitions"]).items():
+                fallen.add_metric((row["source"], reason), times)
+            unlanded.add_metric((row["source"],), row["unlanded_records"])
             if row["lag_bytes"] is not None:
                 lag.add_metric((row["source"],), row["lag_bytes"])
             if row["lag_seconds"] is not None:
                 seconds.add_metric((row["source"],), row["lag_seconds"])
-        return waiting, lag, seconds, fallen
+        return waiting, lag, seconds, unlanded, fallen
 
     def _summary(self) -> Iterable[Metric]:
         found = GaugeMetricFamily(

@@ -88,13 +88,15 @@ class TableLog:
 class Net:
     """Whole transactions.
 
-    `end_lsn` is where the last one ended; `transactions` counts those that changed one of the tables.
+    `end_lsn` is where the last one ended; `transactions` counts those that changed one of the tables, the
+    first of which committed at `first_commit_time`.
     """
 
     tables: tuple[TableLog, ...]
     end_lsn: int
     transactions: int
     commit_time: int | None  # of the last one, in microseconds since 2000-01-01
+    first_commit_time: int | None = None
 
 
 def assemble(messages: Iterable[bytes], followed: Sequence[Followed], after: int) -> Net:
@@ -111,7 +113,7 @@ def assemble(messages: Iterable[bytes], followed: Sequence[Followed], after: int
     if work.begin is not None:
         raise InternalError("the log ended inside of a transaction")
     changed = tuple(t for t in work.tables.values() if t.changed)
-    return Net(changed, work.end_lsn, work.transactions, work.commit_time)
+    return Net(changed, work.end_lsn, work.transactions, work.commit_time, work.first_commit_time)
 
 
 class _Work:
@@ -122,6 +124,7 @@ class _Work:
         self.after = self.end_lsn = after
         self.transactions = 0
         self.commit_time: int | None = None
+        self.first_commit_time: int | None = None
         self.begin: Begin | None = None
         self.changed = False
         self.takes: dict[int, bool] = {}
@@ -141,6 +144,8 @@ class _Work:
                     self.end_lsn = message.end_lsn
                     self.transactions += self.changed
                     self.commit_time = message.commit_time
+                    if self.changed and self.first_commit_time is None:
+                        self.first_commit_time = message.commit_time
             case RelationMessage():
                 self.relations[message.oid] = message
                 self.rows.pop(_id(message.oid), None)

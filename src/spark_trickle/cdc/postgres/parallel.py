@@ -113,6 +113,7 @@ def jdbc_options(there: Endpoint, read: SharedRead) -> dict[str, str]:
         "user": there.user,
         "password": there.password,
         "driver": DRIVER,
+        "ApplicationName": "spark-trickle copy",
         "fetchsize": _FETCHED,
         "sessionInitStatement": read.setup,
     }

@@ -46,6 +46,7 @@ class Survey:
     counts: Mapping[int, int] = field(default_factory=dict)
     losses: Mapping[int, Sequence[Loss]] = field(default_factory=dict)
     subscribed: frozenset[int] = frozenset()
+    tells_commits: bool = False  # the server remembers when transactions committed
 
     def gap(self, oid: int) -> str | None:
         """Why a capture may have missed changes of a table that exists."""
@@ -115,7 +116,7 @@ def survey(
         _captured(schema, read) if has_books else [_NOTHING] * 4,
         _counted(schema, sizes, count_upto) if has_books and count_upto else [_NOTHING] * 3,
     )
-    clock, snapshot, lsn = moment[0][0]
+    clock, snapshot, lsn, tells_commits = moment[0][0]
     captures, alive, unread, lost = captured
     counts, losses, subscribed = counted
     return Survey(
@@ -131,7 +132,14 @@ def survey(
         dict(counts),
         _listed(losses),
         frozenset(oid for (oid,) in subscribed),
+        tells_commits,
     )
+
+
+def first_commit(connection: Connection, schema: str, since: Mapping[int, Snapshot]) -> datetime | None:
+    """When the first transaction committed of which rows wait in some buffers, if the server tells that."""
+    queries = [_COMMITTED.format(_buffer(schema, oid), unread_rows(seen)) for oid, seen in since.items()]
+    return min((at for (at,) in rows(connection, _all(queries)) if at is not None), default=None)
 
 
 def count_rows(connection: Connection, oid: int, schema: str, most: int) -> int:
@@ -203,7 +211,14 @@ _RELATIONS = sql.SQL("""
 """)
 
 # The log position comes after the snapshot, so that it is not too early.
-_MOMENT = sql.SQL("SELECT clock_timestamp(), pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
+_MOMENT = sql.SQL("""
+    SELECT clock_timestamp(), pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text,
+        current_setting('track_commit_timestamp')::boolean
+""")
+
+_COMMITTED = sql.SQL("""
+    SELECT min(pg_xact_commit_timestamp(b.xid::xid)) FROM (SELECT DISTINCT xid FROM {} AS b WHERE {}) AS b
+""")
 
 _LOSSES = sql.SQL("SELECT source::int8, reason, count(*), max(at)::text FROM {} GROUP BY source, reason")
 

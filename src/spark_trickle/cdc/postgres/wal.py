@@ -68,6 +68,8 @@ class Batch:
     read_lsn: int
     transactions: int
     committed: datetime | None  # when the last of them was
+    first_committed: datetime | None = None  # when the first that changed one of the tables was
+    records: int = 0  # of the log that were read
 
 
 def peek(
@@ -98,11 +100,22 @@ def peek(
     shown = _Counted(_messages(connection, slot, publication, max_changes, end.lsn))
     with closing(shown.messages):
         net = assemble(shown, followed, after)
-    committed = None if net.commit_time is None else _EPOCH + timedelta(microseconds=net.commit_time)
     # The server stops early only at `max_changes`; it leaves out transactions that hold nothing of ours.
     to_the_end = end.whole and shown.count < max_changes
     read = max(net.end_lsn, end.lsn) if to_the_end else net.end_lsn
-    return Batch(tuple(_changes(t) for t in net.tables), net.end_lsn, read, net.transactions, committed)
+    return Batch(
+        tuple(_changes(t) for t in net.tables),
+        net.end_lsn,
+        read,
+        net.transactions,
+        _moment_of(net.commit_time),
+        _moment_of(net.first_commit_time),
+        shown.count,
+    )
+
+
+def _moment_of(commit_time: int | None) -> datetime | None:
+    return None if commit_time is None else _EPOCH + timedelta(microseconds=commit_time)
 
 
 @dataclass
