@@ -102,7 +102,8 @@ class Server:
         shutil.rmtree(self.home)
 
 
-def new_server(version: int = VERSION) -> Server:
+def new_server(version: int = VERSION, **more: str) -> Server:
+    """A server of a version, with more settings than the usual ones."""
     binaries = versions()[version]
     home, user = Path(tempfile.mkdtemp(prefix="trickle-pg-")), _system_user(binaries)
     if user is not None:
@@ -111,7 +112,7 @@ def new_server(version: int = VERSION) -> Server:
     options = ("--no-sync", "--auth=trust", "--encoding=utf8", "--locale=C", "--wal-segsize=1")
     server.run("initdb", *options, "-U", "postgres", "-D", f"{home}/data")
     with (home / "data" / "postgresql.conf").open("a") as settings:
-        settings.writelines(f"{name} = {value}\n" for name, value in _SETTINGS.items())
+        settings.writelines(f"{name} = {value}\n" for name, value in {**_SETTINGS, **more}.items())
         settings.write(f"unix_socket_directories = '{home}'\n")
     (home / "data" / "pg_hba.conf").write_text(
         "local all with_password scram-sha-256\nlocal all all trust\nlocal replication all trust\n"

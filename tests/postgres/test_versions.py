@@ -8,6 +8,7 @@ import pytest
 
 from spark_trickle.cdc.postgres.slot import find_log_end, slot_state
 from spark_trickle.cdc.postgres.status import capture_findings, server_findings, slot_findings
+from spark_trickle.cdc.postgres.survey import first_commit, survey
 from tests.postgres.mirror import LogMirror, TriggerMirror
 from tests.postgres.server import VERSION, new_server, versions
 from tests.postgres.world import World, create
@@ -25,7 +26,7 @@ WRITES = [
 
 @pytest.fixture(scope="module", params=OTHERS)
 def other(request: pytest.FixtureRequest) -> Iterator[World]:
-    server = new_server(request.param)
+    server = new_server(request.param, track_commit_timestamp="on")
     yield World(server, "postgres")
     server.remove()
 
@@ -73,3 +74,25 @@ def test_the_log_of_tables_that_rest(elsewhere: World) -> None:
         assert state is not None
         assert state.confirmed >= end.lsn
         assert state.lag_bytes < 65_536
+
+
+def test_when_what_waits_in_buffers_was_committed(elsewhere: World) -> None:
+    """Told by servers that track it: the first commit that was not read, in whatever buffer."""
+    connection = elsewhere.connect()
+    mirrors = [TriggerMirror(elsewhere, name, connection) for name in ("public.t", "public.rest")]
+    clock = "SELECT extract(epoch FROM clock_timestamp())"
+    elsewhere.run("INSERT INTO rest VALUES ('read')")
+    for mirror in mirrors:
+        mirror.poll()
+    ((before,),) = elsewhere.rows(clock)
+    elsewhere.run("INSERT INTO rest VALUES ('first')")
+    ((after,),) = elsewhere.rows(clock)
+    elsewhere.run(WRITES[0])
+    since = {m.capture.source.oid: m.position.moment.snapshot for m in mirrors}
+    schema = mirrors[0].capture.schema
+    seen = survey(connection, schema, since=since)
+    assert seen.tells_commits
+    assert seen.unread == since.keys()
+    committed = first_commit(connection, schema, since)
+    assert committed is not None
+    assert float(before) <= committed.timestamp() <= float(after)

@@ -18,7 +18,7 @@ from spark_trickle.cdc.postgres.slot import LogEnd, advance, check_slot, drop_sl
 from spark_trickle.cdc.postgres.survey import survey_log
 from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
 from spark_trickle.cdc.postgres.watch import log_gap, marks_in
-from spark_trickle.cdc.reading import Read, commit_reading, read_up_to
+from spark_trickle.cdc.reading import Read, clock_difference, commit_reading, read_up_to
 from spark_trickle.dml.delete import truncate
 from spark_trickle.dml.work import Work, begin, now
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
@@ -34,12 +34,13 @@ def read_log(job: Job) -> Read:
     if not _active_mirrors(job, total.work):
         _drop_useless_slot(job)
         return total
+    before = now()
     end = find_log_end(job.connection, job.state.lsn, most)
-    ahead = now() - end.asked.clock  # how much our clock is ahead of that of the source
+    ahead = clock_difference(before, end.asked.clock, now())
     for _ in range(_MOST_POLLS):
-        before = job.state.lsn
+        start = job.state.lsn
         total.add(_poll(job, end, ahead))
-        if job.state.lsn == before or job.state.lsn >= end.lsn:
+        if job.state.lsn == start or job.state.lsn >= end.lsn:
             total.asked = end.asked
             return total
     return total

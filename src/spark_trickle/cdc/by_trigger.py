@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import land
@@ -18,7 +18,7 @@ from spark_trickle.cdc.postgres.moment import Moment
 from spark_trickle.cdc.postgres.parts import Parts
 from spark_trickle.cdc.postgres.survey import Survey, count_rows, first_commit, survey
 from spark_trickle.cdc.postgres.types import MappedColumn
-from spark_trickle.cdc.reading import Read, commit_reading
+from spark_trickle.cdc.reading import Read, clock_difference, commit_reading
 from spark_trickle.dml.work import Work, begin, now
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus
@@ -50,8 +50,10 @@ def read_until(job: Job) -> tuple[Read, Moment]:
     found = Read(begin(job.place))
     mirrors = _active_mirrors(job, found.work)
     with reading(job.connection, job.options.schema) as moment:
+        before = now()
         seen = _survey(job, mirrors)
-        found.committed = _first_commit(job, seen, mirrors)
+        ahead = clock_difference(before, seen.asked.clock, now())
+        found.committed = _first_commit(job, seen, mirrors, ahead)
         for table, state in mirrors:
             try:
                 _read(job, found, table, state, seen, moment)
@@ -61,7 +63,9 @@ def read_until(job: Job) -> tuple[Read, Moment]:
     return found, moment
 
 
-def _first_commit(job: Job, seen: Survey, mirrors: Sequence[tuple[Table, MirrorState]]) -> datetime | None:
+def _first_commit(
+    job: Job, seen: Survey, mirrors: Sequence[tuple[Table, MirrorState]], ahead: timedelta
+) -> datetime | None:
     """The commit of the first change that waits, by our clock; at the latest it was just now."""
     if not seen.unread:
         return None
@@ -70,7 +74,7 @@ def _first_commit(job: Job, seen: Survey, mirrors: Sequence[tuple[Table, MirrorS
         followed = {mirror_of(t).oid: read_position(s.position).moment.snapshot for t, s in mirrors}
         since = {oid: snapshot for oid, snapshot in followed.items() if oid in seen.unread}
         at = first_commit(job.connection, job.options.schema, since) or at
-    return at + (now() - seen.asked.clock)
+    return at + ahead
 
 
 def _active_mirrors(job: Job, work: Work) -> list[tuple[Table, MirrorState]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from spark_trickle.cdc.job import Job
 from spark_trickle.cdc.landing import Landing
@@ -64,6 +64,14 @@ class Read:
 def read_up_to(state: SourceState, asked: Asked) -> SourceState:
     """The state of a source from which everything was read that had ended when it was asked."""
     return replace(state, read_until=asked.clock.isoformat(), read_snapshot=asked.snapshot)
+
+
+def clock_difference(before: datetime, there: datetime, after: datetime) -> timedelta:
+    """How much our clock is ahead of one that was read between two moments of ours.
+
+    If it may be the same time, it is taken to be: the way to the source takes a while too.
+    """
+    return timedelta() if before <= there <= after else before + (after - before) / 2 - there
 
 
 def commit_reading(job: Job, found: Read, state: SourceState | None = None) -> None:
