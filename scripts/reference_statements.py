@@ -199,7 +199,7 @@ SOURCES = (
         "ATTACH SOURCE [IF NOT EXISTS] name TYPE postgres OPTIONS (\n"
         "  {dsn 'env:NAME' | service '…' | dsn '…', passfile '…'}\n"
         "  [, cdc_mode 'auto' | 'trigger' | 'wal'] [, tables 'public.*'] [, schema 'trickle_changes']\n"
-        "  [, capture 'statement' | 'row'] [, unlogged 'false'] [, guarded 'true']\n"
+        "  [, capture 'statement' | 'row'] [, unlogged 'false'] [, guarded 'true'] [, notify 'false']\n"
         "  [, resync 'auto' | 'manual'])",
         "ATTACH SOURCE shop TYPE postgres OPTIONS (dsn 'env:SHOP_DSN', tables 'public.*')",
         "A PostgreSQL database whose tables may be mirrored here."

@@ -21,6 +21,9 @@ from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
 from tests.sources.conftest import Shop
 
+LISTENING = (
+    "SELECT FROM pg_stat_activity WHERE application_name = 'spark-trickle listen' AND query ~ '^LISTEN'"
+)
 QUERY = "SELECT customer, sum(amount) AS s, count(*) AS n FROM orders GROUP BY customer"
 ORDERS = [
     "CREATE TABLE orders (id int PRIMARY KEY, customer text, amount numeric(12, 2))",
@@ -60,6 +63,21 @@ def test_a_scheduler_keeps_all_of_it_fresh(shop: Shop, mode: str) -> None:
     assert alerts == []
     shop.tr.refresh("totals")
     shop.check(QUERY, "totals")
+
+
+def test_triggers_wake_up_a_scheduler(shop: Shop) -> None:
+    """It would look again by itself in an hour."""
+    shop.run(*ORDERS)
+    shop.attach("trigger", notify="true")
+    shop.tr.create_mirror("orders", "shop.public.orders")
+    shop.tr.create_stream_table("totals", QUERY, schedule="100ms")
+    with spark_trickle.connect(shop.place, settings={"source_sync_interval_ms": 3_600_000}) as tr:
+        with tr.scheduler():
+            until(lambda: bool(shop.world.rows(LISTENING)))
+            for number in range(3):
+                shop.run(f"UPDATE orders SET amount = amount + 1 WHERE id % 3 = {number}")
+                until(lambda: shop.here("SELECT * FROM totals") == shop.there(QUERY))
+        assert tr.answer("source_status").dicts()[0]["last_error"] == ""
 
 
 def test_a_source_that_goes_away_and_comes_back(shop: Shop) -> None:

@@ -116,9 +116,10 @@ def capture_of(table: Table, remote: SourceTable, options: SourceOptions) -> Cap
     """What triggers have to write down for a mirror."""
     needed = [c.name for c in columns_of(table, remote)]
     mode: Mode = "row" if options.capture == "row" else "statement"
-    return plan_capture(
+    planned = plan_capture(
         remote, needed, mode, options.schema, options.unlogged == "true", options.guarded == "true"
     )
+    return replace(planned, notify=options.notify == "true")
 
 
 def adapted(table: Table, remote: SourceTable, more: Sequence[str] = ()) -> Table:

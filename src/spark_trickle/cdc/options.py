@@ -17,6 +17,7 @@ _CHOICES = {
     "resync": ("auto", "manual"),
     "unlogged": ("true", "false"),
     "guarded": ("true", "false"),
+    "notify": ("true", "false"),
     "copy": ("direct", "jdbc"),
 }
 
@@ -34,6 +35,7 @@ class SourceOptions:
     capture: str = "statement"  # statement or row triggers
     unlogged: str = "false"  # buffers that are faster, and lost when the server crashes
     guarded: str = "true"  # a write of the application never fails because of us
+    notify: str = "false"  # triggers wake up a running scheduler
     copy: str = "direct"  # whether the executors of a cluster read a first copy side by side, by jdbc
     resync: str = "auto"  # whether a mirror that lost changes is copied again by itself
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from threading import Event
 
 from spark_trickle.cdc.sync import SyncReport, sync
+from spark_trickle.cdc.wake import await_change
 from spark_trickle.dml.compact import tidy
 from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import InvalidDefinitionError
@@ -48,12 +50,16 @@ class Control(Publishing):
             return self.refresh_chosen(lambda work: streams_by_id(work, ids), "scheduler", waited_ms)
 
         listeners = [on_alert] if on_alert else []
-        return Scheduler(self._place, refresh, self._bring, self._send, self._merge, listeners=listeners)
+        parts = (refresh, self._bring, self._send, self._merge, self._await_change)
+        return Scheduler(self._place, *parts, listeners=listeners)
 
     def _merge(self) -> None:
         """Compact what scheduled refreshes left to be compacted."""
         while self._untidy:
             tidy(self._place, [self._untidy.pop()])
+
+    def _await_change(self, source: str, seconds: float, stop: Event) -> None:
+        await_change(self._place, self._links, source, seconds, stop)
 
     def _bring(self, source: str) -> SyncReport:
         return sync(self._place, self._links, source)

@@ -12,6 +12,7 @@ from spark_trickle.scheduler.outage import pause
 from spark_trickle.scheduler.streaks import Streaks
 
 Sync = Callable[[str], SyncReport]
+Rest = Callable[[str, float, Event], object]  # the source, seconds, and what ends it at once
 Tell = Callable[[str, str, str], None]  # event, name, message
 
 
@@ -22,6 +23,7 @@ class Followers:
     sync: Sync
     tell: Tell
     seconds: float
+    rest: Rest = lambda _, seconds, stop: stop.wait(seconds)
     listeners: list[Callable[[SyncReport], object]] = field(default_factory=list)
     cycles: int = 1  # syncs in a row that must find too many waiting changes before that is told
     _running: dict[str, tuple[Thread, Event]] = field(default_factory=dict)
@@ -58,7 +60,13 @@ class Followers:
         failures = 0
         while not stop.is_set():
             failures = 0 if self._brought(name) else failures + 1
-            stop.wait(pause(self.seconds, failures))
+            self._rest(name, pause(self.seconds, failures), stop)
+
+    def _rest(self, name: str, seconds: float, stop: Event) -> None:
+        try:
+            self.rest(name, seconds, stop)
+        except TrickleError:  # the catalog is away, or the source is not attached any more
+            stop.wait(seconds)
 
     def _brought(self, name: str) -> bool:
         try:

@@ -21,7 +21,7 @@ from spark_trickle.lake.scheduling import Alert
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.refresh.graph import Graph
 from spark_trickle.scheduler.due import Plan, Unit, World, plan, retry_delay
-from spark_trickle.scheduler.followers import Followers, Sync
+from spark_trickle.scheduler.followers import Followers, Rest, Sync
 from spark_trickle.scheduler.look import look
 from spark_trickle.scheduler.outage import Outage, pause
 from spark_trickle.scheduler.upkeep import Upkeep
@@ -52,6 +52,7 @@ class Scheduler:
     sync: Sync
     push: Callable[[], object] = lambda: None
     merge: Callable[[], None] = lambda: None
+    await_change: Rest = lambda _, seconds, stop: stop.wait(seconds)
     listeners: list[Listener] = field(default_factory=list)
     report_listeners: list[Callable[[RefreshReport], object]] = field(default_factory=list)
     sync_listeners: list[Callable[[SyncReport], object]] = field(default_factory=list)
@@ -72,7 +73,9 @@ class Scheduler:
         seconds, cycles = settings.source_sync_interval_ms / 1000, settings.buffer_alert_cycles
         self._workers = Workers(settings.max_concurrent_refreshes, self.place.warehouse.tally)
         self._upkeep = Upkeep(self.place, self._alert_named, self.merge, self._workers)
-        self._followers = Followers(self.sync, self._alert_named, seconds, self.sync_listeners, cycles)
+        self._followers = Followers(
+            self.sync, self._alert_named, seconds, self.await_change, self.sync_listeners, cycles
+        )
 
     @property
     def session_id(self) -> str:

@@ -26,7 +26,8 @@ class Capture:
 
     With `guarded`, a write of the application never fails because of us: what could not be captured is
     noted as lost. The price is a subtransaction for each captured statement. `owner` is who reads the buffer:
-    what is read is deleted, so there can be only one.
+    what is read is deleted, so there can be only one. With `notify`, whoever listens to the channel that is
+    named after the schema hears of each commit.
     """
 
     source: SourceTable
@@ -36,6 +37,7 @@ class Capture:
     unlogged: bool = False
     guarded: bool = True
     owner: str = ""
+    notify: bool = False
 
     @property
     def buffer(self) -> sql.Identifier:

@@ -26,6 +26,7 @@ class Connection(psycopg.Connection[tuple[object, ...]]):
 
     unread: Generator[object, None, None] | None = None
     session: int = 0
+    channel: str = ""  # that it listens to
 
 
 OLDEST_VERSION = 140_000  # CREATE OR REPLACE TRIGGER

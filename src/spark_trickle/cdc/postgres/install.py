@@ -51,6 +51,7 @@ class Installed:
     marks: Marks
     edition: int = 1  # of its functions
     logged: bool = True  # the table, at that time
+    notify: bool = False
 
     def gap(self, table: SourceTable, found: Surroundings, alive: bool) -> str | None:
         """Why changes may have been missed; a crash takes what is `alive`.
@@ -73,7 +74,8 @@ class Installed:
 
     def planned(self, table: SourceTable) -> Capture:
         """The capture without its columns, which may be gone: enough to name what belongs to it."""
-        return Capture(table, (), self.mode, self.schema, self.unlogged, self.guarded, self.owner)
+        names = (self.mode, self.schema, self.unlogged, self.guarded, self.owner, self.notify)
+        return Capture(table, (), *names)
 
 
 def installed(connection: Connection, schema: str = SCHEMA) -> dict[int, Installed]:
@@ -288,6 +290,7 @@ def _described(capture: Capture, noted: Marks) -> str:
         "mode": capture.mode,
         "unlogged": capture.unlogged,
         "guarded": capture.guarded,
+        "notify": capture.notify,
         "owner": capture.owner,
         "marks": asdict(noted),
         "edition": trigger.EDITION,

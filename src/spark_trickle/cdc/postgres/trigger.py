@@ -73,10 +73,11 @@ def _function(capture: Capture, event: str, body: sql.Composed) -> Iterator[Stat
     """Each SET costs every statement a little, and only that of TRUNCATE reads a table that has policies."""
     settings = "SET search_path = pg_catalog, pg_temp" + " SET row_security = off" * (event == "truncate")
     text = sql.SQL(
-        "#variable_conflict use_column\nDECLARE {variables}\nBEGIN\n{body}\nRETURN NULL;{guard}\nEND"
+        "#variable_conflict use_column\nDECLARE {variables}\nBEGIN\n{body}\n{notice}RETURN NULL;{guard}\nEND"
     ).format(
         variables=sql.SQL(_VARIABLES.get(event, "")),
         body=body,
+        notice=_notice(capture) if capture.notify else sql.SQL(""),
         guard=_guard(capture) if capture.guarded else sql.SQL(""),
     )
     name = capture.function(event)
@@ -85,6 +86,11 @@ def _function(capture: Capture, event: str, body: sql.Composed) -> Iterator[Stat
         "{settings} AS {text}"
     ).format(name=name, settings=sql.SQL(settings), text=sql.Literal(text.as_string(None)))
     yield sql.SQL("REVOKE ALL ON FUNCTION {name}() FROM PUBLIC").format(name=name)
+
+
+def _notice(capture: Capture) -> sql.Composed:
+    """Heard when the transaction commits, once for all of its statements."""
+    return sql.SQL("PERFORM pg_notify({}, '');\n").format(sql.Literal(capture.schema))
 
 
 _VARIABLES = {"update": "changed varbit; went record; came record;", "row": "changed varbit;"}
