@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0008"
+revision = "0006"
 down_revision = "0005"
 
 TIME = sa.TIMESTAMP(timezone=True).with_variant(sa.String(), "sqlite")

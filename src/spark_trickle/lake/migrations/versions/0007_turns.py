@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0012"
-down_revision = "0008"
+revision = "0007"
+down_revision = "0006"
 
 TIME = sa.TIMESTAMP(timezone=True).with_variant(sa.String(), "sqlite")
 
