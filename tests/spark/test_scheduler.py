@@ -251,10 +251,12 @@ def test_waits_idle_workers_and_reads_are_counted(tr_sqlite: Trickle) -> None:
     assert after["worker_busy_ms"] > before["worker_busy_ms"]
     assert after["worker_idle_ms"] > before["worker_idle_ms"]
     assert after["immediate_retries"] == before["immediate_retries"]
+    (first,) = tr.answer("suggest_tiers").dicts()
     tr.sql("SELECT * FROM v").collect()
     tr.table("s").collect()
     (row,) = tr.answer("suggest_tiers").dicts()
-    assert (row["name"], row["tier"], row["suggested_tier"], row["reads"]) == ("main.s", "hot", "hot", 2)
+    assert row["reads"] == first["reads"] + 2
+    assert (row["name"], row["tier"], row["suggested_tier"]) == ("main.s", "hot", "hot")
     assert row["reason"] == "it is known for less than a day"
 
 
