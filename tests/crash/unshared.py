@@ -85,7 +85,7 @@ def hide(home: Path) -> None:
 def outcome(tr: Trickle, statement: str) -> Any:
     """The first number of the answer, or the error."""
     try:
-        return tr.sql(statement).first()[0]
+        return tr.arrow(statement).column(0)[0].as_py()
     except TrickleError as error:
         return str(error)
 
