@@ -69,7 +69,8 @@ class Driver:
 
     @property
     def table(self) -> str:
-        return self.stored.full_name
+        """The stream table: users know nothing of the tables of its nodes."""
+        return self.inputs.result.full_name
 
     @property
     def most_rounds(self) -> int:
