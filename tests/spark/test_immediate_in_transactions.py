@@ -34,6 +34,7 @@ def test_every_statement_sees_what_follows_from_those_before_it(shop: Trickle) -
         assert counts() == [2, 4, 3, 2]
         tr.sql("INSERT INTO t VALUES (3, 50), (4, 25)")
         assert counts() == [4, 8, 5, 2]  # the last one waits for its refresh
+        assert rows(tr.sql("SELECT n FROM total WHERE n > 0")) == [(4,)]
         tr.sql("INSERT INTO log SELECT n FROM total")
         tr.sql("DELETE FROM t WHERE id IN (1, 3)")
         assert counts() == [2, 4, 3, 2]

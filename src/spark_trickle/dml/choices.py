@@ -54,8 +54,8 @@ def answer_query(work: Work, sql: str) -> Frame:
     """Any query; of one that plainly chooses rows of one table, it is noted which."""
     single = find_single_read(sql)
     table = work.catalog.find(single.parts, work.place.schema) if single else None
-    if single is None or not isinstance(table, Table):
-        return run_query(work, sql)
+    if single is None or not isinstance(table, Table) or table.derived:
+        return run_query(work, sql)  # nobody's statements change a derived table
     frame = run_query(work, sql, target=choose_among(work, table))
     note_choice(work, table, Choice("", single.relation, single.condition, by_statement=False))
     return frame
