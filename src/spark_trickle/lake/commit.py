@@ -18,7 +18,7 @@ from spark_trickle.lake.conflicts import Overlap, find_overlap
 from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.data_folder import time_of
 from spark_trickle.lake.engine import writing
-from spark_trickle.lake.marker import DataFolder
+from spark_trickle.lake.marker import CommitNote, DataFolder
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import (
     AlterTable,
@@ -44,18 +44,12 @@ def publish(
 
     Unless others are to be heard first: then nothing is written.
     """
-    try:
-        found = _publish(engine, folder, commit, now)
-    except BaseException:
-        folder.marker.withdraw()
-        raise
-    if isinstance(found, Snapshot):
-        folder.marker.advance(found)
-    return found
+    with folder.note_commit() as note:
+        return _publish(engine, folder, commit, now, note)
 
 
 def _publish(
-    engine: Engine, folder: DataFolder, commit: Commit, now: datetime
+    engine: Engine, folder: DataFolder, commit: Commit, now: datetime, note: CommitNote
 ) -> Snapshot | Overlap | turns.Blocked:
     crash_point("begin")
     with writing(engine) as connection:
@@ -76,7 +70,7 @@ def _publish(
             stream.record(connection, replace(done, report=report), current.id, snapshot.id)
         if commit.landed is not None:
             sources.record(connection, commit.landed, current.id)
-        folder.prepare(snapshot)
+        note.prepare(snapshot)
         crash_point("before_commit")
     crash_point("after_commit")
     return snapshot

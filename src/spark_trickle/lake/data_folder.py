@@ -176,8 +176,8 @@ def _catch_up(folder: DataFolder, marker: Marker | None, newest: Snapshot, claim
     if claim:
         folder.marker.claim(folder.warehouse, newest)
     elif marker is not None and _is_behind(marker, newest):
-        folder.prepare(newest)
-        folder.marker.advance(newest)
+        with folder.note_commit() as note:
+            note.prepare(newest)
 
 
 def _store_place(engine: Engine, record: _Record, request: Request, root: str, claimed: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -77,8 +78,8 @@ class MarkerFile:
 
     def __init__(self, root: str, session_id: str) -> None:
         self.root = root
+        self._session_id = session_id
         self._folder = Path(root) / MARKER_FOLDER
-        self._draft = self._folder / f"{session_id}.draft"
 
     def read(self) -> Marker | None:
         try:
@@ -101,36 +102,37 @@ class MarkerFile:
         """Make the folder that of a warehouse, durably."""
         with self._explained():
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._draft.write_text(json.dumps({"warehouse": warehouse, "format": 1}))
-            with self._draft.open("rb") as written:
+            draft = self._write_draft({"warehouse": warehouse, "format": 1})
+            with draft.open("rb") as written:
                 os.fsync(written.fileno())
-            self._draft.replace(self._folder / _IDENTITY)
-            self.prepare(warehouse, newest)
-            self._draft.replace(self._folder / _NEWEST)
+            draft.replace(self._folder / _IDENTITY)
+            self.prepare(warehouse, newest).replace(self._folder / _NEWEST)
 
-    def prepare(self, warehouse: str, newest: Snapshot) -> None:
-        """Write what `advance` will show, so that a folder that cannot be written stops the commit."""
+    def prepare(self, warehouse: str, newest: Snapshot) -> Path:
+        """Write what `show` will show, so that a folder that cannot be written stops the commit."""
+        values = {"warehouse": warehouse, "snapshot": newest.id, "time": newest.time.isoformat()}
         with self._explained():
-            values = {"warehouse": warehouse, "snapshot": newest.id, "time": newest.time.isoformat()}
-            self._draft.write_text(json.dumps(values))
+            return self._write_draft(values)
 
-    def advance(self, newest: Snapshot) -> None:
-        """Show what was prepared. The commit is done: if this fails, the next commit makes up for it."""
+    def show(self, draft: Path, newest: Snapshot) -> None:
+        """The commit is done: if this fails, the next commit or connection makes up for it."""
         with suppress(OSError):
             shown = self.read()
             if shown is None or shown.snapshot is None or shown.snapshot < newest.id:
-                self._draft.replace(self._folder / _NEWEST)
-            self.withdraw()
-
-    def withdraw(self) -> None:
-        """Forget what was prepared."""
-        with suppress(OSError):
-            self._draft.unlink(missing_ok=True)
+                draft.replace(self._folder / _NEWEST)
+            draft.unlink(missing_ok=True)
 
     def remove_drafts(self, sessions: Collection[str]) -> None:
         """What sessions prepared before they died."""
-        for session in sessions:
-            (self._folder / f"{session}.draft").unlink(missing_ok=True)
+        for draft in self._folder.glob("*.draft"):
+            if draft.name.split("-")[0] in sessions:
+                draft.unlink(missing_ok=True)
+
+    def _write_draft(self, values: dict[str, object]) -> Path:
+        """Under a name of its own: several threads commit on one connection."""
+        draft = self._folder / f"{self._session_id}-{uuid.uuid4().hex[:8]}.draft"
+        draft.write_text(json.dumps(values))
+        return draft
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -156,5 +158,33 @@ class DataFolder:
         if found is not None:
             raise WarehouseMismatchError(self.marker.root, *found)
 
+    @contextmanager
+    def note_commit(self) -> Iterator[CommitNote]:
+        """What is noted inside the block is shown when it ends, unless it fails."""
+        note = CommitNote(self)
+        try:
+            yield note
+        except BaseException:
+            note.withdraw()
+            raise
+        note.show()
+
+
+class CommitNote:
+    """The newest snapshot of a folder, written before the commit and shown after it."""
+
+    def __init__(self, folder: DataFolder) -> None:
+        self._folder = folder
+        self._prepared: tuple[Path, Snapshot] | None = None
+
     def prepare(self, newest: Snapshot) -> None:
-        self.marker.prepare(self.warehouse, newest)
+        self._prepared = self._folder.marker.prepare(self._folder.warehouse, newest), newest
+
+    def show(self) -> None:
+        if self._prepared is not None:
+            self._folder.marker.show(*self._prepared)
+
+    def withdraw(self) -> None:
+        if self._prepared is not None:
+            with suppress(OSError):
+                self._prepared[0].unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -276,6 +277,26 @@ def test_a_commit_that_was_not_noted_is_made_up_for(folder: Path) -> None:
             note.write_bytes(kept)
         with opened(folder):
             assert note.read_bytes() not in (old, b"")
+
+
+def test_threads_of_one_connection_note_their_own_commits(folder: Path) -> None:
+    """A commit that fails after another began must not show what never was."""
+    with opened(folder) as warehouse:
+        newest = Lake(warehouse).newest()
+        ahead = replace(newest, id=newest.id + 1)
+
+        def fail_while_another_commits() -> None:
+            with warehouse.folder.note_commit() as failing:
+                failing.prepare(ahead)
+                insert(warehouse)
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail_while_another_commits()
+        insert(warehouse)
+        assert not list((folder / "data" / "_trickle").glob("*.draft"))
+    with opened(folder) as warehouse:
+        assert Lake(warehouse).newest().id == newest.id + 2
 
 
 @pytest.mark.parametrize("prepare", [without_catalog, empty_catalog, files_without_marker])
