@@ -24,7 +24,7 @@ from spark_trickle.sql.words import split_words
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "OVERLAY")
 _SELECT_ALL = Spark().tokenize("SELECT * FROM")
 DEEPEST = 60  # nested brackets
-MOST_PARTS = 100  # queries that set operations put together
+MOST_PARTS = 200  # queries that set operations put together
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
 
