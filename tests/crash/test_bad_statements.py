@@ -257,7 +257,7 @@ LARGE: list[tuple[str, Errors, str]] = [
     (f"CREATE TABLE x (id INT DEFAULT {_BRACKETS})", e.TrickleError, "nested"),
     (f"CREATE VIEW x AS SELECT {_BRACKETS} AS x", e.UnsupportedError, "nested"),
     (f"CREATE STREAM TABLE x AS SELECT {_BRACKETS} AS x FROM t", e.UnsupportedError, "60 WITH"),
-    (f"CREATE STREAM TABLE x AS {' UNION ALL '.join(['SELECT id FROM t'] * 300)}", e.UnsupportedError, "100"),
+    (f"CREATE STREAM TABLE x AS {' UNION ALL '.join(['SELECT id FROM t'] * 300)}", e.UnsupportedError, "200"),
     (f"CREATE STREAM TABLE x AS SELECT {'- ' * 3000}id AS x FROM t", e.TrickleError, ""),
     (f"CREATE TABLE x ({', '.join(f'c{n} INT' for n in range(5000))})", e.InvalidDefinitionError, "5000 1000"),
     (f"CREATE TABLE x AS SELECT {_WIDE}", e.InvalidDefinitionError, "1001 1000"),
