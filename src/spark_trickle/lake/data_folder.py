@@ -190,8 +190,10 @@ def _store_place(engine: Engine, record: _Record, request: Request, root: str, c
         if moved:
             connection.execute(update(s.info).where(s.info.c.key == "data_path").values(value=f"{root}/"))
             _store(connection, BESIDE, str(request.asked is None).lower())
-        if claimed:
+        if claimed and request.adopt:
+            # What this catalog meant to delete may be what another needs, which went on with these files.
             lease.forget_writers(connection, datetime.now(UTC))
+            connection.execute(delete(s.scheduled))
 
 
 def _choose_root(record: _Record, request: Request) -> str:

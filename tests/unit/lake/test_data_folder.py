@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert as insert_into
 
 from spark_trickle.errors import WarehouseError, WarehouseMismatchError
 from spark_trickle.lake import schema as s
+from spark_trickle.lake.engine import writing
 from spark_trickle.lake.vacuum import Retention, vacuum
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from spark_trickle.model.commit import TableChange
@@ -321,6 +323,18 @@ def test_an_older_catalog_may_go_on_and_deletes_nothing_that_it_does_not_know(fo
         assert Lake(warehouse).rows(s.trickle_ended_session) == []
     with opened(folder) as warehouse:
         assert Lake(warehouse).newest().id == 4
+
+
+def test_an_older_catalog_forgets_what_it_meant_to_delete(folder: Path) -> None:
+    """Another catalog may have brought these files back, and need them."""
+    with opened(folder) as warehouse, writing(warehouse.engine) as connection:
+        location = next(p for p in (folder / "data").rglob("*.parquet")).relative_to(folder / "data")
+        connection.execute(insert_into(s.scheduled).values(data_file_id=99, path=str(location)))
+    older_catalog(folder)
+    before = files(folder)
+    with opened(folder, adopt=True) as warehouse:
+        delete_everything_old(warehouse)
+    assert files(folder) == before
 
 
 def test_an_older_catalog_whose_files_are_gone_cannot_be_adopted(folder: Path) -> None:
