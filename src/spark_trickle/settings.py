@@ -28,6 +28,12 @@ class Settings:
         "and of a change with few columns twenty times.",
         low=1,
     )
+    driver_megabytes: float = _setting(
+        128.0,
+        "Most memory for the rows that a statement or a refresh brings to the driver; "
+        "what takes more stays on the executors.",
+        low=1,
+    )
     target_file_rows: int = _setting(2_000_000, "Rows per data file that compaction aims at.", low=1_000)
     auto_compact: bool = _setting(True, "Compact a table by itself after a commit that crosses a threshold.")
     compact_change_ratio: float = _setting(
@@ -38,6 +44,9 @@ class Settings:
     )
     broadcast_rows: int = _setting(
         4_000_000, "Broadcast the changed identities of a read up to this many rows.", low=0
+    )
+    broadcast_megabytes: float = _setting(
+        64.0, "Most memory of what is broadcast so; what takes more is sorted and merged.", low=0
     )
     local_tail_rows: int = _setting(
         50_000, "Changes since the last settled state up to this many rows are summed at the driver.", low=0
@@ -167,6 +176,14 @@ class Settings:
                 f'"{self.compression}" is not one of zstd, snappy, gzip, lz4, none',
                 advice="Choose one of these.",
             )
+
+    @property
+    def driver_bytes(self) -> int:
+        return int(self.driver_megabytes * 2**20)
+
+    @property
+    def broadcast_bytes(self) -> int:
+        return int(self.broadcast_megabytes * 2**20)
 
     @property
     def max_refresh_rows(self) -> int:

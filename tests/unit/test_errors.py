@@ -54,6 +54,8 @@ EXAMPLES: list[TrickleError] = [
     errors.BackupError("the folder holds no backup", "Give another one."),
     errors.VersionError("0009", "0001"),
     errors.DamagedFileError("t", "x.parquet", "is missing"),
+    errors.SparkLostError("connection refused"),
+    errors.ResultTooLargeError("results of 3 tasks (1100.0 MiB) are bigger than 1024.0 MiB"),
     errors.FolderNotSharedError("/data", "the executors wrote 4 rows, and 2 of them are there"),
     errors.SourceAddressError("the dsn holds a password", "Put it into a passfile."),
     errors.SourceUnavailableError("connection refused"),

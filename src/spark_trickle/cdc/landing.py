@@ -14,6 +14,7 @@ from spark_trickle.dml.work import Work
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role
+from spark_trickle.model.room import Room, room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
@@ -35,7 +36,7 @@ class Landing:
 def land(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
     """A change that may come and go within itself; only what is left of it is stored."""
     rest = iter(pieces)
-    held = _taken(rest, work.place.settings.max_driver_rows)
+    held = _taken(rest, room_of_statement(work.place.settings))
     following = next(rest, None)
     if following is None:
         if not held:
@@ -66,13 +67,14 @@ def land_difference(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Lan
     return _stored(work, table, store_frame(work, table, net))
 
 
-def _taken(pieces: Iterator[pa.Table], most: int) -> list[pa.Table]:
+def _taken(pieces: Iterator[pa.Table], room: Room) -> list[pa.Table]:
     """As many pieces as the driver may hold."""
     held: list[pa.Table] = []
-    rows = 0
-    while rows <= most and (piece := next(pieces, None)) is not None:
+    rows = memory = 0
+    while rows <= room.rows and memory <= room.bytes and (piece := next(pieces, None)) is not None:
         held.append(piece)
         rows += piece.num_rows
+        memory += piece.nbytes
     return held
 
 
@@ -90,8 +92,9 @@ def _staged(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Frame:
     files = []
     for n, piece in enumerate(pieces):
         name = f"{folder}/{n:06}.parquet"
-        place.storage.write(table, name, to_storage(table, piece), place.settings.compression)
-        files.append(place.storage.describe(table, name, Role.CHANGE, work.base.id))
+        stored = to_storage(table, piece)
+        place.storage.write(table, name, stored, place.settings.compression)
+        files.append(place.storage.describe(table, name, Role.CHANGE, work.base.id, stored.nbytes))
     return rows_with_weights(place.spark, place.storage.locate, table, files)
 
 

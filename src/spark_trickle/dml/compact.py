@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import ceil
 
+import pyarrow as pa
+
 from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Place, Work, begin
@@ -15,8 +17,10 @@ from spark_trickle.errors import ConflictError, TrickleError
 from spark_trickle.lake.stream import note_compaction
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role, split_log
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.settings import Settings
+from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
@@ -64,8 +68,9 @@ def compact(work: Work, table: Table, plan: Compaction) -> None:
     whole = {f.path for f in plan.files} == {f.path for f in work.files(table)}
     most = weight if whole else rows
     frame = _summed(work, table, plan.files, whole)
-    if most <= work.place.settings.max_driver_rows and fits_arrow(table):
-        new = store_rows(work, table, collect(frame), Role.BASE)
+    few = _collected(work, table, plan, frame, most)
+    if few is not None:
+        new = store_rows(work, table, few, Role.BASE)
     else:
         # Rows stay in their order, without a shuffle: that is quick, and neighbours compress well.
         file_rows = min(_ROWS_A_TASK, work.place.settings.target_file_rows)
@@ -78,6 +83,14 @@ def compact(work: Work, table: Table, plan: Compaction) -> None:
     work.change(TableChange(table, added=added, ended=plan.files))
 
 
+def _collected(work: Work, table: Table, plan: Compaction, frame: Frame, most: int) -> pa.Table | None:
+    """The sum at the driver, if it has room for all that comes into it or for what is left of it."""
+    room = room_of_statement(work.place.settings)
+    if most > room.rows or not fits_arrow(table):
+        return None
+    return collect(frame) if room.holds(plan.files) else collect_known(frame, room, most)
+
+
 def compact_in_place(work: Work, table: Table) -> str:
     """Merge files in the commit that crosses a threshold; what became of the change, and why.
 
@@ -87,7 +100,7 @@ def compact_in_place(work: Work, table: Table) -> str:
     plan = decide(work.files(table), work.place.settings) if work.place.settings.auto_compact else None
     if plan is None:
         return "append"
-    if sum(f.rows for f in plan.files) > work.place.settings.max_driver_rows:
+    if not room_of_statement(work.place.settings).holds(plan.files):
         return f"append, to be merged: {plan.reason}"
     whole = len(plan.files) == len(work.files(table))
     compact(work, table, plan)

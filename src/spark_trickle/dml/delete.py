@@ -10,9 +10,10 @@ from spark_trickle.dml.work import Work
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.run import collect
 from spark_trickle.sql.bounds import most_key_rows
 from spark_trickle.sql.determinism import judges_values
 from spark_trickle.sql.statements import Delete, Update
@@ -86,8 +87,9 @@ def _told(
         as_of = work.next_as_of()
         return tuple(f.removed(as_of) for f in files)
     frame = _removed(work.rows(table))
-    small = count <= work.place.settings.max_driver_rows and fits_arrow(table)
-    return store_rows(work, table, collect(frame)) if small else store_frame(work, table, frame)
+    room = room_of_statement(work.place.settings)
+    few = collect_known(frame, room, count) if fits_arrow(table) else None
+    return store_frame(work, table, frame) if few is None else store_rows(work, table, few)
 
 
 def _removed(frame: Frame) -> Frame:

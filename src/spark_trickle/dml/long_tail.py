@@ -39,7 +39,7 @@ from spark_trickle.spark.read import (
 _KEPT = 8  # tails of which is known what their keys tell
 _MANY_KEYS = 100_000  # below that a hash join is as fast as bits that Spark has to make first
 _MOST_KEYS = 10_000_000  # values of keys that are read here
-_MOST_BYTES = 2**30  # that they may have
+_MOST_BYTES = 2**30  # that rows with texts among their keys may have
 _MOST_BITS = 2**26  # that are made here
 _MOST_SUSPECT = 0.5  # of the numbers of a column; what most rows have tells nothing
 _MOST_OVERTAKEN = 200_000  # rows that are named to Spark
@@ -99,6 +99,8 @@ class LongTails:
             return None
         if any(c.type not in _COMPARABLE for c in table.distinct_by):
             return None
+        if any(c.type == Scalar("string") for c in table.distinct_by) and log.tail_memory > _MOST_BYTES:
+            return None
         marks = self._marks.get(identity_of(table, log), lambda: self._marked(table, log, span))
         if marks is None:
             return None
@@ -109,8 +111,6 @@ class LongTails:
         if parts is None:
             return None
         keys = pa.concat_tables(parts)
-        if keys.nbytes > _MOST_BYTES:
-            return None
         if span is None:
             places, low, size = numbered(keys.drop_columns([WEIGHT])), 0, keys.num_rows
         else:

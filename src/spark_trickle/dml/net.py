@@ -12,10 +12,11 @@ from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
 from spark_trickle.dml.work import Work
 from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, negated, single_weights, summed
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
-from spark_trickle.spark.run import collect
 
 
 def merge_changes(work: Work) -> None:
@@ -33,10 +34,9 @@ def _merged(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[Data
     rows = rows_with_weights(work.place.spark, work.place.storage.locate, table, added)
     net = cancelled_frame(work, table, rows)
     count = sum(f.rows for f in added)
-    if count <= work.place.settings.max_driver_rows and fits_arrow(table):
-        files = store_rows(work, table, collect(net))
-    else:
-        files = store_frame(work, table, net)
+    room = room_of_statement(work.place.settings)
+    few = collect_known(net, room, count) if fits_arrow(table) else None
+    files = store_frame(work, table, net) if few is None else store_rows(work, table, few)
     updates = all(f.updates for f in added)
     return tuple(replace(f, updates=updates) for f in files)
 
@@ -45,7 +45,7 @@ def difference(
     work: Work, table: Table, come: Sequence[DataFile], gone: Sequence[DataFile]
 ) -> tuple[DataFile, ...]:
     """The rows of some files without those of others, written as one change."""
-    if sum(f.rows for f in (*come, *gone)) <= work.place.settings.max_driver_rows:
+    if room_of_statement(work.place.settings).holds((*come, *gone)):
         plus, minus = loaded(work, table, come), loaded(work, table, gone)
         if plus is not None and minus is not None:
             return store_rows(

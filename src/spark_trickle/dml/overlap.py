@@ -21,6 +21,7 @@ from spark_trickle.lake.engine import reading
 from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, images
 from spark_trickle.model.commit import Commit, TableChange
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import identity_columns, rows_with_weights
@@ -75,7 +76,7 @@ class _Rows:
     files: Sequence[DataFile]
 
     def load(self) -> pa.Table | None:
-        few = sum(f.rows for f in self.files) <= self.place.settings.max_driver_rows
+        few = room_of_statement(self.place.settings).holds(self.files)
         if not few or not all(can_hold(c.type) for c in self.table.columns):
             return None
         parts = [from_storage(self.table, self.place.storage.read(self.table, f)) for f in self.files]

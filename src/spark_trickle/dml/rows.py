@@ -19,11 +19,13 @@ from spark_trickle.dml.work import Work
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.collect import collect_known, collect_within
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.observe import observed
 from spark_trickle.spark.read import consolidated
-from spark_trickle.spark.run import collect, collect_at_most, run_sql, select
+from spark_trickle.spark.run import run_sql, select
 from spark_trickle.spark.session import require_ansi
 from spark_trickle.spark.types import columns_sql
 from spark_trickle.sql.words import quote
@@ -66,10 +68,12 @@ def apply(work: Work, plan: RowPlan) -> Result:
 
 
 def _at_driver(work: Work, plan: RowPlan) -> pa.Table | None:
-    limit = work.place.settings.max_driver_rows
-    if plan.most_rows == MANY or plan.most_rows > limit or not fits_arrow(plan.table):
+    room = room_of_statement(work.place.settings)
+    if plan.most_rows == MANY or plan.most_rows > room.rows or not fits_arrow(plan.table):
         return None
-    return collect(plan.frame) if plan.most_rows >= 0 else collect_at_most(plan.frame, limit)
+    if plan.most_rows == UNKNOWN:
+        return collect_within(plan.frame, room)
+    return collect_known(plan.frame, room, plan.most_rows)
 
 
 # --- few rows --------------------------------------------------------------------------------------

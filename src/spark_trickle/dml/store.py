@@ -13,10 +13,11 @@ from spark_trickle.lake.crashpoint import crash_point
 from spark_trickle.lake.files import Storage
 from spark_trickle.model.arrow import can_hold, to_storage
 from spark_trickle.model.files import DataFile, Role
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
 from spark_trickle.model.types import has_array
+from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, as_frame
-from spark_trickle.spark.run import collect_at_most
 from spark_trickle.spark.write import deletes_by_file, read_staged, write_by_executors, write_staged
 
 
@@ -33,9 +34,10 @@ def store_rows(work: Work, table: Table, rows: pa.Table, role: Role = Role.CHANG
     work.place.lease.cover(work.base.id, now())
     name = f"{storage.new_name()}.parquet"
     work.wrote(table, name)  # first, so that half a file is removed as well
-    storage.write(table, name, to_storage(table, rows), work.place.settings.compression)
+    stored = to_storage(table, rows)
+    storage.write(table, name, stored, work.place.settings.compression)
     crash_point("after_data")
-    file = storage.describe(table, name, role, work.next_as_of())
+    file = storage.describe(table, name, role, work.next_as_of(), stored.nbytes)
     deletes = pc.sum(pc.less(rows.column(WEIGHT), 0)).as_py() or 0
     return (replace(file, deletes=deletes),)
 
@@ -55,9 +57,13 @@ def store_frame(
     crash_point("after_data")
     as_of = work.next_as_of()
     by_name = any(has_array(c.type) for c in table.columns)
-    files = [storage.describe(table, name, role, as_of) for name in storage.parts(table, folder)]
-    _require_all(storage, written, sum(f.rows for f in files))
-    described = [replace(f, by_name=by_name, written_as=table) for f in files if f.rows]
+    files = [storage.describe(table, name, role, as_of, 0) for name in storage.parts(table, folder)]
+    _require_all(storage, written.rows, sum(f.rows for f in files))
+    described = [
+        replace(f, by_name=by_name, written_as=table, memory=written.bytes * f.rows // written.rows)
+        for f in files
+        if f.rows
+    ]
     return _with_deletes(work, table, described)
 
 
@@ -73,8 +79,8 @@ def keep_result(work: Work, table: Table, frame: Frame) -> Frame:
 
     Not in the memory of executors, which may be gone when somebody reads them.
     """
-    most = work.place.settings.max_driver_rows
-    if fits_arrow(table) and (rows := collect_at_most(frame, most)) is not None:
+    room = room_of_statement(work.place.settings)
+    if fits_arrow(table) and (rows := collect_within(frame, room)) is not None:
         return as_frame(frame, rows)
     folder = f"{work.place.storage.new_name()}-kept"
     work.place.kept.append((table, folder))

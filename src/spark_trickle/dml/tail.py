@@ -17,6 +17,7 @@ from spark_trickle.dml.long_tail import LongTails, identity_of
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import can_hold, from_storage, images, summed
 from spark_trickle.model.files import DataFile, Log
+from spark_trickle.model.room import Room
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Session, local_frame
 from spark_trickle.spark.read import Counted, Replaced, Tail, identity_columns
@@ -28,10 +29,10 @@ _Short = Replaced | Counted
 class Tails:
     """Tails of tables, by the files they come from."""
 
-    def __init__(self, warehouse: Warehouse, spark: Session, most_rows: int) -> None:
+    def __init__(self, warehouse: Warehouse, spark: Session, room: Room) -> None:
         self._storage = warehouse.storage
         self._spark = spark
-        self._most_rows = most_rows
+        self._room = room
         self._long = LongTails(warehouse, spark)
         self._known = Latest[_Short | None](_KEPT)
 
@@ -43,7 +44,7 @@ class Tails:
         return short if short is not None else self._long.read(table, log)
 
     def _short(self, table: Table, log: Log) -> _Short | None:
-        if sum(f.rows for f in log.tail) > self._most_rows:
+        if not self._room.holds(log.tail):
             return None
         return self._known.get(identity_of(table, log), lambda: self._load(table, log))
 

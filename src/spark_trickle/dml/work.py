@@ -35,14 +35,15 @@ from spark_trickle.model.commit import (
     DropView,
     TableChange,
 )
-from spark_trickle.model.files import DataFile, split_log
+from spark_trickle.model.files import DataFile, Log, split_log
 from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Table
+from spark_trickle.model.types import fixed_width
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.held import Held
-from spark_trickle.spark.read import content, rows_with_weights
+from spark_trickle.spark.read import content, identity_columns, rows_with_weights
 
 if TYPE_CHECKING:
     from spark_trickle.lake.read import TableSize
@@ -169,7 +170,7 @@ class Work:
         place, log = self.place, split_log(files)
         settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
         tail = place.tails.read(table, log)
-        return content(settled, table, tail, log.tail_deletes <= place.settings.broadcast_rows)
+        return content(settled, table, tail, _can_broadcast(table, log, place.settings))
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -283,6 +284,13 @@ class Work:
         reads = self.reads.of_table(change.table.id)
         depends = change.depends or any(r.by_statement for r in reads)
         return replace(change, depends=depends, reads=bool(reads))
+
+
+def _can_broadcast(table: Table, log: Log, settings: Settings) -> bool:
+    """Whether what a tail takes away can be sent to all executors: every one holds it in memory."""
+    width = fixed_width(c.type for c in identity_columns(table))
+    memory = log.tail_deletes_memory if width is None else width * log.tail_deletes
+    return log.tail_deletes <= settings.broadcast_rows and memory <= settings.broadcast_bytes
 
 
 def begin(place: Place, ticket: int | None = None) -> Work:

@@ -69,6 +69,26 @@ class QueryError(TrickleError):
 
 
 @dataclass(eq=False)
+class ResultTooLargeError(TrickleError):
+    """Spark refused to bring so much to the driver."""
+
+    detail: str
+    code: ClassVar[str] = "RESULT_TOO_LARGE"
+    kind: ClassVar[Kind] = Kind.USER
+
+    @property
+    def message(self) -> str:
+        return f"the result is too large for the driver: {self.detail}"
+
+    @property
+    def hint(self) -> str:
+        return (
+            "Ask for fewer rows or columns, keep the result in a table (CREATE TABLE … AS), or start Spark "
+            "with more spark.driver.memory and spark.driver.maxResultSize."
+        )
+
+
+@dataclass(eq=False)
 class TableNotFoundError(TrickleError):
     name: str
     available: tuple[str, ...] = ()

@@ -140,6 +140,26 @@ class VersionError(TrickleError):
 
 
 @dataclass(eq=False)
+class SparkLostError(TrickleError):
+    """The process of Spark's driver is gone."""
+
+    detail: str
+    code: ClassVar[str] = "SPARK_LOST"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f"Spark does not answer any more: {self.detail}"
+
+    @property
+    def hint(self) -> str:
+        return (
+            "Start again: what was committed is safe, and the rest was not begun. If it ran out of memory, "
+            "give it more (spark.driver.memory) or lower driver_megabytes."
+        )
+
+
+@dataclass(eq=False)
 class DamagedFileError(TrickleError):
     table: str
     path: str

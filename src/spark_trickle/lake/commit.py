@@ -367,6 +367,7 @@ class _Writer:
                     "deletes": f.deletes,
                     # What was merged in this very commit stands where its changes do.
                     "as_of": self._snapshot.id if f.role in FEED else min(f.as_of, self._snapshot.id),
+                    "memory_bytes": f.memory,
                     "whole": f.whole,
                     "updates": f.updates,
                     "by_name": f.by_name,

@@ -154,8 +154,11 @@ class Storage:
             for batch in pq.ParquetFile(source, page_checksum_verification=True).iter_batches():
                 yield pa.Table.from_batches([batch])
 
-    def describe(self, table: Table, name: str, role: Role, as_of: int) -> DataFile:
-        """Read the footer of a new file: its size, its rows, and the bounds of its columns."""
+    def describe(self, table: Table, name: str, role: Role, as_of: int, memory: int) -> DataFile:
+        """Read the footer of a new file: its size, its rows, and the bounds of its columns.
+
+        It does not tell how much memory the rows take: equal values are in the file only once.
+        """
         with self.explained():
             size = self.filesystem.get_file_info(self._inner(table, name)).size
             with self.filesystem.open_input_file(self._inner(table, name)) as source:
@@ -168,6 +171,7 @@ class Storage:
             bytes=size,
             footer_bytes=footer.serialized_size,
             as_of=as_of,
+            memory=memory,
             stats=column_stats(footer, table),
         )
 

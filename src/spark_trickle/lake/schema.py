@@ -264,7 +264,7 @@ trickle_file = Table(
     *_id("data_file_id"),
     *_int("table_id", "begin_snapshot"),
     *_text("role", "location"),
-    *_int("deletes", "as_of"),
+    *_int("deletes", "as_of", "memory_bytes"),
     *_flag("whole", "updates", "by_name"),
 )
 trickle_change = Table(

@@ -20,14 +20,14 @@ from spark_trickle.lake.files import Storage
 from spark_trickle.model.arrow import FIELD_ID, arrow_schema, can_hold, from_storage, python_values
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.packed import Numbers, Packed, Places, pack, places
-from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.types import fixed_width
 
 _Kept = TypeVar("_Kept", Packed, Places)
 _Key = tuple[str, int, str, str]  # the file, the id of a column and its type, what is kept of it
 _Columns = dict[str, Packed]
 
 _CROWD = 1_000  # values that are remembered together
-_WIDTH = 10  # bytes that a value is taken to need before it was read
 
 
 class Shelf:
@@ -108,7 +108,7 @@ class Shelf:
         choose: Callable[[DataFile, _Columns], Numbers | None],
     ) -> pa.Table | None:
         needed = tuple(c for c in table.columns if c.name in {*names, by})
-        if sum(f.rows for f in files) * len(needed) * _WIDTH > self._most_bytes:
+        if _memory(table, needed, files) > self._most_bytes:
             return None
         if not files or not all(can_hold(c.type) for c in needed):
             return None
@@ -161,3 +161,13 @@ def _key(file: DataFile, field: pa.Field) -> _Key:
 
 def _unexpected() -> Packed:
     raise AssertionError("it was read just now")
+
+
+def _memory(table: Table, needed: Sequence[Column], files: Sequence[DataFile]) -> int:
+    """What some columns take before they are packed; one of many texts may be as long as all of them."""
+    rows, everything = sum(f.rows for f in files), sum(f.memory for f in files)
+    numbers = [c for c in table.columns if fixed_width([c.type]) is not None]
+    wanted = rows * (fixed_width(c.type for c in needed if c in numbers) or 0)
+    if all(c in numbers for c in needed):
+        return wanted
+    return wanted + max(0, everything - rows * (fixed_width(c.type for c in numbers) or 0))

@@ -49,6 +49,7 @@ class DataFile:
     bytes: int
     footer_bytes: int
     as_of: int
+    memory: int = 0  # bytes that its rows take at the driver
     whole: bool = False  # a row removed here is removed with all its equals
     updates: bool = False  # each −1 row is the old image of an UPDATE, each +1 row the new one
     by_name: bool = False  # nested parts lack field ids (Spark gives list elements none): match by name
@@ -78,6 +79,7 @@ class DataFile:
             bytes=self.bytes,
             footer_bytes=self.footer_bytes,
             as_of=as_of,
+            memory=self.memory,
         )
 
 
@@ -95,6 +97,15 @@ class Log:
     @property
     def tail_deletes(self) -> int:
         return sum(f.deletes for f in self.tail)
+
+    @property
+    def tail_memory(self) -> int:
+        return sum(f.memory for f in self.tail)
+
+    @property
+    def tail_deletes_memory(self) -> int:
+        """What the deleted rows take, as far as they are as wide as the others of their file."""
+        return sum(f.memory * f.deletes // f.rows for f in self.tail if f.rows)
 
     @property
     def tail_is_one_change(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -265,3 +265,13 @@ def renumber(kind: ColumnType, ids: Iterator[int]) -> ColumnType:
             return replace(kind, element=renumber(element, ids), element_id=element_id)
         case Struct(fields):
             return Struct(tuple(replace(f, id=next(ids), type=renumber(f.type, ids)) for f in fields))
+
+
+def fixed_width(kinds: Iterable[ColumnType]) -> int | None:
+    """The bytes that values of these types take together in memory; None if that depends on the values."""
+    total = 0
+    for kind in kinds:
+        if not isinstance(kind, Scalar) or kind.name == "binary" or _TEXT.fullmatch(kind.name):
+            return None
+        total += 16 if kind.name.startswith("decimal") else 8
+    return total

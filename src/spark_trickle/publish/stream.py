@@ -22,14 +22,15 @@ from spark_trickle.lake.site import site_of
 from spark_trickle.model.arrow import can_hold, from_storage, single_weights, summed
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.source import Published
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.publish import postgres
 from spark_trickle.publish.postgres import Applied, State, Target
 from spark_trickle.refresh.identity import key_of
+from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
-from spark_trickle.spark.run import collect
 from spark_trickle.spark.write import write_staged
 
 _QUIET_SNAPSHOTS = 100  # a table without changes is moved on now and then, so that VACUUM can
@@ -231,7 +232,7 @@ def _change(
 ) -> tuple[Iterator[pa.Table], Iterator[pa.Table]]:
     """What goes and what comes, net; few rows never leave this process."""
     count, place = sum(f.rows for f in files), work.place
-    if count <= place.settings.max_driver_rows and all(can_hold(c.type) for c in table.columns):
+    if room_of_statement(place.settings).holds(files) and all(can_hold(c.type) for c in table.columns):
         parts = [from_storage(table, place.storage.read(table, f)) for f in files]
         if all(p is not None for p in parts):
             rows = pa.concat_tables(parts) if parts else None
@@ -250,8 +251,9 @@ def _signed(net: pa.Table | None, sign: int) -> Iterator[pa.Table]:
 def _pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator[pa.Table]:
     """The rows of a frame in Arrow tables; many are written down first, so that memory stays bounded."""
     place = work.place
-    if count <= place.settings.max_driver_rows:
-        yield collect(frame)
+    few = collect_known(frame, room_of_statement(place.settings), count)
+    if few is not None:
+        yield few
         return
     folder = f"{place.storage.new_name()}-pushed"
     work.wrote(table, folder)

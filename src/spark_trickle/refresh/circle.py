@@ -18,6 +18,7 @@ from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.stream import Action, Frontier, Mode, Refreshed, RefreshReport, StreamState
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import nodes_of
@@ -201,24 +202,27 @@ def _take(work: Work, member: Member, changed: set[str] | None, first: bool) -> 
     stream, tables = definition(member.table), node_tables(work, member.table)
     frontier = member.state.knows or Frontier(work.base.id, work.base.id)
     before = {t.id: work.files(t) for t in tables.values()}
+    # Counted before the turn adds to the member itself, which may be one of its own sources.
+    taken = {i: len(_added(work, i)) for i in member.taken}
+    new = [f for i, n in member.taken.items() for f in _added(work, i)[n:]]
+    rows = sum(f.rows for f in new) + (member.facts.changed_rows if first else 0)
+    memory = sum(f.memory for f in new) + (member.facts.changed_memory if first else 0)
     turn = Turn(
         work,
         stream,
         tables,
         frontier,
         remarks=member.clock.remarks,
+        changed_row_bytes=memory // max(rows, 1),
         taken=member.taken,
         first=first,
         nodes_before=before,
     )
-    # Counted before the turn adds to the member itself, which may be one of its own sources.
-    taken = {i: len(_added(work, i)) for i in member.taken}
-    rows = sum(f.rows for i, n in member.taken.items() for f in _added(work, i)[n:])
-    rows += member.facts.changed_rows if first else 0
+    small = room_of_statement(work.place.settings).fits(rows, memory)
     if changed is None:
         run_in_full(turn, member.clock)
     else:
-        run_program(turn, changed, rows <= work.place.settings.max_driver_rows, member.clock)
+        run_program(turn, changed, small, member.clock)
     member.taken = taken
 
 

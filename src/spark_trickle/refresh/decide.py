@@ -24,6 +24,7 @@ class Facts:
     outdated: tuple[str, ...] = ()  # what it was made for and is so no longer
     moments: tuple[str, ...] = ()  # functions whose value depends on when they are asked
     deleted_rows: int = 0  # those of the changed rows that go
+    changed_memory: int = 0  # bytes that the changed rows take at the driver
     known: Experience = Experience()  # noqa: RUF009 a value; what earlier refreshes cost
 
 

@@ -10,12 +10,14 @@ import pyarrow.compute as pc
 from spark_trickle.algebra.change import Fixpoint, Shaken, Unfit
 from spark_trickle.algebra.operator import Operator
 from spark_trickle.dml.store import written_down
+from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.steps import Step, with_steps
+from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, as_frame
-from spark_trickle.spark.run import collect, collect_at_most, count, run_sql
+from spark_trickle.spark.run import collect, count, run_sql
 from spark_trickle.sql.moments import fixed_at
 from spark_trickle.sql.render import render
 
@@ -96,7 +98,7 @@ class Driver:
     def add(self, name: str, source: str) -> None:
         found, one, two = self.inputs.found, self._rows[name], self._rows[source]
         rows = None if one is None or two is None else _together(one, two)
-        if rows is None or rows.num_rows > self.inputs.work.place.settings.max_driver_rows:
+        if rows is None or not room_of_statement(self.inputs.work.place.settings).has(rows):
             found[name], self._rows[name] = found[name].unionByName(found[source]), None
         else:
             found[name], self._rows[name] = as_frame(found[source], rows), rows
@@ -123,7 +125,7 @@ def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:
 def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
     """A frame computed once: at the driver, with its rows, or written down if it is large."""
     work = inputs.work
-    rows = collect_at_most(frame, work.place.settings.max_refresh_rows)
+    rows = collect_within(frame, room_of_refresh(work.place.settings), inputs.row_bytes)
     if rows is not None:
         return as_frame(frame, rows), rows
     return written_down(work, table, frame), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import SourceLostError
 from spark_trickle.model.arrow import single_weights, summed
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import room_of_tail
 from spark_trickle.model.stream import Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
@@ -36,6 +38,7 @@ class Inputs:
     found: dict[str, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
     remarks: list[str] = field(default_factory=list)  # what takes more than the change itself, and why
     gives_up: bool = False  # when the change turns out to be more than everything
+    changed_row_bytes: int = 0  # that a row of the changes takes
     moment: datetime | None = None  # what functions of the clock answer
 
     @property
@@ -43,6 +46,16 @@ class Inputs:
         """The stream table itself, the last of the nodes."""
         *_, last = self.tables.values()
         return last
+
+    @cached_property
+    def row_bytes(self) -> int | None:
+        """What a row made of rows of all sources takes, as far as they and earlier results tell."""
+        work = self.work
+        if not any(f.rows for f in work.files(self.result)):
+            return None
+        own = [_average(work.files(table)) for table in self.tables.values()]
+        read = [_average(work.files(source_table(work, s))) for s in self.stream.sources]
+        return max(*own, sum(read) + self.changed_row_bytes)
 
     def frames(self, plan: Operator) -> dict[str, Frame | str]:
         """The DataFrame of every scan in a tree, or a view of it, by the name that its text has for it."""
@@ -82,11 +95,11 @@ class Inputs:
 
     def log(self, table: Table, files: Sequence[DataFile]) -> Frame | str:
         """Rows with weights; small files are at the driver already, the others are the same for long."""
-        place, room = self.work.place, self.work.place.settings.local_tail_rows
+        place = self.work.place
+        room = room_of_tail(place.settings)
         few: list[DataFile] = []
         for f in sorted(files, key=lambda f: f.rows):
-            room -= f.rows
-            if room < 0:
+            if not room.holds((*few, f)):
                 break
             few.append(f)
         rows = _loaded(self.work, table, few) if few else None
@@ -152,7 +165,7 @@ class Inputs:
         place = self.work.place
 
         def make() -> Frame:
-            if sum(f.rows for f in files) <= place.settings.local_tail_rows:
+            if room_of_tail(place.settings).holds(files):
                 rows = _loaded(self.work, table, files)
                 if rows is not None:
                     return _read(table, local_frame(place.spark, table, rows))
@@ -163,6 +176,12 @@ class Inputs:
             return place.held.view(key, make)
         named = (*key, source.columns)
         return place.held.view(named, lambda: self._known_names(source, table, make()))
+
+
+def _average(files: Sequence[DataFile]) -> int:
+    """Bytes of a row."""
+    rows = sum(f.rows for f in files)
+    return sum(f.memory for f in files) // rows if rows else 0
 
 
 def _read(table: Table, frame: Frame) -> Frame:

@@ -20,6 +20,7 @@ from spark_trickle.dml.work import Work, now
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.found import after_steps, framed
@@ -27,9 +28,10 @@ from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.here.rows import rows_here
 from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.split import Node
+from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
-from spark_trickle.spark.run import collect_at_most, count, run_sql
+from spark_trickle.spark.run import count, run_sql
 from spark_trickle.sql.render_beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
 
 
@@ -57,10 +59,11 @@ class Clock:
 
 @dataclass(frozen=True)
 class Filled:
-    """How many rows came to a table and went from it."""
+    """How many rows came to a table and went from it, and the bytes that they take at the driver."""
 
     come: int = 0
     gone: int = 0
+    memory: int = 0
 
     @property
     def rows(self) -> int:
@@ -112,7 +115,7 @@ def run_few(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled 
         return None
     frame = planned(inputs, plan, clock)
     with clock.phase("spark"):
-        rows = collect_at_most(frame, inputs.work.place.settings.max_refresh_rows)
+        rows = collect_within(frame, room_of_refresh(inputs.work.place.settings), inputs.row_bytes)
     if rows is None:
         return None
     with clock.phase("write"):
@@ -161,7 +164,7 @@ def run_with_result(
         text = render_beside(plan, node.own, result.plan)
         frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
     with clock.phase("spark"):
-        rows = collect_at_most(frame, inputs.work.place.settings.max_refresh_rows)
+        rows = collect_within(frame, room_of_refresh(inputs.work.place.settings), inputs.row_bytes)
     if rows is None:
         return None
     with clock.phase("write"):
@@ -180,12 +183,14 @@ def store_change(inputs: Inputs, node: Node, files: tuple[DataFile, ...]) -> Fil
         unique = isinstance(node.plan, Aggregate)
         added = tuple(replace(f, whole=unique) for f in files)
         inputs.work.change(TableChange(inputs.tables[node.name], added=added))
-    return Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
+    come, gone = sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files)
+    return Filled(come, gone, sum(f.memory for f in files))
 
 
 def _is_small(inputs: Inputs) -> bool:
-    """Whether all sources together are so few rows that everything may pass through the driver."""
-    return source_rows(inputs) <= inputs.work.place.settings.max_driver_rows
+    """Whether all sources together are so little that everything may pass through the driver."""
+    files = [f for s in inputs.stream.sources for f in inputs.work.files(source_table(inputs.work, s))]
+    return room_of_statement(inputs.work.place.settings).holds(files)
 
 
 def source_rows(inputs: Inputs) -> int:
@@ -218,7 +223,7 @@ def _store_net(inputs: Inputs, node: Node, table: Table, net: pa.Table) -> tuple
 
 def _delta_frame(work: Work, table: Table, net: pa.Table, files: tuple[DataFile, ...]) -> Frame:
     """A node that takes Spark reads many rows from their file."""
-    if net.num_rows <= work.place.settings.max_refresh_rows:
+    if room_of_refresh(work.place.settings).has(net):
         return local_frame(work.place.spark, table, net)
     return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
 

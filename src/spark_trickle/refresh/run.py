@@ -17,6 +17,7 @@ from spark_trickle.lake.engine import reading
 from spark_trickle.lake.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable
 from spark_trickle.model.experience import Experience
+from spark_trickle.model.room import room_of_refresh
 from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.compile import delta_of, nodes_of
@@ -195,6 +196,7 @@ def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
         changed=tuple(t.full_name for t in changed),
         changed_rows=sum(f.rows for f in files),
         deleted_rows=sum(f.deletes for f in files),
+        changed_memory=sum(f.memory for f in files),
         source_rows=sum(work.row_count(t) for t in tables),
         outdated=other,
         moments=moments,
@@ -232,19 +234,21 @@ def run_nodes(
         known,
         remarks=clock.remarks,
         gives_up=decision.revocable,
+        changed_row_bytes=facts.changed_memory // max(facts.changed_rows, 1),
         moment=clock.started,
     )
     sources = (source_table(work, s) for s in stream.sources)
     names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
     if decision.action is not Action.DIFFERENTIAL:
         return run_in_full(inputs, clock)
-    most = work.place.settings.max_refresh_rows
-    small = facts.changed_rows <= most
+    room = room_of_refresh(work.place.settings)
+    small = room.fits(facts.changed_rows, facts.changed_memory)
     if small:
         with clock.phase("here"):
             names = seen(inputs, names)
-    if small and leads_to_many(facts.known, facts.changed_rows, most):
-        inputs.remarks.append(f"planned as a large job, since such a change led to more than {most} rows")
+    if small and leads_to_many(facts.known, facts.changed_rows, room.rows):
+        many = f"more than {room.rows} rows"
+        inputs.remarks.append(f"planned as a large job, since such a change led to {many}")
         small = False
     return run_program(inputs, names, small, clock)
 
@@ -282,9 +286,8 @@ def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) ->
         filled = done
         if filled != Filled():
             moved.add(node.name)
-            small = (
-                small and filled.rows <= work.place.settings.max_refresh_rows
-            )  # else what follows is large
+            # Else what follows is large.
+            small = small and room_of_refresh(work.place.settings).fits(filled.rows, filled.memory)
     return filled if nodes[-1].name in moved else Filled()
 
 

@@ -124,6 +124,13 @@ def _of_the_change(known: Known, settings: Settings) -> list[Threshold]:
             "Beyond it executors do the work; raise it if the driver has memory for more.",
         ),
         Threshold(
+            "driver_megabytes",
+            known.facts.changed_memory / 2**20,
+            settings.driver_megabytes,
+            "megabytes of changed rows",
+            "Beyond it executors do the work; raise it if the driver has memory for more.",
+        ),
+        Threshold(
             "buffer_alert_rows",
             changed,
             settings.buffer_alert_rows,

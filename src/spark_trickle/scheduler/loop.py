@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.dml.work import Place, now
-from spark_trickle.errors import CatalogBusyError, Kind, TrickleError, WarehouseError
+from spark_trickle.errors import CatalogBusyError, Kind, SparkLostError, TrickleError, WarehouseError
 from spark_trickle.lake import scheduling, sources
 from spark_trickle.lake import stream as states
 from spark_trickle.lake.engine import reading
@@ -26,6 +26,7 @@ from spark_trickle.scheduler.look import look
 from spark_trickle.scheduler.outage import Outage, pause
 from spark_trickle.scheduler.upkeep import Upkeep
 from spark_trickle.scheduler.workers import Workers
+from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.spark.session import described
 
 Refresh = Callable[[tuple[int, ...], float | None], list[RefreshReport]]
@@ -244,6 +245,8 @@ class Scheduler:
                     for listener in self.report_listeners:
                         for report in done_here:
                             listener(report)
+                except SparkLostError:
+                    raise  # no table is to blame, and nothing works until Spark is started again
                 except TrickleError as error:
                     failures.append((self._failed(world, futures[future], error), error.message))
         return reports, failures
@@ -255,7 +258,11 @@ class Scheduler:
         since = [s for i in unit.ids if (s := world.standings[i].changed_since) is not None]
         waited = (now() - min(since)).total_seconds() * 1000 if since else None
         try:
-            with self._workers.working(), described(self.place.spark, f"trickle: refresh {names}"):
+            with (
+                self._workers.working(),
+                noticing_loss(),
+                described(self.place.spark, f"trickle: refresh {names}"),
+            ):
                 return self.refresh(unit.ids, waited)
         finally:
             scheduling.mark_done(engine, unit.ids)

@@ -16,6 +16,7 @@ from spark_trickle.lake.lease import SessionLease
 from spark_trickle.lake.paths import is_local_address, local_folder
 from spark_trickle.lake.shelf import Shelf
 from spark_trickle.lake.warehouse import open_warehouse
+from spark_trickle.model.room import room_of_tail
 from spark_trickle.model.table import DEFAULT_SCHEMA
 from spark_trickle.observe import functions as observe
 from spark_trickle.refresh.functions import FUNCTIONS
@@ -48,7 +49,7 @@ def connect(
     require_shared_folder(session, warehouse.storage)
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep, warehouse.read_only)
-    tails = Tails(warehouse, session, min(chosen.local_tail_rows, chosen.max_driver_rows))
+    tails = Tails(warehouse, session, room_of_tail(chosen))
     held = Held(session, chosen.cache_entries)
     warehouse.storage.recent.most_bytes = int(chosen.cache_megabytes * 2**20)
     functions = {**FUNCTIONS, **observe.FUNCTIONS}

@@ -25,6 +25,7 @@ from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.run import Occasion
 from spark_trickle.refresh.together import company, refresh_together, streams_by_id
 from spark_trickle.session.transactions import Transactions
+from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.sql.cursor import Cursor
 
 
@@ -102,7 +103,8 @@ class Refreshing(Transactions):
         waited_ms: float | None = None,
     ) -> list[RefreshReport]:
         """Refresh some stream tables in one commit; run again after a conflict."""
-        reports, refreshed = self._refresh(choose, initiated_by, waited_ms)
+        with noticing_loss():
+            reports, refreshed = self._refresh(choose, initiated_by, waited_ms)
         self._push_refreshed(refreshed)
         return reports
 

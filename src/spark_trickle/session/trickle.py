@@ -29,6 +29,7 @@ from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.explain import explain_query, explain_stream
 from spark_trickle.session.maintenance import Maintenance
 from spark_trickle.session.statements import as_text, first_words, run_statement
+from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.spark.frames import frame_of
 from spark_trickle.spark.run import collect
 from spark_trickle.sql import statements as s
@@ -58,6 +59,10 @@ class Trickle(Maintenance):
 
     def sql(self, statement: str) -> DataFrame:
         """Run any statement."""
+        with noticing_loss():
+            return self._run(statement)
+
+    def _run(self, statement: str) -> DataFrame:
         parsed = parse(statement)
         match parsed:
             case s.Query(text):

@@ -15,6 +15,8 @@ from spark_trickle.errors import (
     DamagedFileError,
     FolderNotSharedError,
     QueryError,
+    ResultTooLargeError,
+    SparkLostError,
     SqlSyntaxError,
     TableNotFoundError,
     TrickleError,
@@ -25,11 +27,13 @@ from spark_trickle.errors import (
 )
 
 try:
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JJavaError, Py4JNetworkError
 except ImportError:  # a client of Spark Connect has no Java of its own
     SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+    SPARK_LOST: tuple[type[Exception], ...] = (ConnectionError,)
 else:
     SPARK_ERRORS = (PySparkException, Py4JJavaError)
+    SPARK_LOST = (ConnectionError, Py4JNetworkError)
 
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
@@ -42,6 +46,11 @@ _NOT_THERE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*? file (\S+\
 _NOT_MADE = re.compile(r"Mkdirs failed to create (\S+)")
 _LONG_WORD = re.compile(r"\S{80,}")
 _TOO_LONG = re.compile(r"the value is too long for column `(.+)` of type (\S+): (.*)")
+
+_TOO_LARGE = re.compile(
+    r"Total size of serialized results of [^\n]*|memory\.OutOfMemoryException: [^\n]*|Java heap space"
+    r"|Not enough memory to build and broadcast the table[^\n]*"
+)
 
 _ANSI = "spark.sql.ansi.enabled"
 # such as java.lang.ArithmeticException: in front of a message, or alone
@@ -66,6 +75,21 @@ def explained(sql: str, available: tuple[str, ...] = ()) -> Iterator[None]:
         raise
     except SPARK_ERRORS as error:
         raise explain(error, available) from None
+    except SPARK_LOST as error:
+        raise _lost(error) from None
+
+
+@contextmanager
+def noticing_loss() -> Iterator[None]:
+    """Run a block that needs Spark's process, which may be gone."""
+    try:
+        yield
+    except SPARK_LOST as error:
+        raise _lost(error) from None
+
+
+def _lost(error: Exception) -> SparkLostError:
+    return SparkLostError(short(str(error).strip()) or "its process ended")
 
 
 def explain(error: Exception, available: tuple[str, ...] = ()) -> TrickleError:
@@ -74,6 +98,8 @@ def explain(error: Exception, available: tuple[str, ...] = ()) -> TrickleError:
         return elsewhere
     if unreadable := _UNREADABLE.search(whole):
         return DamagedFileError("", unreadable[1], "cannot be read as Parquet")
+    if too_large := _TOO_LARGE.search(whole):
+        return ResultTooLargeError(_clean(too_large[0]))
     if "StackOverflowError" in whole or "FAILED_TO_PARSE_TOO_COMPLEX" in whole:
         return UnsupportedError(
             "a statement with so many parts, or parts nested so deep,",

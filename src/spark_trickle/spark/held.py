@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+
+from spark_trickle.spark.errors import SPARK_LOST
 
 Key = tuple[Any, ...]
 # Small tables and changes at the driver: what one round of a scheduler may share.
@@ -74,5 +77,6 @@ class Held:
     def clear(self) -> None:
         with self._lock:
             self._rows.clear()
-            while self._names:
-                self._spark.catalog.dropTempView(self._names.popitem()[1])
+            with suppress(*SPARK_LOST):  # they are gone with it
+                while self._names:
+                    self._spark.catalog.dropTempView(self._names.popitem()[1])

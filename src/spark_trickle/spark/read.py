@@ -114,7 +114,8 @@ def content(settled: DataFrame, table: Table, tail: Tail | None, broadcast: bool
     Files before the first deletion are read as they are. What was deleted since is few, known, and
     taken out by a join against it, so the big files are never shuffled.
     """
-    hint = "/*+ BROADCAST(gone) */" if broadcast else ""
+    # Left to itself, Spark would judge by the size of files, in which much may be packed.
+    hint = "/*+ BROADCAST(gone) */" if broadcast else "/*+ MERGE(gone) */"
     spark = settled.sparkSession
     match tail:
         case None:

@@ -1,4 +1,4 @@
-"""SQL text with DataFrames in it -> a DataFrame; and a DataFrame -> rows at the driver, never too many."""
+"""SQL text with DataFrames in it -> a DataFrame; and a DataFrame -> its rows at the driver."""
 
 from __future__ import annotations
 
@@ -77,12 +77,6 @@ def collect_rows(frame: DataFrame) -> list[Row]:
     """All rows of a frame as Spark shows them."""
     with explained(""):
         return frame.collect()
-
-
-def collect_at_most(frame: DataFrame, rows: int) -> pa.Table | None:
-    """The rows of a frame, or None if there are more than allowed."""
-    found = collect(frame.limit(rows + 1))
-    return found if found.num_rows <= rows else None
 
 
 def count(frame: DataFrame) -> int:

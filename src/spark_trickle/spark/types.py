@@ -31,6 +31,18 @@ def plain_field(field: StructField) -> StructField:
     )
 
 
+def nullable(kind: DataType) -> DataType:
+    """The same type with parts any of which may be null."""
+    match kind:
+        case ArrayType(elementType=element):
+            return ArrayType(nullable(element), True)
+        case MapType(keyType=key, valueType=value):
+            return MapType(key, nullable(value), True)
+        case StructType(fields=fields):
+            return StructType([StructField(f.name, nullable(f.dataType), True, f.metadata) for f in fields])
+    return kind
+
+
 def storage_schema(table: Table) -> StructType:
     """The columns of a data file with their ids, and what old files hold in columns added later."""
     fields = [_storage_field(c) for c in table.columns]

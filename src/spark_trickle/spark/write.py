@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -12,22 +14,29 @@ from spark_trickle.spark.observe import observed
 from spark_trickle.spark.read import strict_reader
 from spark_trickle.spark.run import collect_rows
 from spark_trickle.spark.types import storage_schema
+from spark_trickle.spark.width import width_of
 
 _ROWS = {"rows": "count(*)"}
 
 
+@dataclass(frozen=True)
+class Written:
+    """What the executors wrote, each to what it has at that path: so many rows, and the memory they take."""
+
+    rows: int
+    bytes: int
+
+
 def write_by_executors(
     frame: DataFrame, table: Table, folder: str, compression: str, file_rows: int = 0
-) -> int:
-    """Write a frame of the table's columns and weight as files in a new folder.
-
-    The answer is how many rows the executors wrote: each wrote to what it has at that path.
-    """
+) -> Written:
+    """Write a frame of the table's columns and weight as files in a new folder."""
     fields = storage_schema(table).fields
     typed = [
         F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata=_id_only(f.metadata)) for f in fields
     ]
-    counted, read_counts = observed(frame.select(*typed), _ROWS)
+    width = width_of(fields)
+    counted, read_counts = observed(frame.select(*typed), {**_ROWS, "bytes": f"sum({width.sql})"})
     writer = (
         counted.write.mode("append")  # the folder is there and empty
         .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -37,7 +46,7 @@ def write_by_executors(
     )
     with explained(""):
         writer.parquet(folder)
-    return read_counts()["rows"]
+    return Written(**read_counts())
 
 
 def _id_only(metadata: dict[str, object]) -> dict[str, object]:

@@ -55,7 +55,7 @@ def insert(warehouse: Warehouse, *ids: int) -> None:
     name = f"{storage.new_name()}.parquet"
     rows = pa.table({"id": ids, "v": [f"row {n}" for n in ids], "_w": pa.array([1] * len(ids), pa.int32())})
     storage.write(table, name, to_storage(table, rows), "zstd")
-    change = TableChange(table, added=(storage.describe(table, name, Role.CHANGE, 0),))
+    change = TableChange(table, added=(storage.describe(table, name, Role.CHANGE, 0, rows.nbytes),))
     Lake(warehouse).commit(change)
 
 

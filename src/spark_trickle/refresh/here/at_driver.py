@@ -13,14 +13,21 @@ from spark_trickle.dml.net import loaded
 from spark_trickle.dml.store import fits_arrow
 from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, summed
 from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import (
+    Room,
+    room_of_change,
+    room_of_refresh,
+    room_of_statement,
+    room_of_tail,
+)
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.inputs import Inputs, padded, renamed
-from spark_trickle.spark.run import collect_at_most, run_sql
+from spark_trickle.spark.collect import collect_within
+from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.words import quote
 
 _FETCHED = 20_000  # values of which a job may fetch the rows
-_NARROW = 64 * 2**20  # bytes of files
 _LISTED = 200  # values that are written into a text, where Spark tests them against the bounds of row groups
 
 
@@ -50,18 +57,12 @@ class AtDriver:
         files = inputs.source_change(table)
         if not files:
             return None
-        most = self._most_changes(table, files)
+        room = room_of_change(inputs.work.place.settings, len(table.columns))
         if self.rehearsal:
-            return _empty(table) if sum(f.rows for f in files) <= most else None
+            return _empty(table) if room.holds(files) else None
         parts = tuple((f.path, f.role) for f in files)  # a file tells that its rows came, and that they went
-        key = ("change", "rows", table.id, table.columns, parts, most)
-        return inputs.work.place.held.rows(key, lambda: self._few_rows(table, files, most))
-
-    def _most_changes(self, table: Table, files: Sequence[DataFile]) -> int:
-        """More rows than others, if they are narrow: few columns, and no long texts."""
-        settings = self.inputs.work.place.settings
-        narrow = sum(f.bytes for f in files) <= _NARROW
-        return settings.max_change_rows(len(table.columns)) if narrow else settings.max_refresh_rows
+        key = ("change", "rows", table.id, table.columns, parts, room)
+        return inputs.work.place.held.rows(key, lambda: self._few_rows(table, files, room))
 
     def content_here(self, scan: Scan) -> pa.Table | None:
         """All rows of a source or a node; as a log they keep their weights."""
@@ -69,16 +70,16 @@ class AtDriver:
         if table is None or not self._may_read(scan.source, table):
             return None
         place, files = self.inputs.work.place, self.inputs.files(scan.source, table, scan.moment)
-        most = place.settings.max_driver_rows
-        if sum(f.rows for f in files) > most:
+        room = room_of_statement(place.settings)
+        if not room.holds(files):
             return None
         if self.rehearsal:
             rows = _empty(table)
             return rows if rows is None or scan.weighted else rows.drop_columns([WEIGHT])
         if scan.weighted:
-            return self._few_rows(table, files, most)
-        key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), most)
-        return place.held.rows(key, lambda: self._few_net_rows(table, files, most))
+            return self._few_rows(table, files, room)
+        key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), room)
+        return place.held.rows(key, lambda: self._few_net_rows(table, files, room))
 
     def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         """The rows of a large table with some values in a column: in memory, or fetched by a small job."""
@@ -86,13 +87,14 @@ class AtDriver:
         if table is None:
             return None
         files = self.inputs.files(scan.source, table, scan.moment)
-        if sum(f.rows for f in files) <= place.settings.max_driver_rows:
+        if room_of_statement(place.settings).holds(files):
             return None  # it would have been read whole
         if values.type != arrow_type(table.column(column).type):
             return None  # only equal types are looked up
         if self.rehearsal:
             return _no_rows(scan, table)
-        names, most = [c for _, c in scan.names], place.settings.max_refresh_rows
+        names, room = [c for _, c in scan.names], room_of_refresh(place.settings)
+        most = room.rows
         if len(values) > most:
             return None
         if place.shelf.is_crowded(table, files, column, values, most):
@@ -108,7 +110,7 @@ class AtDriver:
             frames["wanted"] = place.spark.createDataFrame(pa.table({"wanted": values}))
         with small_jobs(place.spark):
             frame = run_sql(place.spark, text, available=(), **frames)
-            rows = collect_at_most(frame, most)
+            rows = collect_within(frame, room, self.inputs.row_bytes)
         if rows is None:
             place.shelf.note_crowded(table, files, column, values, most)
             return None
@@ -120,7 +122,7 @@ class AtDriver:
         if table is None:
             return None
         files = self.inputs.files(scan.source, table, scan.moment)
-        if sum(f.rows for f in files) > place.settings.max_refresh_rows:
+        if not room_of_refresh(place.settings).holds(files):
             return None
         if self.rehearsal:
             return _no_rows(scan, table)
@@ -136,7 +138,7 @@ class AtDriver:
     def keep(self, rows: pa.Table) -> str | None:
         """Rows that were made here, for Spark to read under a name."""
         place = self.inputs.work.place
-        if rows.num_rows > place.settings.local_tail_rows:
+        if not room_of_tail(place.settings).has(rows):
             return None
         name = f"h{len(self.inputs.found) + 1}"
         self.inputs.found[name] = place.spark.createDataFrame(rows.combine_chunks())
@@ -148,11 +150,11 @@ class AtDriver:
         known = source is None or not renamed(source, table)
         return known and name not in self.inputs.found and not any(padded(c.type) for c in table.columns)
 
-    def _few_rows(self, table: Table, files: Sequence[DataFile], most: int) -> pa.Table | None:
-        return None if sum(f.rows for f in files) > most else loaded(self.inputs.work, table, files)
+    def _few_rows(self, table: Table, files: Sequence[DataFile], room: Room) -> pa.Table | None:
+        return None if not room.holds(files) else loaded(self.inputs.work, table, files)
 
-    def _few_net_rows(self, table: Table, files: Sequence[DataFile], most: int) -> pa.Table | None:
-        rows = self._few_rows(table, files, most)
+    def _few_net_rows(self, table: Table, files: Sequence[DataFile], room: Room) -> pa.Table | None:
+        rows = self._few_rows(table, files, room)
         if rows is None:
             return None
         if any(f.deletes for f in files):

@@ -7,6 +7,7 @@ from collections.abc import Set
 import pyarrow.compute as pc
 
 from spark_trickle.model.arrow import is_nothing
+from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.refresh.here.at_driver import AtDriver
 from spark_trickle.refresh.inputs import Inputs
@@ -25,7 +26,7 @@ def _cancels(here: AtDriver, name: str) -> bool:
     if not read or len(read) == len(table.columns):
         return False
     rows = here.change_here(name)
-    if rows is None or rows.num_rows > here.inputs.work.place.settings.max_driver_rows:
+    if rows is None or not room_of_statement(here.inputs.work.place.settings).has(rows):
         return False
     if pc.sum(rows.column(WEIGHT)).as_py() != 0:  # what cancels comes as often as it goes
         return False
