@@ -46,8 +46,8 @@ bench-render: .venv  ## write docs/benchmarks.md anew from the results
 soak: .venv java  ## run the shop under load for MINUTES (30) and check that it stayed exact
 	.venv/bin/python scripts/soak.py --minutes $(or $(MINUTES),30)
 
-attack: .venv java  ## attack warehouses for MINUTES (2): copies, restores, losses, kills, wrong clocks
-	.venv/bin/python -m tests.crash.attack --minutes $(or $(MINUTES),2) --seed $(or $(SEED),0)
+attack: .venv java  ## attack warehouses for MINUTES (2): copies, restores, losses, kills, wrong clocks, sources
+	.venv/bin/python -m tests.attack --minutes $(or $(MINUTES),2) --seed $(or $(SEED),0)
 
 lock:  ## write requirements.lock anew from pyproject.toml (needs uv)
 	$(UV) pip compile pyproject.toml --extra dev --extra postgres --extra bench \

@@ -3,15 +3,13 @@
 Each step ends in *exact* or in *a clear refusal*: whatever opens shows what it showed at that snapshot, and
 whatever does not says why. What is right is kept in plain Python, for each copy of the warehouse.
 
-    python -m tests.crash.attack --minutes 60 --seed 7
+    python -m tests.attack --minutes 60 --seed 7
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -435,18 +433,3 @@ def run_attack(
         for place in attack.places:
             attack.check(place)
     return attack.outcomes
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--minutes", type=float, default=2)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    until, seed, total = time.monotonic() + 60 * given.minutes, given.seed, Counter[str]()
-    while time.monotonic() < until:
-        with tempfile.TemporaryDirectory() as folder:
-            total += run_attack(Path(folder), seed, 80, until - time.monotonic())
-        print(f"seed {seed}: exact or refused; {sum(total.values())} so far", flush=True)
-        seed += 1
-    for what, times in sorted(total.items()):
-        print(f"{times:6} {what}")

@@ -16,7 +16,6 @@ from spark_trickle.lake import ducklake, read, sources, stream, turns
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.conflicts import Overlap, find_overlap
 from spark_trickle.lake.crashpoint import crash_point
-from spark_trickle.lake.data_folder import time_of
 from spark_trickle.lake.engine import writing
 from spark_trickle.lake.marker import CommitNote, DataFolder
 from spark_trickle.model.catalog import Catalog, Snapshot
@@ -54,14 +53,14 @@ def _publish(
     crash_point("begin")
     with writing(engine) as connection:
         current, is_queue = turns.newest_snapshot(connection)
-        folder.require(current, partial(time_of, connection))
+        folder.require(current, partial(read.find_snapshot, connection))
         if is_queue:
             turns.forget_dead(connection, now)
             if turns.is_blocked(connection, commit.moved_tables, commit.ticket, now):
                 return turns.Blocked()
         if overlap := find_overlap(connection, commit, current):
             return overlap
-        snapshot = _next_snapshot(current, commit, now)
+        snapshot = _next_snapshot(current, commit, now, folder.session_id)
         _Writer(
             connection, snapshot, read.catalog(connection, current) if commit.definitions else None
         ).write(commit, current)
@@ -76,7 +75,7 @@ def _publish(
     return snapshot
 
 
-def _next_snapshot(current: Snapshot, commit: Commit, now: datetime) -> Snapshot:
+def _next_snapshot(current: Snapshot, commit: Commit, now: datetime, session_id: str) -> Snapshot:
     # Time travel by timestamp needs times that grow with the ids, whatever the clocks of the writers say.
     time = max(now, current.time + timedelta(microseconds=1))
     created = [d for d in commit.definitions if isinstance(d, CreateTable | CreateView | CreateSchema)]
@@ -89,6 +88,7 @@ def _next_snapshot(current: Snapshot, commit: Commit, now: datetime) -> Snapshot
         schema_version=current.schema_version + (1 if commit.definitions else 0),
         next_catalog_id=commit.read_next_id + ids if ids else current.next_catalog_id,
         next_file_id=current.next_file_id + added + mappings,
+        session_id=session_id,
     )
 
 
@@ -145,6 +145,7 @@ class _Writer:
             {
                 "snapshot_id": self._snapshot.id,
                 "changes_made": ",".join(dict.fromkeys(self._words)),
+                "author": self._snapshot.session_id,
                 "commit_message": commit.message,
                 "commit_extra_info": _origin(commit.landed),
             },

@@ -114,7 +114,7 @@ def find_data_folder(engine: Engine, request: Request) -> DataFolder:
     marker = found.read()  # before the catalog, which is always ahead of it
     with reading(engine) as connection:
         newest = read.newest(connection)
-        mismatch = find_mismatch(marker, record.warehouse, newest, partial(time_of, connection))
+        mismatch = find_mismatch(marker, record.warehouse, newest, partial(read.find_snapshot, connection))
         if mismatch is None and marker is not None and _is_behind(marker, newest):
             mismatch = _find_older_files(connection, root, marker, newest)
         if mismatch is not None:
@@ -219,13 +219,6 @@ def _read_record(connection: Connection) -> _Record:
 def _store(connection: Connection, key: str, value: str) -> None:
     connection.execute(delete(s.trickle_info).where(s.trickle_info.c.key == key))
     connection.execute(insert(s.trickle_info).values(key=key, value=value))
-
-
-def time_of(connection: Connection, snapshot_id: int) -> datetime | None:
-    """When a snapshot was committed; None if it was forgotten."""
-    query = select(s.snapshot.c.snapshot_time).where(s.snapshot.c.snapshot_id == snapshot_id)
-    found: datetime | None = connection.execute(query).scalar()
-    return found
 
 
 def _missing_files(connection: Connection, root: str, newest: Snapshot) -> tuple[list[str], int]:

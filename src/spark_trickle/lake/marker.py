@@ -36,15 +36,24 @@ class Marker:
     warehouse: str
     snapshot: int | None = None
     time: datetime | None = None
+    session_id: str | None = None  # who committed it; older markers do not tell
+
+    def is_of(self, known: Snapshot) -> bool:
+        """Whether it names this very commit.
+
+        Where a clock went back, two copies of a catalog give their next snapshots the same time.
+        """
+        same = self.session_id in (None, known.session_id) or known.session_id is None
+        return same and self.time == known.time
 
 
 def find_mismatch(
-    marker: Marker | None, warehouse: str, newest: Snapshot, time_of: Callable[[int], datetime | None]
+    marker: Marker | None, warehouse: str, newest: Snapshot, find: Callable[[int], Snapshot | None]
 ) -> tuple[str, str] | None:
     """Why a data folder and a catalog do not belong together, and what to do; None if they do.
 
     A commit is noted in the folder after it is in the catalog. So a catalog that made what is in the folder
-    knows the snapshot that the folder names, with the same time.
+    knows the snapshot that the folder names, as committed by the same session at the same time.
     """
     if marker is None:
         return (
@@ -64,8 +73,8 @@ def find_mismatch(
             "the catalog is an older copy, or its -wal file is missing",
             f"Restore the newest catalog, with its -wal file. {ADOPT}",
         )
-    known = newest.time if marker.snapshot == newest.id else time_of(marker.snapshot)
-    if known is not None and known != marker.time:
+    known = newest if marker.snapshot == newest.id else find(marker.snapshot)
+    if known is not None and not marker.is_of(known):
         return (
             f"another copy of the catalog committed snapshot {marker.snapshot} to it",
             f"Give each copy a data folder of its own: copy both, or use trickle backup. {ADOPT}",
@@ -78,7 +87,7 @@ class MarkerFile:
 
     def __init__(self, root: str, session_id: str) -> None:
         self.root = root
-        self._session_id = session_id
+        self.session_id = session_id
         self._folder = Path(root) / MARKER_FOLDER
 
     def read(self) -> Marker | None:
@@ -95,7 +104,12 @@ class MarkerFile:
         with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             newest = json.loads((self._folder / _NEWEST).read_bytes())
             if newest["warehouse"] == warehouse:
-                return Marker(warehouse, int(newest["snapshot"]), datetime.fromisoformat(newest["time"]))
+                return Marker(
+                    warehouse,
+                    int(newest["snapshot"]),
+                    datetime.fromisoformat(newest["time"]),
+                    newest.get("session"),
+                )
         return Marker(warehouse)
 
     def claim(self, warehouse: str, newest: Snapshot) -> None:
@@ -110,7 +124,12 @@ class MarkerFile:
 
     def prepare(self, warehouse: str, newest: Snapshot) -> Path:
         """Write what `show` will show, so that a folder that cannot be written stops the commit."""
-        values = {"warehouse": warehouse, "snapshot": newest.id, "time": newest.time.isoformat()}
+        values: dict[str, object] = {
+            "warehouse": warehouse,
+            "snapshot": newest.id,
+            "time": newest.time.isoformat(),
+            "session": newest.session_id,
+        }
         with self._explained():
             return self._write_draft(values)
 
@@ -130,7 +149,7 @@ class MarkerFile:
 
     def _write_draft(self, values: dict[str, object]) -> Path:
         """Under a name of its own: several threads commit on one connection."""
-        draft = self._folder / f"{self._session_id}-{uuid.uuid4().hex[:8]}.draft"
+        draft = self._folder / f"{self.session_id}-{uuid.uuid4().hex[:8]}.draft"
         draft.write_text(json.dumps(values))
         return draft
 
@@ -152,9 +171,13 @@ class DataFolder:
     marker: MarkerFile
     warehouse: str
 
-    def require(self, newest: Snapshot, time_of: Callable[[int], datetime | None]) -> None:
+    @property
+    def session_id(self) -> str:
+        return self.marker.session_id
+
+    def require(self, newest: Snapshot, find: Callable[[int], Snapshot | None]) -> None:
         """Refuse to work on a folder that is not that of the catalog."""
-        found = find_mismatch(self.marker.read(), self.warehouse, newest, time_of)
+        found = find_mismatch(self.marker.read(), self.warehouse, newest, find)
         if found is not None:
             raise WarehouseMismatchError(self.marker.root, *found)
 

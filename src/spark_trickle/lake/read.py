@@ -24,8 +24,15 @@ def visible(table: Any, snapshot_id: int) -> ColumnElement[bool]:
 
 
 def newest(connection: Connection) -> Snapshot:
-    row = connection.execute(select(s.snapshot).order_by(s.snapshot.c.snapshot_id.desc()).limit(1)).one()
-    return Snapshot(*row)
+    query = snapshots_query().order_by(s.snapshot.c.snapshot_id.desc()).limit(1)
+    return Snapshot(*connection.execute(query).one())
+
+
+def snapshots_query() -> Select[Any]:
+    """The columns of a Snapshot, in their order."""
+    changes = s.snapshot_changes.c
+    joined = s.snapshot.outerjoin(s.snapshot_changes, changes.snapshot_id == s.snapshot.c.snapshot_id)
+    return select(s.snapshot, changes.author).select_from(joined)
 
 
 def oldest_id(connection: Connection) -> int:
@@ -42,7 +49,8 @@ def snapshot_at(connection: Connection, snapshot_id: int) -> Snapshot:
 
 
 def find_snapshot(connection: Connection, snapshot_id: int) -> Snapshot | None:
-    row = connection.execute(select(s.snapshot).where(s.snapshot.c.snapshot_id == snapshot_id)).one_or_none()
+    query = snapshots_query().where(s.snapshot.c.snapshot_id == snapshot_id)
+    row = connection.execute(query).one_or_none()
     return None if row is None else Snapshot(*row)
 
 
@@ -50,7 +58,7 @@ def snapshot_before(connection: Connection, moment: datetime, strictly: bool = F
     """The newest snapshot that was committed before a moment, or also at it."""
     time = s.snapshot.c.snapshot_time
     row = connection.execute(
-        select(s.snapshot)
+        snapshots_query()
         .where(time < moment if strictly else time <= moment)
         .order_by(s.snapshot.c.snapshot_id.desc())
         .limit(1)

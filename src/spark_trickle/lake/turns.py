@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, exists, func, insert, select, update
 
 from spark_trickle.errors import CatalogBusyError, WarehouseError
+from spark_trickle.lake import read
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.engine import reading, writing
 from spark_trickle.lake.lease import Lease, this_host
@@ -35,7 +36,7 @@ class Blocked:
 
 def newest_snapshot(connection: Connection) -> tuple[Snapshot, bool]:
     """The newest snapshot, and whether anybody is in a queue: in one question, for every commit asks it."""
-    query = select(s.snapshot, exists(select(s.trickle_turn.c.ticket)).label("is_queue"))
+    query = read.snapshots_query().add_columns(exists(select(s.trickle_turn.c.ticket)).label("is_queue"))
     *snapshot, is_queue = connection.execute(query.order_by(s.snapshot.c.snapshot_id.desc()).limit(1)).one()
     return Snapshot(*snapshot), bool(is_queue)
 

@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Engine, Select, delete, func, insert, select
 from spark_trickle.lake import lease, read, sources, stream
 from spark_trickle.lake import schema as s
 from spark_trickle.lake.crashpoint import crash_point
-from spark_trickle.lake.data_folder import time_of
 from spark_trickle.lake.engine import reading, writing
 from spark_trickle.lake.files import TABLES_FOLDER, Storage
 from spark_trickle.lake.warehouse import Warehouse
@@ -66,7 +65,7 @@ def vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: st
     """
     engine, storage = warehouse.engine, warehouse.storage
     with writing(engine) as connection:
-        warehouse.folder.require(read.newest(connection), partial(time_of, connection))
+        warehouse.folder.require(read.newest(connection), partial(read.find_snapshot, connection))
         lease.forget_dead(connection, now)
         keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours)
         snapshots = _forget_snapshots(connection, keep)
@@ -88,7 +87,7 @@ def plan_vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folde
     """What VACUUM would do now; nothing is changed."""
     engine, storage = warehouse.engine, warehouse.storage
     with reading(engine) as connection:
-        warehouse.folder.require(read.newest(connection), partial(time_of, connection))
+        warehouse.folder.require(read.newest(connection), partial(read.find_snapshot, connection))
         keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours)
         older = select(func.count()).where(s.snapshot.c.snapshot_id < keep)
         snapshots = int(connection.execute(older).scalar_one())

@@ -19,6 +19,7 @@ class Snapshot:
     schema_version: int
     next_catalog_id: int
     next_file_id: int
+    session_id: str | None = None  # who committed it; unknown of old ones
 
 
 @dataclass(frozen=True)

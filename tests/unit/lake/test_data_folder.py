@@ -118,6 +118,16 @@ def newer_copy_elsewhere(folder: Path) -> Path:
     return folder
 
 
+def catalog_of_a_copy(folder: Path) -> Path:
+    """Both went on for as long, by clocks that went back: their snapshots have the same numbers and times."""
+    shutil.copytree(folder, folder.parent / "copy")
+    for each in (folder, folder.parent / "copy"):
+        with opened(each) as warehouse:
+            insert(warehouse)
+    copy_catalog(folder.parent / "copy", folder)
+    return folder
+
+
 def older_data(folder: Path) -> Path:
     shutil.copytree(folder / "data", folder.parent / "kept")
     with opened(folder) as warehouse:
@@ -163,6 +173,7 @@ REFUSED: list[tuple[Callable[[Path], Path], str]] = [
     (older_catalog, "holds snapshot 4, and the catalog ends with snapshot 3"),
     (without_wal, "the catalog is an older copy, or its -wal file is missing|is missing or empty"),
     (newer_copy_elsewhere, "holds snapshot 4, and the catalog ends with snapshot 3"),
+    (catalog_of_a_copy, "another copy of the catalog committed snapshot 4 to it"),
     (older_data, "it ends with snapshot 3, the catalog with snapshot 4, and .* is not in it"),
     (other_warehouse, "it belongs to warehouse .*, and the catalog to warehouse"),
     (data_is_gone, "has no marker of this warehouse"),

@@ -47,7 +47,7 @@ def stored(storage: Storage, name: str, rows: list[tuple[int | None, str, int]])
         schema=arrow_schema(TABLE),
     )
     storage.write(TABLE, name, made, "zstd")
-    return storage.describe(TABLE, name, Role.CHANGE, 1, 0)
+    return storage.describe(TABLE, name, Role.CHANGE, 1, made.nbytes)
 
 
 def files(storage: Storage) -> list[DataFile]:
