@@ -13,13 +13,13 @@ import psycopg
 
 from benchmarks.servers import tuned_server
 from benchmarks.store import Store
-from spark_trickle.cdc.postgres.buffer import Position, forget, reading, this_moment
-from spark_trickle.cdc.postgres.capture import Capture, plan_capture
-from spark_trickle.cdc.postgres.connect import Address, Connection, connect
-from spark_trickle.cdc.postgres.discover import find_tables
-from spark_trickle.cdc.postgres.install import install
-from spark_trickle.cdc.postgres.publication import publish
-from spark_trickle.cdc.postgres.slot import create_slot, drop_slot
+from spark_trickle.sources.postgres.buffer import Position, forget, reading, this_moment
+from spark_trickle.sources.postgres.capture import Capture, plan_capture
+from spark_trickle.sources.postgres.connect import Address, Connection, connect
+from spark_trickle.sources.postgres.discover import find_tables
+from spark_trickle.sources.postgres.install import install
+from spark_trickle.sources.postgres.publication import publish
+from spark_trickle.sources.postgres.slot import create_slot, drop_slot
 from tests.postgres.server import Server
 
 ROWS = 50_000

@@ -20,17 +20,17 @@ import psycopg
 
 from benchmarks.servers import tuned_server
 from benchmarks.timing import Ratio, race, ratio, save
-from spark_trickle.cdc.postgres.assemble import Followed
-from spark_trickle.cdc.postgres.buffer import Position, changes, reading, this_moment
-from spark_trickle.cdc.postgres.capture import Capture, plan_capture
-from spark_trickle.cdc.postgres.connect import Address, Connection, connect
-from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
-from spark_trickle.cdc.postgres.discover import SourceTable, find_tables
-from spark_trickle.cdc.postgres.install import install
-from spark_trickle.cdc.postgres.publication import publish
-from spark_trickle.cdc.postgres.slot import create_slot, heartbeat
-from spark_trickle.cdc.postgres.types import map_columns
-from spark_trickle.cdc.postgres.wal import peek
+from spark_trickle.sources.postgres.assemble import Followed
+from spark_trickle.sources.postgres.buffer import Position, changes, reading, this_moment
+from spark_trickle.sources.postgres.capture import Capture, plan_capture
+from spark_trickle.sources.postgres.connect import Address, Connection, connect
+from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.discover import SourceTable, find_tables
+from spark_trickle.sources.postgres.install import install
+from spark_trickle.sources.postgres.publication import publish
+from spark_trickle.sources.postgres.slot import create_slot, heartbeat
+from spark_trickle.sources.postgres.types import map_columns
+from spark_trickle.sources.postgres.wal import peek
 from tests.postgres.server import Server
 
 WIDTHS = (3, 8, 20)

@@ -10,10 +10,10 @@ from pathlib import Path
 from sqlalchemy import insert, update
 
 from benchmarks.timing import Measured, Ratio, race, ratio, save
-from spark_trickle.lake import read
-from spark_trickle.lake import schema as s
-from spark_trickle.lake.commit import publish
-from spark_trickle.lake.engine import reading, writing
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog import schema as s
+from spark_trickle.lake.catalog.commit import publish
+from spark_trickle.lake.catalog.engine import reading, writing
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
 from spark_trickle.model.commit import Commit, CreateTable, TableChange
 from spark_trickle.model.files import ColumnStats, DataFile, Role

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from benchmarks.timing import clocked, timed
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Action, Mode
 from spark_trickle.refresh.decide import decide
 from spark_trickle.refresh.drop import stream_table
-from spark_trickle.refresh.run import known_facts
+from spark_trickle.refresh.refresh import known_facts
 from spark_trickle.session import Trickle
-from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.lexer.cursor import Cursor
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spark_trickle.algebra.operator import Operator
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.refresh.split import Node, split
-from spark_trickle.sql.bind import bind
-from spark_trickle.sql.scope import SourceTable
+from spark_trickle.plan.split import Node, split
+from spark_trickle.sql.bind.query import bind
+from spark_trickle.sql.bind.scope import SourceTable
 
 _COLUMNS = ("id", "next", "a", "b", "c")
 

@@ -10,7 +10,7 @@ from queue import Queue
 
 import spark_trickle
 from benchmarks.timing import Measured, Ratio, race, ratio, save
-from spark_trickle.lake.reports import quantile
+from spark_trickle.lake.catalog.reports import quantile
 from tests.postgres.server import Server, new_server
 
 _ROWS = 200_000

@@ -12,15 +12,15 @@ from functools import reduce
 from benchmarks.commit import SNAPSHOTS, committing, filled
 from benchmarks.joins import change_of, join_node
 from benchmarks.timing import Ratio, add, race, ratio
-from spark_trickle.lake import read
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
 from spark_trickle.model.experience import Experience, remember
 from spark_trickle.model.stream import Action, Mode, Run
 from spark_trickle.refresh.decide import Facts, decide
 from spark_trickle.refresh.graph import Graph
 from spark_trickle.settings import Settings
-from spark_trickle.sql.render import render
+from spark_trickle.sql.render.query import render
 
 DEPTHS = (2, 4, 6, 8)
 CROWDS = (100, 500)

@@ -17,16 +17,16 @@ from typing import Any, get_args
 from reference_statements import SECTIONS, SHAPES
 
 from spark_trickle import errors
-from spark_trickle.dml import functions
 from spark_trickle.errors import Kind, TrickleError
-from spark_trickle.lake.ducklake import type_name
+from spark_trickle.lake.catalog.ducklake import type_name
 from spark_trickle.model import types
 from spark_trickle.model.arrow import can_hold
 from spark_trickle.observe import functions as standing
 from spark_trickle.refresh import functions as streams
 from spark_trickle.settings import Settings
-from spark_trickle.sql.statements import Statement
+from spark_trickle.sql.statements.kinds import Statement
 from spark_trickle.sql.support import FEATURES
+from spark_trickle.txn import functions
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by scripts/generate_reference.py from the code; do not edit. -->"
@@ -129,7 +129,7 @@ def _words_of(cls: type[TrickleError]) -> tuple[str, str]:
 
 def statements_page() -> str:
     if missing := set(get_args(Statement)) ^ {shape.kind for shape in SHAPES}:
-        raise SystemExit(f"reference_statements.py and spark_trickle.sql.statements differ: {missing}")
+        raise SystemExit(f"reference_statements.py and spark_trickle.sql.statements.kinds differ: {missing}")
     body = ""
     for title, shapes in SECTIONS.items():
         body += f"\n## {title}\n"
@@ -208,7 +208,7 @@ FUNCTIONS = {
 
 def functions_page() -> str:
     if missing := set(FUNCTIONS) ^ set(functions._FUNCTIONS):
-        raise SystemExit(f"FUNCTIONS and spark_trickle.dml.functions differ: {missing}")
+        raise SystemExit(f"FUNCTIONS and spark_trickle.txn.functions differ: {missing}")
     parts = []
     for function in FUNCTIONS.values():
         columns = [[f"`{name}`", meaning] for name, meaning in function.columns]

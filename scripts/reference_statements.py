@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.sql import statements as s
+from spark_trickle.sql.statements import kinds as s
 
 
 @dataclass(frozen=True)

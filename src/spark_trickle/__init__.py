@@ -9,7 +9,7 @@ from spark_trickle.errors import TrickleError
 from spark_trickle.model.report import Result
 
 if TYPE_CHECKING:
-    from spark_trickle.lake.restore import restore
+    from spark_trickle.lake.storage.restore import restore
     from spark_trickle.session import Trickle, connect
 
 __version__ = "0.1.0"
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(session, name)
     if name == "restore":
-        from spark_trickle.lake.restore import restore
+        from spark_trickle.lake.storage.restore import restore
 
         return restore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

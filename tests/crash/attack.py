@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import spark_trickle
-from spark_trickle.dml import work
 from spark_trickle.errors import TrickleError
 from spark_trickle.session import Trickle, maintenance
+from spark_trickle.txn import work
 from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
 

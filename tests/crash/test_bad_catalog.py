@@ -14,7 +14,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle import errors as e
-from spark_trickle.lake.engine import open_engine, writing
+from spark_trickle.lake.catalog.engine import open_engine, writing
 from spark_trickle.session import Trickle
 from tests.conftest import Location, rows
 from tests.crash.refusal import check_refused, check_text

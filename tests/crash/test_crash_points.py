@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import spark_trickle
-from spark_trickle.lake.crashpoint import CRASH_POINTS
+from spark_trickle.lake.storage.crashpoint import CRASH_POINTS
 from spark_trickle.session import Trickle
 from tests.conftest import DuckQuery, Location
 from tests.crash.child import Job, finish, start

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_trickle.session import Trickle
-from spark_trickle.sql.parse import parse
+from spark_trickle.sql.statements.parse import parse
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 

@@ -13,21 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
 
-from spark_trickle.algebra.change import Fixpoint
-from spark_trickle.algebra.operator import Aggregate, At, Operator, Scan
+from spark_trickle.algebra.change_operators import Fixpoint
+from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan
 from spark_trickle.algebra.prune import prune
+from spark_trickle.arrow.evaluate import rows_here
+from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.refresh.fit import fit
+from spark_trickle.plan.arrange import fit
+from spark_trickle.plan.join_order import connected, driven
+from spark_trickle.plan.sizes import Sizes
+from spark_trickle.plan.split import Node, split
+from spark_trickle.plan.steps import Step, with_steps
 from spark_trickle.refresh.fixpoint import run_fixpoint
-from spark_trickle.refresh.here.reduce import Reducer
-from spark_trickle.refresh.here.rows import rows_here
-from spark_trickle.refresh.split import Node, split
-from spark_trickle.refresh.steps import Step, with_steps
-from spark_trickle.sql.bind import bind
-from spark_trickle.sql.inner_joins import connected, driven
-from spark_trickle.sql.join_sizes import Sizes
-from spark_trickle.sql.render import render
-from spark_trickle.sql.scope import Bound, SourceTable
+from spark_trickle.sql.bind.query import bind
+from spark_trickle.sql.bind.scope import Bound, SourceTable
+from spark_trickle.sql.render.query import render
 
 Row = tuple[Any, ...]
 _TYPES = {"int": "INTEGER", "bigint": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}

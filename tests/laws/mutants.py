@@ -24,11 +24,11 @@ class Mutant:
 
 JOIN, STATE, TOUCHED = "delta/differentiate.py", "delta/stateful.py", "delta/touched.py"
 RECURSIVE = "delta/recursive.py"
-RENDER, GROUPS = "sql/render.py", "sql/render_groups.py"
-AGGREGATE, SUBQUERY = "sql/bind_aggregate.py", "sql/bind_subquery.py"
-SUMS, STATISTICS = "sql/bind_sums.py", "sql/bind_statistics.py"
-HERE, ORDER, SET = "refresh/here/", "sql/inner_joins.py", "sql/bind_set.py"
-BIND_JOIN, ON, PIVOT = "sql/bind_join.py", "sql/bind_on.py", "sql/bind_pivot.py"
+RENDER, GROUPS = "sql/render/query.py", "sql/render/groups.py"
+AGGREGATE, SUBQUERY = "sql/bind/aggregate.py", "sql/bind/subquery.py"
+SUMS, STATISTICS = "sql/bind/sums.py", "sql/bind/statistics.py"
+HERE, ORDER, SET = "arrow/", "plan/join_order.py", "sql/bind/set_operations.py"
+BIND_JOIN, ON, PIVOT = "sql/bind/join.py", "sql/bind/on_clause.py", "sql/bind/pivot.py"
 
 MUTANTS = (
     Mutant("inner join pairs ΔL with the old right side", JOIN, "left=left, right=op.right.at(At.NEW)))", "left=left, right=op.right.at(At.OLD)))"),
@@ -37,7 +37,7 @@ MUTANTS = (
     Mutant("inner join forgets changes of the right side", JOIN, "    if right is not None:\n        terms.append", "    if right is not None and left is None:\n        terms.append"),
     Mutant("outer joins ignore keys touched on the right", JOIN, "keys = touched_keys((left, lefts), (right, rights))\n\n    def joined", "keys = touched_keys((left if left is not None else right, lefts if left is not None else rights))\n\n    def joined"),
     Mutant("full join is linear while only the left changes", JOIN, "if right is None and op.kind is not JoinKind.FULL:", "if right is None:"),
-    Mutant("one-sided join reads the left side instead of its change", JOIN, "return replace(op, left=left, right=op.right.at(At.NEW))", "return replace(op, left=left, right=op.right.at(At.OLD)) if op.kind is JoinKind.LEFT and False else __import__('spark_trickle.algebra.operator', fromlist=['Signed']).Signed(replace(op, left=op.left.at(At.NEW), right=op.right.at(At.NEW)), 1)"),
+    Mutant("one-sided join reads the left side instead of its change", JOIN, "return replace(op, left=left, right=op.right.at(At.NEW))", "return replace(op, left=left, right=op.right.at(At.OLD)) if op.kind is JoinKind.LEFT and False else __import__('spark_trickle.algebra.operators', fromlist=['Signed']).Signed(replace(op, left=op.left.at(At.NEW), right=op.right.at(At.NEW)), 1)"),
     Mutant("set operations ignore the right side", JOIN, "keys = touched_keys((left, lefts), (right, rights))\n\n    def combined", "keys = touched_keys((left, lefts) if left is not None else (right, rights))\n\n    def combined"),
     Mutant("INTERSECT and EXCEPT lose NULLs", SET, "KeyPair(column(one), column(other), True) for one, other in pairs", "KeyPair(column(one), column(other), False) for one, other in pairs"),
     Mutant("INTERSECT and EXCEPT keep what repeats", SET, "left = first if _is_distinct(first, env) else distinct_rows(first, env)", "left = first"),
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant("groups are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), exprs, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), exprs, keys))"),
     Mutant("partitions are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), op.partition, keys))"),
     Mutant("a window that is shown whole has columns by their place", STATE, "tuple((c, names[c]) for c in op.input.columns)", "tuple(zip(op.input.columns, own.columns, strict=True))"),
-    Mutant("a window is shown whole by as many columns", "refresh/split.py", "sorted(inner.values()) != sorted(node.plan.columns)", "len(inner) != len(node.plan.columns)"),
+    Mutant("a window is shown whole by as many columns", "plan/split.py", "sorted(inner.values()) != sorted(node.plan.columns)", "len(inner) != len(node.plan.columns)"),
     Mutant("the first rows are chosen from the old input", STATE, "replace(op, input=op.input.at(At.NEW)), own.at(At.OLD)", "replace(op, input=op.input.at(At.OLD)), own.at(At.OLD)"),
     Mutant("a recursion is not computed again", RECURSIVE, "return subtract(op.at(At.NEW), own.at(At.OLD))", "return subtract(op.at(At.OLD), own.at(At.OLD))"),
     Mutant("a step that is not linear is followed", STATE, "    if obstacle(op):", "    if not op.sources:"),
@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant("a log is read without its weights", GROUPS, "{_signed(c, f'`{c.name}`') if op.own.weighted else f'`{c.name}`'} AS `{c.name}`", "`{c.name}` AS `{c.name}`"),
     Mutant("a summed group without rows stays", GROUPS, 'if keys else "true" for when in ("was", "is")', 'if keys else "true" for when in ("was", "was")'),
     Mutant("what comes to a sum is forgotten", GROUPS, '("is", f"`{c.name}`"))', '("is", f"CASE WHEN fresh = 0 THEN `{c.name}` END"))'),
-    Mutant("sums of many groups read the touched ones only half", "refresh/fit.py", "own=restricted(op.own, keys, Keys(partial, keys))", "own=restricted(op.own, keys[:0] + tuple(column(k) for k in op.keys[:0]), Keys(partial, keys)) if not op.keys else replace(op.own, moment=At.DELTA)"),
+    Mutant("sums of many groups read the touched ones only half", "plan/arrange.py", "own=restricted(op.own, keys, Keys(partial, keys))", "own=restricted(op.own, keys[:0] + tuple(column(k) for k in op.keys[:0]), Keys(partial, keys)) if not op.keys else replace(op.own, moment=At.DELTA)"),
     Mutant("groups without distinct values are lost", AGGREGATE, "kind = JoinKind.LEFT if pairs else JoinKind.INNER", "kind = JoinKind.INNER"),
     Mutant("distinct values are counted as often as they are there", AGGREGATE, "inner = Aggregate(plan, (*keys, *named), (), fresh(\"n\"))", "inner = Project(plan, (*keys, *named))"),
     Mutant("a buffer never runs dry", RENDER, "(n < {op.least} AND held >= {op.least}) OR n > {op.most}", "n > {op.most}"),
@@ -116,7 +116,7 @@ MUTANTS = (
     Mutant("rows with null as a key are not looked up", HERE + "wanted.py", "if not (null_safe and known.null_count):", "if True:"),
     Mutant("what equals the last row of a buffer is beyond it at the driver", HERE + "top.py", "<= last))", "< last))"),
     Mutant("a full join at the driver loses strangers", HERE + "joins.py", "    if op.kind is JoinKind.FULL:\n        strangers", "    if op.kind is JoinKind.FULL and left.num_rows:\n        strangers"),
-    Mutant("alternatives lose what they do not share", "sql/expressions.py", "if all(rest) else found", "if not rest else found"),
+    Mutant("alternatives lose what they do not share", "sql/bind/expressions.py", "if all(rest) else found", "if not rest else found"),
     Mutant("a column that only a condition needs is pruned", "algebra/prune.py", "below = _named(op) | needed\n        case Aggregate", "below = needed\n        case Aggregate"),
     Mutant("a union without its first part is empty", HERE + "reduce.py", "        if not parts:\n            return None", "        if not parts or self.reduced(op.parts[0]) is None:\n            return None"),
     Mutant("a condition over two tables is lost with the order", ORDER, "JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast", "JoinKind.INNER, tuple(keys.values()), None, broadcast=broadcast"),

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from spark_trickle.algebra.operator import Buffer
-from spark_trickle.sql import bind
+from spark_trickle.algebra.operators import Buffer
+from spark_trickle.sql.bind import query as bind
 from tests.laws.duck import Row, Table, World
 
 QUERIES = (

@@ -12,9 +12,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from spark_trickle.algebra.operator import Expr
-from spark_trickle.sql.for_spark import ForSpark
-from spark_trickle.sql.here import evaluate, may_evaluate
+from spark_trickle.algebra.operators import Expr
+from spark_trickle.arrow.expressions import evaluate, may_evaluate
+from spark_trickle.arrow.unsupported import ForSpark
 from tests.laws import phrases_here as phrases
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from spark_trickle.algebra.operator import At, Operator, Scan
-from spark_trickle.refresh.split import Node
+from spark_trickle.algebra.operators import At, Operator, Scan
+from spark_trickle.plan.split import Node
 from tests.laws.duck import Table, World
 from tests.laws.nexmark import QUERIES, TABLES, batch, create_tables, insert_rows
 

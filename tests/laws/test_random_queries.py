@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.operators import (
     Aggregate,
     At,
     Expr,
@@ -32,9 +32,9 @@ from spark_trickle.delta.recursive import recomputed
 from spark_trickle.delta.stateful import fold, recompute_groups
 from spark_trickle.delta.touched import before_and_after, restricted, touched_keys
 from spark_trickle.errors import TrickleError
-from spark_trickle.refresh.split import Node, split
-from spark_trickle.sql import bind
-from spark_trickle.sql.scope import Bound
+from spark_trickle.plan.split import Node, split
+from spark_trickle.sql.bind import query as bind
+from spark_trickle.sql.bind.scope import Bound
 from tests.cases.reader import CaseTable, parse_cases
 from tests.cases.test_cases import run_on_duckdb
 from tests.cases.writer import Story, case_text, shrunk, told

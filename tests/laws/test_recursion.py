@@ -10,11 +10,11 @@ from collections import Counter
 
 import pytest
 
-from spark_trickle.algebra.change import Fixpoint, Trimmed
-from spark_trickle.algebra.operator import Operator, Recursive
+from spark_trickle.algebra.change_operators import Fixpoint, Trimmed
+from spark_trickle.algebra.operators import Operator, Recursive
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.delta.recursive import recomputed
-from spark_trickle.refresh.split import Node
+from spark_trickle.plan.split import Node
 from tests.laws.duck import Row, Table, World
 
 # Sets end on cycles; g, h: edges with a label, s: where to start.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_trickle.algebra.operator import Aggregate, At, Scan
+from spark_trickle.algebra.operators import Aggregate, At, Scan
 from tests.laws.duck import Row, Table, World
 
 ONE = ["var_pop", "var_samp", "stddev_pop", "stddev_samp"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from functools import singledispatch
 
-from spark_trickle.cdc.postgres.messages import (
+from spark_trickle.sources.postgres.messages import (
     UNCHANGED,
     Begin,
     BinaryValue,

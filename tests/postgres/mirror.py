@@ -8,18 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_trickle.cdc.postgres.assemble import Followed
-from spark_trickle.cdc.postgres.buffer import Position, changes, forget, reading
-from spark_trickle.cdc.postgres.capture import Capture
-from spark_trickle.cdc.postgres.chunks import Bounds
-from spark_trickle.cdc.postgres.connect import Connection
-from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
-from spark_trickle.cdc.postgres.discover import SourceTable
-from spark_trickle.cdc.postgres.install import install, renew
-from spark_trickle.cdc.postgres.publication import publish
-from spark_trickle.cdc.postgres.slot import advance, create_slot
-from spark_trickle.cdc.postgres.wal import Batch, TableChanges, complete, peek
 from spark_trickle.model.table import WEIGHT
+from spark_trickle.sources.postgres.assemble import Followed
+from spark_trickle.sources.postgres.buffer import Position, changes, forget, reading
+from spark_trickle.sources.postgres.capture import Capture
+from spark_trickle.sources.postgres.chunks import Bounds
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.discover import SourceTable
+from spark_trickle.sources.postgres.install import install, renew
+from spark_trickle.sources.postgres.publication import publish
+from spark_trickle.sources.postgres.slot import advance, create_slot
+from spark_trickle.sources.postgres.wal import Batch, TableChanges, complete, peek
 from tests.postgres.world import World, content, mapped, mapped_for, plan, table_of, total
 
 SMALL = Bounds(7, 1 << 20)  # so that most readings come in several pieces
@@ -146,7 +146,7 @@ def plus(one: Counter[Hashable], other: Counter[Hashable]) -> Counter[Hashable]:
 
 def _rows(columns: Iterable[Any], tables: list[pa.Table]) -> pa.Table:
     if not tables:
-        from spark_trickle.cdc.postgres.values import from_csv, to_table, weights
+        from spark_trickle.sources.postgres.values import from_csv, to_table, weights
 
         wanted = tuple(columns)
         tables = [to_table(wanted, from_csv([], len(wanted)), weights([]))]

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_trickle.cdc.postgres.connect import Connection
-from spark_trickle.cdc.postgres.names import quoted
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.table import Column
 from spark_trickle.model.types import ColumnType, Scalar
-from spark_trickle.publish.postgres import Target, apply, create
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.targets.postgres.front import Target, apply, create
 
 Row = tuple[Any, ...]
 

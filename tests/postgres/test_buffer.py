@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
-from spark_trickle.cdc.postgres.buffer import Position, changes, claim, forget, reading
-from spark_trickle.cdc.postgres.chunks import Bounds
-from spark_trickle.cdc.postgres.compact import compact
-from spark_trickle.cdc.postgres.moment import Moment, Snapshot
 from spark_trickle.errors import ResyncNeededError, SourceBusyError
+from spark_trickle.sources.postgres.buffer import Position, changes, claim, forget, reading
+from spark_trickle.sources.postgres.chunks import Bounds
+from spark_trickle.sources.postgres.compact import compact
+from spark_trickle.sources.postgres.moment import Moment, Snapshot
 from tests.postgres.mirror import TriggerMirror
 from tests.postgres.world import World, create, total
 

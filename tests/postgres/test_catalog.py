@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from spark_trickle.lake import scheduling
-from spark_trickle.lake.engine import open_engine
-from spark_trickle.lake.scheduling import Alert
-from spark_trickle.lake.site import site_of
+from spark_trickle.lake.catalog import scheduling
+from spark_trickle.lake.catalog.engine import open_engine
+from spark_trickle.lake.catalog.scheduling import Alert
+from spark_trickle.lake.catalog.site import site_of
 from spark_trickle.lake.warehouse import open_warehouse
 from tests.postgres.world import World
 from tests.unit.scheduler.loops import goes_on, idle_scheduler

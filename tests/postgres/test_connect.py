@@ -9,8 +9,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from spark_trickle.cdc.postgres.connect import Address, connect, resolve, scrub
-from spark_trickle.cdc.postgres.run import (
+from spark_trickle.errors import (
+    InternalError,
+    SourceAddressError,
+    SourceSetupError,
+    SourceUnavailableError,
+    TrickleError,
+)
+from spark_trickle.sources.postgres.connect import Address, connect, resolve, scrub
+from spark_trickle.sources.postgres.run import (
     copy_out,
     explain,
     rows,
@@ -19,13 +26,6 @@ from spark_trickle.cdc.postgres.run import (
     stream,
     transaction,
     translated,
-)
-from spark_trickle.errors import (
-    InternalError,
-    SourceAddressError,
-    SourceSetupError,
-    SourceUnavailableError,
-    TrickleError,
 )
 from tests.postgres.pooler import pooled
 from tests.postgres.world import World
@@ -171,7 +171,7 @@ def test_settings_of_the_server_do_not_change_texts(world: World) -> None:
 
 
 def test_old_servers_are_refused(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    monkeypatch.setattr("spark_trickle.cdc.postgres.connect.OLDEST_VERSION", 990_000)
+    monkeypatch.setattr("spark_trickle.sources.postgres.connect.OLDEST_VERSION", 990_000)
     with pytest.raises(SourceSetupError, match="capturing needs 99"):
         world.connect()
 

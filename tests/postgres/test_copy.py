@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from spark_trickle.cdc.postgres.buffer import Position, reading
-from spark_trickle.cdc.postgres.chunks import Bounds
-from spark_trickle.cdc.postgres.copy import Piece, Progress, catch_up, copy_rows, snapshot
-from spark_trickle.cdc.postgres.install import install
-from spark_trickle.cdc.postgres.ranges import KeyRange, key_ranges
+from spark_trickle.sources.postgres.buffer import Position, reading
+from spark_trickle.sources.postgres.chunks import Bounds
+from spark_trickle.sources.postgres.copy import Piece, Progress, catch_up, copy_rows, snapshot
+from spark_trickle.sources.postgres.install import install
+from spark_trickle.sources.postgres.ranges import KeyRange, key_ranges
 from tests.postgres.mirror import TriggerMirror, plus
 from tests.postgres.world import World, content, create, mapped, mapped_for, plan, table_of, total
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_trickle.cdc.postgres.install import install
-from spark_trickle.cdc.postgres.slot import slot_state
-from spark_trickle.cdc.postgres.status import capture_findings
 from spark_trickle.errors import ResyncNeededError, SourceUnavailableError
+from spark_trickle.sources.postgres.install import install
+from spark_trickle.sources.postgres.slot import slot_state
+from spark_trickle.sources.postgres.status import capture_findings
 from tests.postgres.mirror import LogMirror, TriggerMirror
 from tests.postgres.server import Server, new_server
 from tests.postgres.world import World, create

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.cdc.postgres.discover import SourceTable, describe, find_tables
-from spark_trickle.cdc.postgres.drift import drift, record
-from spark_trickle.cdc.postgres.names import quoted
 from spark_trickle.errors import TableNotFoundError, UnsupportedError
+from spark_trickle.sources.postgres.discover import SourceTable, describe, find_tables
+from spark_trickle.sources.postgres.drift import drift, record
+from spark_trickle.sources.postgres.names import quoted
 from tests.postgres.world import ODD_NAMES, World, create, table_of
 
 

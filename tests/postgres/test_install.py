@@ -9,13 +9,6 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from spark_trickle.cdc.postgres.buffer import changes, reading
-from spark_trickle.cdc.postgres.capture import plan_capture
-from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
-from spark_trickle.cdc.postgres.discover import find_tables
-from spark_trickle.cdc.postgres.install import install, installed, renew, uninstall, widen
-from spark_trickle.cdc.postgres.rights import trigger_rights
-from spark_trickle.cdc.postgres.trigger import trigger_statements
 from spark_trickle.errors import (
     ColumnNotFoundError,
     InvalidDefinitionError,
@@ -24,6 +17,13 @@ from spark_trickle.errors import (
     SourceSchemaChangedError,
     SourceSetupError,
 )
+from spark_trickle.sources.postgres.buffer import changes, reading
+from spark_trickle.sources.postgres.capture import plan_capture
+from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.discover import find_tables
+from spark_trickle.sources.postgres.install import install, installed, renew, uninstall, widen
+from spark_trickle.sources.postgres.rights import trigger_rights
+from spark_trickle.sources.postgres.trigger import trigger_statements
 from tests.postgres.mirror import TriggerMirror
 from tests.postgres.world import World, create, mapped, mapped_for, plan, table_of, total
 

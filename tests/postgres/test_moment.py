@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.cdc.postgres.moment import Moment, Snapshot, parse_lsn, show_lsn
+from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn, show_lsn
 from tests.postgres.world import World
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.cdc.postgres.names import parse_patterns, quoted
 from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.sources.postgres.names import parse_patterns, quoted
 
 TABLES = [
     ("public", "orders"),

@@ -6,9 +6,15 @@ from collections import Counter
 
 import pytest
 
-from spark_trickle.cdc.postgres.copy import snapshot
-from spark_trickle.cdc.postgres.parallel import Endpoint, SharedRead, endpoint_of, jdbc_options, shared_read
 from spark_trickle.errors import SourceSetupError
+from spark_trickle.sources.postgres.copy import snapshot
+from spark_trickle.sources.postgres.parallel import (
+    Endpoint,
+    SharedRead,
+    endpoint_of,
+    jdbc_options,
+    shared_read,
+)
 from tests.postgres.world import ODD_NAMES, World, create, mapped, table_of
 
 TABLES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.cdc.postgres.surroundings import look_around
+from spark_trickle.sources.postgres.surroundings import look_around
 from tests.postgres.world import World, create, table_of
 
 SETUP = [

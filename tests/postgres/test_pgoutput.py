@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_trickle.cdc.postgres.messages import (
+from spark_trickle.errors import WalDecodeError
+from spark_trickle.sources.postgres.messages import (
     UNCHANGED,
     Begin,
     BinaryValue,
@@ -31,8 +32,7 @@ from spark_trickle.cdc.postgres.messages import (
     TypeMessage,
     Update,
 )
-from spark_trickle.cdc.postgres.pgoutput import decode, decode_all
-from spark_trickle.errors import WalDecodeError
+from spark_trickle.sources.postgres.pgoutput import decode, decode_all
 from tests.postgres.encode import encode
 from tests.postgres.world import World
 

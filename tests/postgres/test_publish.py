@@ -19,7 +19,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.model.table import Column, Table
 from spark_trickle.model.types import Scalar
-from spark_trickle.publish.postgres import (
+from spark_trickle.targets.postgres.front import (
     Applied,
     Target,
     apply,

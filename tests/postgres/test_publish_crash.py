@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.errors import SourceUnavailableError
-from spark_trickle.publish.postgres import Applied, Target, apply, repair, state
+from spark_trickle.targets.postgres.front import Applied, Target, apply, repair, state
 from tests.postgres.published import BOTH, KEYED, first, held, pieces, table_of, texts
 from tests.postgres.world import World
 

@@ -19,7 +19,7 @@ from spark_trickle.errors import (
     SourceUnavailableError,
     TargetRefusedError,
 )
-from spark_trickle.publish.postgres import Applied, apply, create, drop, publish_rights, repair, state
+from spark_trickle.targets.postgres.front import Applied, apply, create, drop, publish_rights, repair, state
 from tests.postgres.published import BAG, KEYED, first, held, pieces, table_of, texts
 from tests.postgres.world import World
 

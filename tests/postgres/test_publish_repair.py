@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import RepairNeededError, TargetChangedError, TargetRefusedError
-from spark_trickle.publish.postgres import Applied, Target, apply, create, repair, state
+from spark_trickle.targets.postgres.front import Applied, Target, apply, create, repair, state
 from tests.postgres.published import BAG, BOTH, KEYED, Row, first, held, pieces, texts
 from tests.postgres.world import World
 

@@ -11,8 +11,8 @@ import pytest
 from spark_trickle.errors import InvalidDefinitionError, TargetValueError
 from spark_trickle.model.arrow import arrow_type, can_hold
 from spark_trickle.model.types import Array, Field, Scalar, Struct
-from spark_trickle.publish.postgres import apply, create, repair, state
-from spark_trickle.publish.target import pg_type
+from spark_trickle.targets.postgres.front import apply, create, repair, state
+from spark_trickle.targets.postgres.target import pg_type
 from tests.postgres.published import target
 from tests.postgres.world import World
 

@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from spark_trickle.cdc.postgres.buffer import changes, forget, reading
-from spark_trickle.cdc.postgres.compact import compact
-from spark_trickle.cdc.postgres.copy import copy_rows
+from spark_trickle.sources.postgres.buffer import changes, forget, reading
+from spark_trickle.sources.postgres.compact import compact
+from spark_trickle.sources.postgres.copy import copy_rows
 from tests.postgres.mirror import SMALL, LogMirror, TriggerMirror, plus
 from tests.postgres.world import World, total
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.cdc.postgres.install import install
-from spark_trickle.cdc.postgres.slot import drop_slot
-from spark_trickle.cdc.postgres.status import capture_findings, server_findings, slot_findings
+from spark_trickle.sources.postgres.install import install
+from spark_trickle.sources.postgres.slot import drop_slot
+from spark_trickle.sources.postgres.status import capture_findings, server_findings, slot_findings
 from tests.postgres.mirror import LogMirror, TriggerMirror
 from tests.postgres.world import World, create
 

@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from spark_trickle.cdc.postgres.buffer import Position, changes, reading
-from spark_trickle.cdc.postgres.capture import fitting_mode, plan_capture
-from spark_trickle.cdc.postgres.install import install, widen
-from spark_trickle.cdc.postgres.names import quoted
-from spark_trickle.cdc.postgres.trigger import buffer_statements
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, ResyncNeededError
+from spark_trickle.sources.postgres.buffer import Position, changes, reading
+from spark_trickle.sources.postgres.capture import fitting_mode, plan_capture
+from spark_trickle.sources.postgres.install import install, widen
+from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.trigger import buffer_statements
 from tests.postgres.mirror import TriggerMirror
 from tests.postgres.world import ODD_NAMES, World, create, mapped_for, plan, table_of, total
 

@@ -10,12 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.cdc.postgres.messages import UNCHANGED, BinaryValue, Delete, Insert, Tuple, Update, Value
-from spark_trickle.cdc.postgres.netting import NetRows, net_by_key, net_of_whole_rows
-from spark_trickle.cdc.postgres.pgoutput import decode
-from spark_trickle.cdc.postgres.tuples import ABSENT, DELETE, TEXT, Layout, Texts, locate
-from spark_trickle.cdc.postgres.tuples import UNCHANGED as UNCHANGED_KIND
 from spark_trickle.errors import InternalError, WalDecodeError
+from spark_trickle.sources.postgres.messages import (
+    UNCHANGED,
+    BinaryValue,
+    Delete,
+    Insert,
+    Tuple,
+    Update,
+    Value,
+)
+from spark_trickle.sources.postgres.netting import NetRows, net_by_key, net_of_whole_rows
+from spark_trickle.sources.postgres.pgoutput import decode
+from spark_trickle.sources.postgres.tuples import ABSENT, DELETE, TEXT, Layout, Texts, locate
+from spark_trickle.sources.postgres.tuples import UNCHANGED as UNCHANGED_KIND
 from tests.postgres.encode import encode
 
 Row = Insert | Update | Delete

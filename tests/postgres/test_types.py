@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_trickle.cdc.postgres.arrays import parse_array
-from spark_trickle.cdc.postgres.types import decimal, declared, map_column
-from spark_trickle.cdc.postgres.values import from_text
 from spark_trickle.errors import ColumnNotFoundError, SourceValueError, TypeNotAllowedError
 from spark_trickle.model.types import Array, Scalar, sql_name
+from spark_trickle.sources.postgres.arrays import parse_array
+from spark_trickle.sources.postgres.types import decimal, declared, map_column
+from spark_trickle.sources.postgres.values import from_text
 from tests.postgres.ways import both_ways
 from tests.postgres.world import World, create, mapped, table_of
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_trickle.cdc.postgres.slot import find_log_end, slot_state
-from spark_trickle.cdc.postgres.status import capture_findings, server_findings, slot_findings
-from spark_trickle.cdc.postgres.survey import first_commit, survey
+from spark_trickle.sources.postgres.slot import find_log_end, slot_state
+from spark_trickle.sources.postgres.status import capture_findings, server_findings, slot_findings
+from spark_trickle.sources.postgres.survey import first_commit, survey
 from tests.postgres.mirror import LogMirror, TriggerMirror
 from tests.postgres.server import VERSION, new_server, versions
 from tests.postgres.world import World, create

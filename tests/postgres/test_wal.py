@@ -11,27 +11,6 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
-from spark_trickle.cdc.postgres.assemble import Followed, assemble
-from spark_trickle.cdc.postgres.buffer import changes, reading
-from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
-from spark_trickle.cdc.postgres.discover import describe
-from spark_trickle.cdc.postgres.install import install, uninstall
-from spark_trickle.cdc.postgres.messages import Begin
-from spark_trickle.cdc.postgres.moment import parse_lsn
-from spark_trickle.cdc.postgres.names import quoted
-from spark_trickle.cdc.postgres.publication import publish, published, unpublish
-from spark_trickle.cdc.postgres.rights import log_rights
-from spark_trickle.cdc.postgres.slot import (
-    advance,
-    caught_up,
-    create_slot,
-    drop_slot,
-    heartbeat,
-    slot_state,
-)
-from spark_trickle.cdc.postgres.surroundings import look_around
-from spark_trickle.cdc.postgres.wal import complete, peek
-from spark_trickle.cdc.postgres.watch import log_gap, marks_in, table_marks
 from spark_trickle.errors import (
     InternalError,
     InvalidDefinitionError,
@@ -43,6 +22,27 @@ from spark_trickle.errors import (
     SourceSetupError,
     UnsupportedError,
 )
+from spark_trickle.sources.postgres.assemble import Followed, assemble
+from spark_trickle.sources.postgres.buffer import changes, reading
+from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.discover import describe
+from spark_trickle.sources.postgres.install import install, uninstall
+from spark_trickle.sources.postgres.messages import Begin
+from spark_trickle.sources.postgres.moment import parse_lsn
+from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.publication import publish, published, unpublish
+from spark_trickle.sources.postgres.rights import log_rights
+from spark_trickle.sources.postgres.slot import (
+    advance,
+    caught_up,
+    create_slot,
+    drop_slot,
+    heartbeat,
+    slot_state,
+)
+from spark_trickle.sources.postgres.surroundings import look_around
+from spark_trickle.sources.postgres.wal import complete, peek
+from spark_trickle.sources.postgres.watch import log_gap, marks_in, table_marks
 from tests.postgres.encode import encode
 from tests.postgres.mirror import LogMirror, TriggerMirror
 from tests.postgres.world import ODD_NAMES, World, create, mapped, plan, table_of, total
@@ -709,7 +709,7 @@ def test_a_mirror_that_does_not_fit(world: World) -> None:
 
 def test_the_slot_needs_the_right_level(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = world.connect()
-    monkeypatch.setattr("spark_trickle.cdc.postgres.slot.value", lambda *_: "replica")
+    monkeypatch.setattr("spark_trickle.sources.postgres.slot.value", lambda *_: "replica")
     with pytest.raises(SourceSetupError, match="wal_level"):
         create_slot(connection, "slot")
 
@@ -806,7 +806,7 @@ def test_from_triggers_to_the_log_and_back(world: World) -> None:
     ]
     triggered.held.update(total([complete(batch.tables[0], held.slice(0, 0))]))
     drop_slot(connection, "slot")
-    from spark_trickle.cdc.postgres.buffer import Position
+    from spark_trickle.sources.postgres.buffer import Position
 
     triggered.position = Position(token, moment)
     with reading(connection):

@@ -7,17 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_trickle.cdc.postgres.assemble import Followed
-from spark_trickle.cdc.postgres.buffer import Position, changes, reading, this_moment
-from spark_trickle.cdc.postgres.capture import plan_capture
-from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
-from spark_trickle.cdc.postgres.install import install, uninstall
-from spark_trickle.cdc.postgres.parallel import SharedRead, shared_read
-from spark_trickle.cdc.postgres.publication import publish, unpublish
-from spark_trickle.cdc.postgres.slot import create_slot, drop_slot
-from spark_trickle.cdc.postgres.types import MappedColumn
-from spark_trickle.cdc.postgres.values import to_table, weights
-from spark_trickle.cdc.postgres.wal import peek
+from spark_trickle.sources.postgres.assemble import Followed
+from spark_trickle.sources.postgres.buffer import Position, changes, reading, this_moment
+from spark_trickle.sources.postgres.capture import plan_capture
+from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.install import install, uninstall
+from spark_trickle.sources.postgres.parallel import SharedRead, shared_read
+from spark_trickle.sources.postgres.publication import publish, unpublish
+from spark_trickle.sources.postgres.slot import create_slot, drop_slot
+from spark_trickle.sources.postgres.types import MappedColumn
+from spark_trickle.sources.postgres.values import to_table, weights
+from spark_trickle.sources.postgres.wal import peek
 from tests.postgres.world import World, mapped, table_of
 
 

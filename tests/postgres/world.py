@@ -12,13 +12,13 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from spark_trickle.cdc.postgres.capture import Capture, plan_capture
-from spark_trickle.cdc.postgres.connect import Address, Connection, connect
-from spark_trickle.cdc.postgres.copy import copy_rows, snapshot
-from spark_trickle.cdc.postgres.discover import SourceTable, find_tables
-from spark_trickle.cdc.postgres.names import quoted
-from spark_trickle.cdc.postgres.types import MappedColumn, map_columns
 from spark_trickle.model.table import WEIGHT
+from spark_trickle.sources.postgres.capture import Capture, plan_capture
+from spark_trickle.sources.postgres.connect import Address, Connection, connect
+from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.discover import SourceTable, find_tables
+from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.types import MappedColumn, map_columns
 from tests.postgres.server import Server
 
 ODD_NAMES = [

@@ -23,7 +23,7 @@ import os, sys
 import psycopg
 from pyspark.sql import SparkSession
 import spark_trickle
-from spark_trickle.cdc import side_by_side
+from spark_trickle.sources import side_by_side
 
 folder, jar, mode = sys.argv[1:]
 side_by_side._PAGES = 3

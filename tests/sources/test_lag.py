@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from spark_trickle.scheduler.look import look
+from spark_trickle.scheduler.survey import look
 from tests.sources.conftest import Shop
 
 CLOCK = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US+00:00')"

@@ -11,11 +11,11 @@ import pytest
 from prometheus_client import generate_latest
 
 import spark_trickle
-from spark_trickle.cdc.landing import land, land_new
-from spark_trickle.dml.work import begin
-from spark_trickle.lake.scheduling import Alert
+from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.observe.metrics import Metrics
+from spark_trickle.sources.landing import land, land_new
+from spark_trickle.txn.work import begin
 from tests.sources.conftest import Shop
 
 ORDERS = [

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 import spark_trickle
-from spark_trickle.cdc import by_trigger, transition
-from spark_trickle.cdc.postgres.compact import compact
 from spark_trickle.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
@@ -26,6 +24,8 @@ from spark_trickle.errors import (
     TypeNotAllowedError,
     UnsupportedError,
 )
+from spark_trickle.sources import by_trigger, transition
+from spark_trickle.sources.postgres.compact import compact
 from tests.postgres.test_random import TABLES, TRUNCATING, Writer
 from tests.sources.conftest import DSN, Shop
 

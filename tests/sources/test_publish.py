@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from spark_trickle.cdc.postgres.connect import Connection
 from spark_trickle.errors import (
     InvalidDefinitionError,
     NotPublishedError,
@@ -16,7 +15,8 @@ from spark_trickle.errors import (
     TargetExistsError,
     TrickleError,
 )
-from spark_trickle.publish import ledger
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.targets.postgres import ledger
 from tests.sources.conftest import Shop
 
 REVENUE = "SELECT customer, sum(amount) AS total, count(*) AS n FROM orders GROUP BY customer"
@@ -119,7 +119,7 @@ def test_a_push_that_is_cut_off(
         connection.pgconn.finish()
 
     tr.sql("UPDATE orders SET amount = amount * 2 WHERE id < 50")
-    monkeypatch.setattr("spark_trickle.publish.apply.note", cut)
+    monkeypatch.setattr("spark_trickle.targets.postgres.apply.note", cut)
     with pytest.raises(TrickleError):
         tr.refresh("revenue")
     monkeypatch.undo()

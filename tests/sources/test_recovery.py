@@ -7,9 +7,7 @@ import warnings
 import pytest
 
 import spark_trickle
-from spark_trickle.cdc import captures, transition
 from spark_trickle.dml.delete import truncate
-from spark_trickle.dml.work import begin
 from spark_trickle.errors import (
     SourceBusyError,
     SourceLostError,
@@ -17,6 +15,8 @@ from spark_trickle.errors import (
     SourceSetupError,
     SourceUnavailableError,
 )
+from spark_trickle.sources import captures, transition
+from spark_trickle.txn.work import begin
 from tests.sources.conftest import Shop
 
 ORDERS = [

@@ -16,7 +16,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle.cli.main import main
-from spark_trickle.lake.scheduling import Alert
+from spark_trickle.lake.catalog.scheduling import Alert
 from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
 from tests.sources.conftest import Shop

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.cdc.landing import land_frame
-from spark_trickle.cdc.mirrored import columns_of
-from spark_trickle.cdc.postgres.copy import snapshot
-from spark_trickle.cdc.postgres.discover import describe
-from spark_trickle.cdc.postgres.parallel import shared_read
-from spark_trickle.cdc.side_by_side import FromTexts
-from spark_trickle.dml.work import begin
 from spark_trickle.errors import InvalidDefinitionError, SourceSetupError
+from spark_trickle.sources.landing import land_frame
+from spark_trickle.sources.mirrored import columns_of
+from spark_trickle.sources.postgres.copy import snapshot
+from spark_trickle.sources.postgres.discover import describe
+from spark_trickle.sources.postgres.parallel import shared_read
+from spark_trickle.sources.side_by_side import FromTexts
 from spark_trickle.spark.jdbc import converted, require_driver
+from spark_trickle.txn.work import begin
 from tests.sources.conftest import Shop
 
 TABLE = [

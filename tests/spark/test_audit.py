@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle import connect
-from spark_trickle.dml.store import store_rows
-from spark_trickle.dml.work import begin
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.session import Trickle
+from spark_trickle.txn.store import store_rows
+from spark_trickle.txn.work import begin
 from tests.conftest import Row, rows
 
 

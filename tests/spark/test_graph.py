@@ -19,8 +19,8 @@ from spark_trickle.errors import (
     UnsupportedError,
 )
 from spark_trickle.model.stream import Action
-from spark_trickle.refresh.run import Occasion
-from spark_trickle.refresh.together import refresh_together
+from spark_trickle.refresh.group import refresh_together
+from spark_trickle.refresh.refresh import Occasion
 from spark_trickle.session import Trickle
 from tests.conftest import Location, rows
 

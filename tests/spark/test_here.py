@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from spark_trickle.algebra.operator import Expr
+from spark_trickle.algebra.operators import Expr
+from spark_trickle.arrow.expressions import evaluate
+from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.session import Trickle
-from spark_trickle.sql.for_spark import ForSpark
-from spark_trickle.sql.here import evaluate
 from tests.laws import phrases_here as phrases
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_trickle.dml import long_tail
 from spark_trickle.session import Trickle, connect
+from spark_trickle.txn import long_tail
 from tests.conftest import rows
 
 _FILE = "_trickle_file"

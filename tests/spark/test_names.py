@@ -6,7 +6,7 @@ import pytest
 
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.session import Trickle
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 from tests.conftest import DuckQuery, rows
 from tests.spark.paths import Lake
 

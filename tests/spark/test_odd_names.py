@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_trickle import connect
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 from tests.conftest import rows
 
 _QUERIES = [

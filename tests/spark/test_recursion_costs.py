@@ -10,8 +10,8 @@ import pytest
 
 from spark_trickle import connect
 from spark_trickle.model.stream import Action
-from spark_trickle.refresh import found as finding
 from spark_trickle.refresh import node
+from spark_trickle.refresh import step_rows as finding
 from spark_trickle.session import Trickle
 
 CLOSURE = """WITH RECURSIVE p(x, y) AS (SELECT x, y FROM {g} UNION SELECT p.x, {g}.y FROM p JOIN {g} ON p.y = {g}.x)

@@ -10,7 +10,7 @@ import pytest
 from spark_trickle import connect
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
-from spark_trickle.spark.held import Held
+from spark_trickle.spark.view_cache import Held
 
 # Jobs and stages of a refresh after ten changed rows of the big table.
 COSTS = {

@@ -28,7 +28,7 @@ sys.meta_path.insert(0, Hidden())
 import pkgutil, importlib
 import spark_trickle
 for module in pkgutil.walk_packages(spark_trickle.__path__, "spark_trickle."):
-    if not module.name.startswith("spark_trickle.lake.migrations."):
+    if not module.name.startswith("spark_trickle.lake.catalog.migrations."):
         importlib.import_module(module.name)
 print(sorted(name for name in sys.modules if name.startswith("py4j")))
 """

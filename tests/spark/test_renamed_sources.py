@@ -12,7 +12,7 @@ import pytest
 from spark_trickle import connect
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, SourceLostError
 from spark_trickle.session import Trickle
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 from tests.conftest import Row, rows
 
 _OPEN = {"block_source_ddl": False}

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from spark_trickle import connect
-from spark_trickle.dml.work import now
 from spark_trickle.errors import FuseBlownError, InvalidDefinitionError, QueryError, SettingError
-from spark_trickle.lake import scheduling
+from spark_trickle.lake.catalog import scheduling
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
+from spark_trickle.txn.work import now
 
 FAST = {"min_schedule_seconds": 0.01, "default_schedule_seconds": 0.01, "auto_backoff": False}
 

@@ -12,9 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from spark_trickle.cdc.sync import SyncReport
-from spark_trickle.dml.work import Place, begin
-from spark_trickle.lake.shelf import Shelf
+from spark_trickle.lake.cache.column_index import Shelf
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.observe import functions as observe
@@ -22,7 +20,9 @@ from spark_trickle.observe.answer import Answer
 from spark_trickle.observe.metrics import Metrics
 from spark_trickle.observe.refreshes import CURRENT, RECENT, TOTAL
 from spark_trickle.settings import Settings
-from spark_trickle.spark.held import Held
+from spark_trickle.sources.sync import SyncReport
+from spark_trickle.spark.view_cache import Held
+from spark_trickle.txn.work import Place, begin
 from tests.fetched import KEPT, fetched
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import singledispatch
 
-from spark_trickle.algebra.change import Fixpoint, Keys, Signed, Touched, Untouched
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.change_operators import Fixpoint, Keys, Signed, Touched, Untouched
+from spark_trickle.algebra.operators import (
     Aggregate,
     At,
     Buffer,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import singledispatch
 
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.operators import (
     Aggregate,
     Buffer,
     Filter,

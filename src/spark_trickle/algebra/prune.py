@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.operators import (
     Aggregate,
     Buffer,
     Expr,

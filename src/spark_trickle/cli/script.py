@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.sql.words import split_words
+from spark_trickle.sql.lexer.words import split_words
 
 
 @dataclass(frozen=True)

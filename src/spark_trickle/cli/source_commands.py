@@ -13,7 +13,7 @@ import typer
 from spark_trickle.cli.stream_commands import AsJson, DataPath, Name, Warehouse, answered, opened_at, say
 
 if TYPE_CHECKING:
-    from spark_trickle.cdc.calls import Listen
+    from spark_trickle.sources.calls import Listen
 
 Source = Annotated[str, typer.Argument(help="The name that the source was attached under.")]
 

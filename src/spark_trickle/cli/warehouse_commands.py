@@ -13,7 +13,7 @@ import typer
 from spark_trickle.cli.stream_commands import AsJson, DataPath, Warehouse, print_rows, say
 
 if TYPE_CHECKING:
-    from spark_trickle.lake.backup import Listen
+    from spark_trickle.lake.storage.backup import Listen
     from spark_trickle.lake.warehouse import Warehouse as OpenWarehouse
 
 Backups = Annotated[str, typer.Argument(help="The folder that holds the backups.")]
@@ -36,8 +36,8 @@ def backup(
     as_json: AsJson = False,
 ) -> None:
     """Copy a warehouse as it is now to a folder of backups; only new files are copied."""
-    from spark_trickle.lake.backup import back_up
-    from spark_trickle.lake.lease import SessionLease
+    from spark_trickle.lake.catalog.lease import SessionLease
+    from spark_trickle.lake.storage.backup import back_up
 
     with _opened(warehouse, data_path) as found, _progress("backup", as_json) as listen:
         lease = SessionLease(found.engine, found.storage.session_id, _LEASE, found.read_only)
@@ -50,7 +50,7 @@ def backup(
 
 def backups(folder: Backups, as_json: AsJson = False) -> None:
     """List the backups in a folder, the oldest first."""
-    from spark_trickle.lake.backup import list_backups
+    from spark_trickle.lake.storage.backup import list_backups
 
     rows = [
         (b.name, b.snapshot, len(b.files), sum(f.bytes for f in b.files.values()), b.warehouse)
@@ -71,7 +71,7 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Make a warehouse from a backup; checksums are compared."""
-    from spark_trickle.lake.restore import restore as bring_back
+    from spark_trickle.lake.storage.restore import restore as bring_back
 
     with _progress("restore", as_json) as listen:
         done = bring_back(folder, warehouse, data_path, name, replace, link, listen)
@@ -80,7 +80,7 @@ def restore(
 
 def verify(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Read every data file and compare it with what the catalog knows; exits with 5 if one is damaged."""
-    from spark_trickle.lake.verify import verify as check_files
+    from spark_trickle.lake.storage.verify import verify as check_files
 
     with _opened(warehouse, data_path) as found:
         findings = check_files(found, datetime.now(UTC))
@@ -102,8 +102,8 @@ def adopt(
 
     Nothing is deleted: files that the catalog does not know stay where they are.
     """
-    from spark_trickle.lake.engine import writing
-    from spark_trickle.lake.identity import renew_identity
+    from spark_trickle.lake.catalog.engine import writing
+    from spark_trickle.lake.catalog.identity import renew_identity
 
     with _opened(warehouse, data_path, adopt=True) as found:
         identity = found.folder.warehouse

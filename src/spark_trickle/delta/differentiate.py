@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from spark_trickle.algebra.change import Net, Trimmed
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.change_operators import Net, Trimmed
+from spark_trickle.algebra.operators import (
     At,
     Constant,
     Filter,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_trickle.algebra.change import (
+from spark_trickle.algebra.change_operators import (
     Assign,
     Different,
     Fixpoint,
@@ -20,7 +20,7 @@ from spark_trickle.algebra.change import (
     Trimmed,
     Untouched,
 )
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.operators import (
     At,
     Expr,
     Filter,

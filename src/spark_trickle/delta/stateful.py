@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from spark_trickle.algebra.change import (
+from spark_trickle.algebra.change_operators import (
     Added,
     Counted,
     Fold,
@@ -21,7 +21,7 @@ from spark_trickle.algebra.change import (
     Untouched,
     Within,
 )
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.operators import (
     Aggregate,
     At,
     Buffer,

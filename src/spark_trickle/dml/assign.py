@@ -7,7 +7,7 @@ from spark_trickle.model.table import Column
 from spark_trickle.model.types import Scalar, can_store, length_limit, sql_name
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.types import cast_name, field_type_name, found_type
-from spark_trickle.sql.words import literal, quote
+from spark_trickle.sql.lexer.words import literal, quote
 
 
 def stored_sql(frame: Frame, name: str, column: Column) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_trickle.dml.query import Target, run_query
-from spark_trickle.dml.reads import Read, Reads
-from spark_trickle.dml.work import Work
 from spark_trickle.model.table import Table, View
 from spark_trickle.spark.frames import Frame
-from spark_trickle.sql.determinism import judges_lastingly
-from spark_trickle.sql.references import find_references
-from spark_trickle.sql.single_read import find_single_read
+from spark_trickle.sql.names.references import find_references
+from spark_trickle.sql.statements.determinism import judges_lastingly
+from spark_trickle.sql.statements.single_read import find_single_read
+from spark_trickle.txn.query import Target, run_query
+from spark_trickle.txn.reads import Read, Reads
+from spark_trickle.txn.work import Work
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.dml.actions import ACTION, DELETE, TARGET, old
-from spark_trickle.dml.keys import bounded_columns, comparable_key, files_meeting, row_tuples
-from spark_trickle.dml.store import written_down
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError, short
-from spark_trickle.lake import read
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Column, Table
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
+from spark_trickle.txn.keys import bounded_columns, comparable_key, files_meeting, row_tuples
+from spark_trickle.txn.store import written_down
+from spark_trickle.txn.work import Work
 
 _SHOWN = 5  # offending rows that an error names
 

@@ -10,10 +10,7 @@ from typing import Any, assert_never
 from spark_trickle.dml import rows
 from spark_trickle.dml.assign import default_sql
 from spark_trickle.dml.insert import insert_frame
-from spark_trickle.dml.names import check_column_names, free_name, make_room, refuse_readers
-from spark_trickle.dml.query import run_query
 from spark_trickle.dml.views import create_schema, create_view, drop_schema, drop_view
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     AlreadyExistsError,
     InvalidDefinitionError,
@@ -22,7 +19,7 @@ from spark_trickle.errors import (
     UnsupportedError,
     ValueTooLongError,
 )
-from spark_trickle.lake.files import new_table_path
+from spark_trickle.lake.storage.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import (
@@ -34,9 +31,12 @@ from spark_trickle.model.types import Scalar, can_widen, from_spark, refuse_coll
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.spark.types import cast_name, parse_type
-from spark_trickle.sql import statements as s
-from spark_trickle.sql.references import find_references
-from spark_trickle.sql.words import literal, quote
+from spark_trickle.sql.lexer.words import literal, quote
+from spark_trickle.sql.names.references import find_references
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.names import check_column_names, free_name, make_room, refuse_readers
+from spark_trickle.txn.query import run_query
+from spark_trickle.txn.work import Work
 
 
 def define(work: Work, statement: s.Definition) -> Result:

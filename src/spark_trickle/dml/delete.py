@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from spark_trickle.dml import actions, rows
 from spark_trickle.dml.choices import Choice, choose_among, note_choice
-from spark_trickle.dml.query import run_query
-from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
-from spark_trickle.dml.work import Work
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
@@ -14,10 +11,13 @@ from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
-from spark_trickle.sql.bounds import most_key_rows
-from spark_trickle.sql.determinism import judges_values
-from spark_trickle.sql.statements import Delete, Update
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
+from spark_trickle.sql.statements.bounds import most_key_rows
+from spark_trickle.sql.statements.determinism import judges_values
+from spark_trickle.sql.statements.kinds import Delete, Update
+from spark_trickle.txn.query import run_query
+from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
+from spark_trickle.txn.work import Work
 
 
 def delete(work: Work, statement: Delete) -> Result:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from spark_trickle.dml import actions, rows
 from spark_trickle.dml.assign import default_sql, stored_sql
 from spark_trickle.dml.delete import truncate
-from spark_trickle.dml.query import referenced_rows, run_query
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.report import Result
@@ -16,8 +14,10 @@ from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
-from spark_trickle.sql.parse_rows import values_rows
-from spark_trickle.sql.statements import Insert
+from spark_trickle.sql.statements.kinds import Insert
+from spark_trickle.sql.statements.parse_rows import values_rows
+from spark_trickle.txn.query import referenced_rows, run_query
+from spark_trickle.txn.work import Work
 
 
 def insert(work: Work, statement: Insert) -> Result:

@@ -15,20 +15,20 @@ from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, TARGET, UPDA
 from spark_trickle.dml.assign import default_sql, stored_sql
 from spark_trickle.dml.choices import Choice, choose_among, note_choice
 from spark_trickle.dml.delete import target_sql
-from spark_trickle.dml.query import referenced_rows, run_query
-from spark_trickle.dml.store import written_down
 from spark_trickle.dml.update import assigned_values, numbered_target_sql
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import QueryError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Column, Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
-from spark_trickle.sql.cursor import Cursor
-from spark_trickle.sql.determinism import judges_values
-from spark_trickle.sql.statements import Assignment, Merge, MergeClause
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.sql.lexer.words import quote
+from spark_trickle.sql.statements.determinism import judges_values
+from spark_trickle.sql.statements.kinds import Assignment, Merge, MergeClause
+from spark_trickle.txn.query import referenced_rows, run_query
+from spark_trickle.txn.store import written_down
+from spark_trickle.txn.work import Work
 
 _CLAUSE = "_trickle_clause"
 _SOURCE = "_trickle_source"

@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 
 from spark_trickle.dml import constraints
 from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, UPDATE, new, old
-from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
-from spark_trickle.dml.work import Work
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
@@ -28,7 +26,9 @@ from spark_trickle.spark.read import consolidated
 from spark_trickle.spark.run import run_sql, select
 from spark_trickle.spark.session import require_ansi
 from spark_trickle.spark.types import columns_sql
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
+from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
+from spark_trickle.txn.work import Work
 
 UNKNOWN = -1  # how many rows a plan has: unknown, try the driver first
 MANY = -2  # more than the driver may hold, or too dear to compute twice

@@ -6,16 +6,16 @@ from spark_trickle.dml import actions, rows
 from spark_trickle.dml.assign import default_sql, stored_sql
 from spark_trickle.dml.choices import Choice, choose_among, note_choice
 from spark_trickle.dml.delete import most_target_rows, target_sql
-from spark_trickle.dml.query import run_query
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
-from spark_trickle.sql.determinism import judges_values
-from spark_trickle.sql.statements import Assignment, Update
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
+from spark_trickle.sql.statements.determinism import judges_values
+from spark_trickle.sql.statements.kinds import Assignment, Update
+from spark_trickle.txn.query import run_query
+from spark_trickle.txn.work import Work
 
 
 def update(work: Work, statement: Update) -> Result:

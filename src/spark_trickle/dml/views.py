@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-from spark_trickle.dml.names import (
-    check_column_names,
-    check_name,
-    drop_relation,
-    free_name,
-    make_room,
-    refuse_readers,
-    refuse_view_readers,
-)
-from spark_trickle.dml.query import run_query
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     AlreadyExistsError,
     InvalidDefinitionError,
@@ -27,8 +16,19 @@ from spark_trickle.model.table import (
     View,
     display_names,
 )
-from spark_trickle.sql import statements as s
-from spark_trickle.sql.references import find_references
+from spark_trickle.sql.names.references import find_references
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.names import (
+    check_column_names,
+    check_name,
+    drop_relation,
+    free_name,
+    make_room,
+    refuse_readers,
+    refuse_view_readers,
+)
+from spark_trickle.txn.query import run_query
+from spark_trickle.txn.work import Work
 
 
 def create_schema(work: Work, statement: s.CreateSchema) -> None:

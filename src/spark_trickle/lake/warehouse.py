@@ -13,14 +13,14 @@ from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from spark_trickle.errors import WarehouseError
-from spark_trickle.lake.data_folder import Request, find_data_folder, refuse_lost_catalog
-from spark_trickle.lake.engine import is_read_only, open_engine, shown_address
-from spark_trickle.lake.files import Storage
-from spark_trickle.lake.marker import DataFolder
-from spark_trickle.lake.new_catalog import prepare_catalog
-from spark_trickle.lake.paths import is_local_address, local_folder
-from spark_trickle.lake.reads import ReadCounter
-from spark_trickle.lake.tally import Tally
+from spark_trickle.lake.catalog.engine import is_read_only, open_engine, shown_address
+from spark_trickle.lake.catalog.new_catalog import prepare_catalog
+from spark_trickle.lake.catalog.read_counts import ReadCounter
+from spark_trickle.lake.catalog.tally import Tally
+from spark_trickle.lake.storage.data_folder import Request, find_data_folder, refuse_lost_catalog
+from spark_trickle.lake.storage.files import Storage
+from spark_trickle.lake.storage.marker import DataFolder
+from spark_trickle.lake.storage.paths import is_local_address, local_folder
 
 CATALOG_FILE = "catalog.sqlite"
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_trickle.dml.functions import Argument, require
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.drop import stream_table
-from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.txn.functions import Argument, require
+from spark_trickle.txn.work import Work
 
 _LARGEST = 2**63 - 1  # that a catalog can count
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.operators import (
     Aggregate,
     Buffer,
     Call,

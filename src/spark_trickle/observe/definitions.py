@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
@@ -15,10 +14,11 @@ from spark_trickle.observe.auxiliary import purposes_of
 from spark_trickle.observe.export import definition_sql
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.define import create_stream
-from spark_trickle.refresh.run import Occasion, node_tables
-from spark_trickle.sql.cursor import Cursor
-from spark_trickle.sql.references import find_references
-from spark_trickle.sql.statements import CreateStream
+from spark_trickle.refresh.refresh import Occasion, node_tables
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.sql.names.references import find_references
+from spark_trickle.sql.statements.kinds import CreateStream
+from spark_trickle.txn.work import Work, begin
 
 _FIELDS = ("name", "query", "schedule", "refresh_mode", "options", "columns")
 _OPTIONAL: dict[str, tuple[type, str]] = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from spark_trickle.dml.work import Work
 from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.stream import Stream
 from spark_trickle.model.table import Relation, Table, View
 from spark_trickle.model.types import sql_name
-from spark_trickle.refresh.known_names import wording_of
-from spark_trickle.sql.references import Reference
-from spark_trickle.sql.replace_references import replace_references
-from spark_trickle.sql.words import literal, quote, split_words
+from spark_trickle.refresh.query_names import wording_of
+from spark_trickle.sql.lexer.words import literal, quote, split_words
+from spark_trickle.sql.names.references import Reference
+from spark_trickle.sql.names.replace_references import replace_references
+from spark_trickle.txn.work import Work
 
 _PLAIN = re.compile(r"\w+(\.\d+)?")
 

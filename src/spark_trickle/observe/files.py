@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spark_trickle.dml.work import Work, now
-from spark_trickle.lake.verify import verify as verify_files
+from spark_trickle.lake.storage.verify import verify as verify_files
 from spark_trickle.observe.answer import Answer
-from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.txn.work import Work, now
 
 VERIFY_COLUMNS = {"severity": "string", "table_name": "string", "path": "string", "detail": "string"}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spark_trickle.dml.functions import Argument
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import UnsupportedError, closest
 from spark_trickle.observe import definitions, files, refreshes, sources, status
 from spark_trickle.observe.answer import Answer, Function
 from spark_trickle.spark.frames import Frame, frame_of
+from spark_trickle.txn.functions import Argument
+from spark_trickle.txn.work import Work
 
 ANSWERS: dict[str, Function] = {
     "alerts": Function(status.alerts, 0, 1),

@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from spark_trickle.cdc.sync import SyncReport
-from spark_trickle.lake.tally import COUNTERS
+from spark_trickle.lake.catalog.tally import COUNTERS
 from spark_trickle.model.stream import RefreshReport
 from spark_trickle.observe.answer import Answer
 from spark_trickle.observe.refreshes import RECENT, TOTAL
 from spark_trickle.observe.sources import together
+from spark_trickle.sources.sync import SyncReport
 
 EVENTS = (
     "append_only_reverted",

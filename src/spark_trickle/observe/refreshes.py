@@ -6,11 +6,10 @@ import json
 from datetime import timedelta
 
 from spark_trickle.algebra.explain import cost
-from spark_trickle.dml.work import Work, now
-from spark_trickle.lake import reports
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
-from spark_trickle.lake.reports import Past, quantile
+from spark_trickle.lake.catalog import reports
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.reports import Past, quantile
 from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
@@ -18,7 +17,8 @@ from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.cost import estimate
 from spark_trickle.refresh.decide import decide
 from spark_trickle.refresh.recommend import Advice, recommend
-from spark_trickle.refresh.run import known_facts
+from spark_trickle.refresh.refresh import known_facts
+from spark_trickle.txn.work import Work, now
 
 RECENT, CURRENT, TOTAL = "15 minutes", "now", "since start"  # what a figure is about
 _LATEST = 40  # refreshes whose sizes tell what changes are usual

@@ -9,14 +9,20 @@ from contextvars import ContextVar
 from dataclasses import asdict
 from typing import Any
 
-from spark_trickle.cdc.link import Links
-from spark_trickle.cdc.mirrored import drift_of, mirror_of
-from spark_trickle.cdc.options import SourceOptions, read_options
-from spark_trickle.cdc.postgres.connect import Connection
-from spark_trickle.cdc.postgres.discover import SourceTable
-from spark_trickle.cdc.postgres.moment import show_lsn
-from spark_trickle.cdc.postgres.slot import slot_state
-from spark_trickle.cdc.postgres.status import (
+from spark_trickle.errors import TrickleError
+from spark_trickle.lake.catalog import sources
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState, Published
+from spark_trickle.model.table import Table
+from spark_trickle.observe.answer import Answer
+from spark_trickle.sources.link import Links
+from spark_trickle.sources.mirrored import drift_of, mirror_of
+from spark_trickle.sources.options import SourceOptions, read_options
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.sources.postgres.discover import SourceTable
+from spark_trickle.sources.postgres.moment import show_lsn
+from spark_trickle.sources.postgres.slot import slot_state
+from spark_trickle.sources.postgres.status import (
     MOST_COUNTED,
     Finding,
     capture_findings,
@@ -24,16 +30,10 @@ from spark_trickle.cdc.postgres.status import (
     slot_findings,
     trigger_findings,
 )
-from spark_trickle.cdc.postgres.survey import survey
-from spark_trickle.dml.work import Work
-from spark_trickle.errors import TrickleError
-from spark_trickle.lake import sources
-from spark_trickle.lake.engine import reading
-from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState, Published
-from spark_trickle.model.table import Table
-from spark_trickle.observe.answer import Answer
-from spark_trickle.publish.postgres import state as state_there
-from spark_trickle.publish.stream import target_of
+from spark_trickle.sources.postgres.survey import survey
+from spark_trickle.targets.postgres.front import state as state_there
+from spark_trickle.targets.push import target_of
+from spark_trickle.txn.work import Work
 
 Row = tuple[Any, ...]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from spark_trickle.dml.work import Work, now
-from spark_trickle.lake import reports, scheduling, sources
-from spark_trickle.lake.engine import reading
-from spark_trickle.lake.reads import all_reads
+from spark_trickle.lake.catalog import reports, scheduling, sources
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.read_counts import all_reads
 from spark_trickle.model.stream import Action, Mode, Status, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.scheduler.due import Tier, World, interval, plan, scheduled_interval
-from spark_trickle.scheduler.look import look
+from spark_trickle.scheduler.survey import look
 from spark_trickle.scheduler.tiers import Use, suggest_tier
+from spark_trickle.txn.work import Work, now
 
 
 def status(work: Work) -> Answer:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_trickle.dml.compact import compact_in_place
-from spark_trickle.dml.work import Work
 from spark_trickle.model.files import Role
 from spark_trickle.model.stream import RefreshReport
+from spark_trickle.txn.compact import compact_in_place
+from spark_trickle.txn.work import Work
 
 
 def applied(work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:

@@ -15,31 +15,31 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from spark_trickle.dml.query import catalog_at, run_query, snapshot_by_id
-from spark_trickle.dml.store import keep_result
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import TransactionStateError, TrickleError
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
-from spark_trickle.lake.reports import past
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.reports import past
 from spark_trickle.model.stream import Action, Frontier
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import is_float
-from spark_trickle.refresh.in_full import run_in_full
+from spark_trickle.refresh.full import run_in_full
 from spark_trickle.refresh.inputs import Inputs
-from spark_trickle.refresh.known_names import by_known_names
 from spark_trickle.refresh.node import Clock
+from spark_trickle.refresh.query_names import by_known_names
+from spark_trickle.refresh.refresh import definition, node_tables
 from spark_trickle.refresh.rounding import beyond_rounding, near_pairs, rounding_over, without_pairs
-from spark_trickle.refresh.run import definition, node_tables
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.session import in_time_zone
-from spark_trickle.sql.disturbed import count_sensitive, disturbed, is_scale_free
-from spark_trickle.sql.loose import loose_columns
-from spark_trickle.sql.membership import membership_is_value
-from spark_trickle.sql.moments import CLOCKS, fixed_at
-from spark_trickle.sql.ties import choice_of
-from spark_trickle.sql.words import split_words
+from spark_trickle.sql.audit.any_order import loose_columns
+from spark_trickle.sql.audit.membership import membership_is_value
+from spark_trickle.sql.audit.perturb import count_sensitive, disturbed, is_scale_free
+from spark_trickle.sql.audit.ties import choice_of
+from spark_trickle.sql.dialect.moments import CLOCKS, fixed_at
+from spark_trickle.sql.lexer.words import split_words
+from spark_trickle.txn.query import catalog_at, run_query, snapshot_by_id
+from spark_trickle.txn.store import keep_result
+from spark_trickle.txn.work import Work
 
 
 def audit(work: Work, table: Table) -> Frame:

@@ -10,24 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_trickle.algebra.operator import Aggregate
-from spark_trickle.dml.net import difference
-from spark_trickle.dml.work import Work, now
+from spark_trickle.algebra.operators import Aggregate
 from spark_trickle.errors import NoFixpointError
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.stream import Action, Frontier, Mode, Refreshed, RefreshReport, StreamState
 from spark_trickle.model.table import Table
+from spark_trickle.plan.monotone import taking
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.decide import Decision, Facts
-from spark_trickle.refresh.in_full import run_in_full
+from spark_trickle.refresh.full import run_in_full
 from spark_trickle.refresh.inputs import Inputs, source_table
-from spark_trickle.refresh.monotone import taking
 from spark_trickle.refresh.node import Clock, Filled
-from spark_trickle.refresh.run import (
+from spark_trickle.refresh.refresh import (
     Occasion,
     append_only_ended,
     definition,
@@ -38,6 +36,8 @@ from spark_trickle.refresh.run import (
     report_of,
     run_program,
 )
+from spark_trickle.txn.net import difference
+from spark_trickle.txn.work import Work, now
 
 
 @dataclass

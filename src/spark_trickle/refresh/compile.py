@@ -6,12 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from spark_trickle.algebra.operator import At, Expr, Operator, Output, Project, Scan
-from spark_trickle.algebra.serial import dump, load
+from spark_trickle.algebra.operators import At, Expr, Operator, Output, Project, Scan
+from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.dml.names import check_column_count
-from spark_trickle.dml.query import analyze_query
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import (
     InternalError,
     InvalidDefinitionError,
@@ -24,18 +21,21 @@ from spark_trickle.model.quoting import quote
 from spark_trickle.model.stream import KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
-from spark_trickle.refresh.known_names import TextsRead, Wording
-from spark_trickle.refresh.passes import BIND, DEFINITION, Stage, Trees, passed
-from spark_trickle.refresh.split import Node
+from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Trees, passed
+from spark_trickle.plan.split import Node
+from spark_trickle.refresh.query_names import TextsRead, Wording
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import empty
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import notation
-from spark_trickle.sql.additions import may_be_taken, without_additions
-from spark_trickle.sql.bind import bind
-from spark_trickle.sql.dialect import refuse_large_query
-from spark_trickle.sql.render import frame_name, render
-from spark_trickle.sql.scope import Bound, Find, SourceTable, SourceView
+from spark_trickle.sql.bind.query import bind
+from spark_trickle.sql.bind.scope import Bound, Find, SourceTable, SourceView
+from spark_trickle.sql.dialect.additions import may_be_taken, without_additions
+from spark_trickle.sql.dialect.spark import refuse_large_query
+from spark_trickle.sql.render.query import frame_name, render
+from spark_trickle.txn.names import check_column_count
+from spark_trickle.txn.query import analyze_query
+from spark_trickle.txn.work import Work
 
 
 @dataclass(frozen=True)

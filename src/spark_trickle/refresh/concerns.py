@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_trickle.algebra.explain import Cost, strategy
-from spark_trickle.algebra.operator import Aggregate, Join, Operator, Recursive, Scan, TopK, Window
+from spark_trickle.algebra.operators import Aggregate, Join, Operator, Recursive, Scan, TopK, Window
 from spark_trickle.model.stream import Mode
-from spark_trickle.refresh.split import Node
+from spark_trickle.plan.split import Node
 from spark_trickle.settings import Settings
-from spark_trickle.sql.moments import moments_of
+from spark_trickle.sql.dialect.moments import moments_of
 
 _ADVICE: dict[type[Operator], str] = {
     Window: "Add PARTITION BY, so that only touched partitions are computed again.",

@@ -9,25 +9,24 @@ from itertools import count
 
 from spark_trickle.algebra.keys import Key
 from spark_trickle.dml.definitions import query_columns
-from spark_trickle.dml.names import check_column_names, drop_relation, free_name, make_room
-from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import (
     InUseError,
     InvalidDefinitionError,
     UnsupportedError,
 )
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
-from spark_trickle.lake.files import new_table_path
-from spark_trickle.lake.scheduling import Alert, raise_alert
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
+from spark_trickle.lake.storage.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
 from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Source, Stream
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import can_widen
+from spark_trickle.plan.split import Node
 from spark_trickle.refresh.circle import is_circle, refresh_circle
-from spark_trickle.refresh.circular import check_circle, check_mode
+from spark_trickle.refresh.circular_definition import check_circle, check_mode
 from spark_trickle.refresh.compile import Compiled, compile_query, nodes_of, over_empty_tables
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, Facts
@@ -35,15 +34,16 @@ from spark_trickle.refresh.drop import refuse_published, refuse_users, stream_ta
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.inputs import source_table
-from spark_trickle.refresh.known_names import wording_of
 from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.options import check_options, is_on
 from spark_trickle.refresh.outdated import outdated, zone_of
-from spark_trickle.refresh.run import Occasion, outside, refresh, run_nodes
-from spark_trickle.refresh.split import Node
+from spark_trickle.refresh.query_names import wording_of
+from spark_trickle.refresh.refresh import Occasion, outside, refresh, run_nodes
 from spark_trickle.spark.frames import Frame
-from spark_trickle.sql import statements as s
-from spark_trickle.sql.moments import moments_of
+from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.names import check_column_names, drop_relation, free_name, make_room
+from spark_trickle.txn.work import Work, now
 
 
 def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Occasion()) -> Result:  # noqa: B008

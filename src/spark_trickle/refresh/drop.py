@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from spark_trickle.dml.names import drop_relation
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import InUseError, InvalidDefinitionError, TableNotFoundError
-from spark_trickle.lake import sources
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import sources
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table, display_names
-from spark_trickle.sql import statements as s
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.names import drop_relation
+from spark_trickle.txn.work import Work
 
 
 def stream_table(work: Work, name: s.Name) -> Table:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_trickle.algebra.change import Fixpoint
+from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.explain import cost, strategy, tree
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.operators import (
     Aggregate,
     Buffer,
     Join,
@@ -16,24 +16,24 @@ from spark_trickle.algebra.operator import (
     TopK,
     Window,
 )
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import TrickleError
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Mode, StreamState
 from spark_trickle.model.table import Table
+from spark_trickle.plan.pipeline import CHANGE, RENDER, passed
+from spark_trickle.plan.split import Node
+from spark_trickle.plan.steps import with_steps
 from spark_trickle.refresh.circle import decide_circle, members_of
 from spark_trickle.refresh.compile import compile_query, delta_of, nodes_of
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, decide
 from spark_trickle.refresh.graph import graph_of
-from spark_trickle.refresh.passes import CHANGE, RENDER, passed
-from spark_trickle.refresh.run import known_facts, node_tables
-from spark_trickle.refresh.split import Node
-from spark_trickle.refresh.steps import with_steps
+from spark_trickle.refresh.refresh import known_facts, node_tables
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
-from spark_trickle.sql.moments import moments_of
-from spark_trickle.sql.render import render
+from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.render.query import render
+from spark_trickle.txn.work import Work
 
 Line = tuple[str, str]
 

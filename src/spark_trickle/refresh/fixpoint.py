@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from spark_trickle.algebra.change import Assign, Fixpoint, Rounds
-from spark_trickle.algebra.operator import Operator
+from spark_trickle.algebra.change_operators import Assign, Fixpoint, Rounds
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.errors import RecursionTooDeepError
 
 

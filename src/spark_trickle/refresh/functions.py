@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_trickle.dml.functions import Argument, require
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.table import Table
 from spark_trickle.refresh import explain
 from spark_trickle.refresh.audit import audit
 from spark_trickle.refresh.drop import stream_table
 from spark_trickle.spark.frames import Frame, frame_of
-from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.txn.functions import Argument, require
+from spark_trickle.txn.work import Work
 
 _TEXTS = {"property": "string", "value": "string"}
 

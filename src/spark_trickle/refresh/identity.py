@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_trickle.algebra.keys import Key, unique_key
-from spark_trickle.algebra.operator import Operator
-from spark_trickle.dml.work import Work
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.model.stream import Source
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar, is_float
 from spark_trickle.refresh.compile import nodes_of
+from spark_trickle.txn.work import Work
 
 
 def keys_of(work: Work, plans: Sequence[Operator], sources: Sequence[Source]) -> list[Key]:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from spark_trickle.dml.net import merge_changes
-from spark_trickle.dml.work import Work
 from spark_trickle.errors import QueryError
 from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.commit import TableChange
@@ -15,7 +13,9 @@ from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.define import refresh_stream
 from spark_trickle.refresh.graph import graph_of
-from spark_trickle.refresh.run import Occasion
+from spark_trickle.refresh.refresh import Occasion
+from spark_trickle.txn.net import merge_changes
+from spark_trickle.txn.work import Work
 
 
 def has_immediate(catalog: Catalog) -> bool:

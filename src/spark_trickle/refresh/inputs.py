@@ -9,9 +9,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from spark_trickle.algebra.operator import At, Operator, Scan
-from spark_trickle.dml.net import loaded
-from spark_trickle.dml.work import Work, now
+from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.errors import SourceLostError
 from spark_trickle.model.arrow import single_weights, summed
 from spark_trickle.model.files import DataFile
@@ -21,8 +19,10 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
 from spark_trickle.spark.frames import Frame, as_stored, local_frame
 from spark_trickle.spark.read import rows_with_weights
-from spark_trickle.sql.render import frame_name
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
+from spark_trickle.sql.render.query import frame_name
+from spark_trickle.txn.net import loaded
+from spark_trickle.txn.work import Work, now
 
 
 @dataclass

@@ -12,27 +12,27 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.change import Signed
-from spark_trickle.algebra.operator import Aggregate, Operator
+from spark_trickle.algebra.change_operators import Signed
+from spark_trickle.algebra.operators import Aggregate, Operator
+from spark_trickle.arrow.evaluate import rows_here
 from spark_trickle.dml.rows import cancelled_frame
-from spark_trickle.dml.store import fits_arrow, store_frame, store_rows
-from spark_trickle.dml.work import Work, now
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.refresh.found import after_steps, framed
-from spark_trickle.refresh.here.at_driver import AtDriver
-from spark_trickle.refresh.here.rows import rows_here
+from spark_trickle.plan.split import Node
+from spark_trickle.refresh.driver_inputs import AtDriver
 from spark_trickle.refresh.inputs import Inputs, source_table
-from spark_trickle.refresh.split import Node
+from spark_trickle.refresh.step_rows import after_steps, framed
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import count, run_sql
-from spark_trickle.sql.render_beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
+from spark_trickle.sql.render.beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
+from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
+from spark_trickle.txn.work import Work, now
 
 
 @dataclass

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from spark_trickle.dml.work import Work
 from spark_trickle.model.stream import Source, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.model.time_zones import canonical_zone
 from spark_trickle.refresh.identity import lost_identity
 from spark_trickle.refresh.inputs import retyped
 from spark_trickle.spark.session import time_zone
+from spark_trickle.txn.work import Work
 
 _TIME = re.compile(r"date|timestamp", re.IGNORECASE)
 _OF_TIMES = re.compile(

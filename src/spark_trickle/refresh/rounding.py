@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import is_float
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 
 _ROUNDING = "1e-9D"
 _EPSILON = 2.0**-53

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spark_trickle.plan.sizes import Sizes
 from spark_trickle.refresh.inputs import Inputs
-from spark_trickle.sql.join_sizes import Sizes
 
 
 def sizes_of(inputs: Inputs) -> Sizes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_trickle.algebra.operator import Recursive
+from spark_trickle.algebra.operators import Recursive
 from spark_trickle.model.files import DataFile, split_log
 from spark_trickle.model.stream import Stream
+from spark_trickle.plan.split import Node
 from spark_trickle.refresh.concerns import count_joined_tables
 from spark_trickle.refresh.decide import Facts
-from spark_trickle.refresh.split import Node
 from spark_trickle.settings import Settings
 
 

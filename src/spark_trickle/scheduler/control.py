@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from threading import Event
 
-from spark_trickle.cdc.sync import SyncReport, sync
-from spark_trickle.cdc.wake import await_change
-from spark_trickle.dml.compact import tidy
-from spark_trickle.dml.work import Work, now
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.lake import scheduling
-from spark_trickle.lake.engine import reading
-from spark_trickle.lake.scheduling import Alert
-from spark_trickle.lake.stream import changed_tables
+from spark_trickle.lake.catalog import scheduling
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.scheduling import Alert
+from spark_trickle.lake.catalog.stream import changed_tables
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.model.table import Table
-from spark_trickle.publish.calls import Publishing
 from spark_trickle.refresh.drop import stream_table
-from spark_trickle.refresh.run import Occasion
-from spark_trickle.refresh.together import company, refill, refresh_together, streams_by_id
+from spark_trickle.refresh.group import company, refill, refresh_together, streams_by_id
+from spark_trickle.refresh.refresh import Occasion
 from spark_trickle.scheduler.loop import Listener, Scheduler
-from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sources.sync import SyncReport, sync
+from spark_trickle.sources.wake import await_change
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.targets.calls import Publishing
+from spark_trickle.txn.compact import tidy
+from spark_trickle.txn.work import Work, now
 
 _FUSE_ACTIONS = ("apply", "reinitialize")
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Event, Thread
 
-from spark_trickle.cdc.sync import SyncReport
 from spark_trickle.errors import Kind, TrickleError
 from spark_trickle.scheduler.outage import pause
 from spark_trickle.scheduler.streaks import Streaks
+from spark_trickle.sources.sync import SyncReport
 
 Sync = Callable[[str], SyncReport]
 Rest = Callable[[str, float, Event], object]  # the source, seconds, and what ends it at once

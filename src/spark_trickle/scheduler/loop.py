@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event, Thread
 
-from spark_trickle.cdc.sync import SyncReport
-from spark_trickle.dml.work import Place, now
 from spark_trickle.errors import CatalogBusyError, Kind, SparkLostError, TrickleError, WarehouseError
-from spark_trickle.lake import scheduling, sources
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
-from spark_trickle.lake.scheduling import Alert
+from spark_trickle.lake.catalog import scheduling, sources
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.refresh.graph import Graph
 from spark_trickle.scheduler.due import Plan, Unit, World, plan, retry_delay
 from spark_trickle.scheduler.followers import Followers, Rest, Sync
-from spark_trickle.scheduler.look import look
 from spark_trickle.scheduler.outage import Outage, pause
+from spark_trickle.scheduler.survey import look
 from spark_trickle.scheduler.upkeep import Upkeep
 from spark_trickle.scheduler.workers import Workers
+from spark_trickle.sources.sync import SyncReport
 from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.spark.session import described
+from spark_trickle.txn.work import Place, now
 
 Refresh = Callable[[tuple[int, ...], float | None], list[RefreshReport]]
 Listener = Callable[[Alert], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.lake.scheduling import Alert
+from spark_trickle.lake.catalog.scheduling import Alert
 
 _LONGEST_PAUSE = 60.0  # seconds between attempts
 _MOST_DOUBLINGS = 20  # without end they were numbers that no float holds

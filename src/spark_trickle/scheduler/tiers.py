@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from spark_trickle.lake.reads import Reads
+from spark_trickle.lake.catalog.read_counts import Reads
 from spark_trickle.scheduler.due import Tier
 
 _ENOUGH = timedelta(days=1)  # of watching before anything is suggested

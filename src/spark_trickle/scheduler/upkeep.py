@@ -8,14 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from spark_trickle.dml.work import Place, now
 from spark_trickle.errors import TrickleError
-from spark_trickle.lake import reports, scheduling
-from spark_trickle.lake.engine import reading
-from spark_trickle.lake.vacuum import Retention, vacuum
+from spark_trickle.lake.catalog import reports, scheduling
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.storage.vacuum import Retention, vacuum
 from spark_trickle.scheduler.due import World
 from spark_trickle.scheduler.streaks import Streaks
 from spark_trickle.scheduler.workers import Workers
+from spark_trickle.txn.work import Place, now
 
 _LOOK_SECONDS = 10.0
 _PRUNE_SECONDS = 60.0

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 from time import perf_counter
 
-from spark_trickle.lake.tally import Tally
+from spark_trickle.lake.catalog.tally import Tally
 
 
 class Workers:

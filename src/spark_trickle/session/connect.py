@@ -10,11 +10,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_trickle.dml.tail import Tails
-from spark_trickle.dml.work import Place
-from spark_trickle.lake.lease import SessionLease
-from spark_trickle.lake.paths import is_local_address, local_folder
-from spark_trickle.lake.shelf import Shelf
+from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.catalog.lease import SessionLease
+from spark_trickle.lake.storage.paths import is_local_address, local_folder
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.room import room_of_tail
 from spark_trickle.model.table import DEFAULT_SCHEMA
@@ -23,9 +21,11 @@ from spark_trickle.refresh.functions import FUNCTIONS
 from spark_trickle.session.shared_folder import require_shared_folder
 from spark_trickle.session.trickle import Trickle
 from spark_trickle.settings import gathered
-from spark_trickle.spark.held import Held
 from spark_trickle.spark.session import open_session
-from spark_trickle.sql.depth import make_room
+from spark_trickle.spark.view_cache import Held
+from spark_trickle.sql.dialect.depth import make_room
+from spark_trickle.txn.tail import Tails
+from spark_trickle.txn.work import Place
 
 
 def connect(

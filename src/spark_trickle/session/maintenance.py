@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from spark_trickle.dml import compact
-from spark_trickle.dml.work import Place, Work, now
 from spark_trickle.errors import UnsupportedError
-from spark_trickle.lake import read
-from spark_trickle.lake.backup import BackupReport, back_up
-from spark_trickle.lake.engine import writing
-from spark_trickle.lake.files import TABLES_FOLDER
-from spark_trickle.lake.identity import renew_identity
-from spark_trickle.lake.vacuum import Retention, plan_vacuum, vacuum
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.identity import renew_identity
+from spark_trickle.lake.storage.backup import BackupReport, back_up
+from spark_trickle.lake.storage.files import TABLES_FOLDER
+from spark_trickle.lake.storage.vacuum import Retention, plan_vacuum, vacuum
 from spark_trickle.model.report import Result
 from spark_trickle.session.refreshing import Refreshing
 from spark_trickle.spark.frames import frame_of
-from spark_trickle.sql import statements as s
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn import compact
+from spark_trickle.txn.work import Place, Work, now
 
 
 class Maintenance(Refreshing):

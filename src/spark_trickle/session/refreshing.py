@@ -6,27 +6,27 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_trickle.dml import compact
-from spark_trickle.dml.retry import pause_after
-from spark_trickle.dml.work import Work, begin
 from spark_trickle.errors import (
     ConflictError,
     TrickleError,
     UnsupportedError,
     raise_failures,
 )
-from spark_trickle.lake.engine import require_writable
-from spark_trickle.lake.stream import move_on
+from spark_trickle.lake.catalog.engine import require_writable
+from spark_trickle.lake.catalog.stream import move_on
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.apply import applied
 from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
-from spark_trickle.refresh.run import Occasion
-from spark_trickle.refresh.together import company, refresh_together, streams_by_id
+from spark_trickle.refresh.group import company, refresh_together, streams_by_id
+from spark_trickle.refresh.refresh import Occasion
 from spark_trickle.session.transactions import Transactions
 from spark_trickle.spark.errors import noticing_loss
-from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.txn import compact
+from spark_trickle.txn.retry import pause_after
+from spark_trickle.txn.work import Work, begin
 
 
 @dataclass

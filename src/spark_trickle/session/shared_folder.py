@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from spark_trickle.errors import FolderNotSharedError, TrickleError
-from spark_trickle.lake.files import Storage
+from spark_trickle.lake.storage.files import Storage
 from spark_trickle.spark.probe import look_for, runs_elsewhere
 
 

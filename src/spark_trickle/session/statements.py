@@ -11,12 +11,12 @@ from spark_trickle.dml.delete import delete, truncate
 from spark_trickle.dml.insert import insert
 from spark_trickle.dml.merge import merge
 from spark_trickle.dml.update import update
-from spark_trickle.dml.work import Work
 from spark_trickle.model.report import Result
 from spark_trickle.refresh.define import alter_stream, create_stream
 from spark_trickle.refresh.drop import drop_stream
 from spark_trickle.spark.frames import frame_of
-from spark_trickle.sql import statements as s
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.work import Work
 
 
 def run_statement(work: Work, statement: s.Definition | s.RowChange | s.StreamChange) -> Result:

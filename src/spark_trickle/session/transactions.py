@@ -9,19 +9,19 @@ from dataclasses import replace
 from itertools import count
 from typing import Self
 
-from spark_trickle.cdc.link import Links
-from spark_trickle.dml import compact
-from spark_trickle.dml.net import merge_changes
-from spark_trickle.dml.retry import Turns
-from spark_trickle.dml.work import Place, Work, begin
 from spark_trickle.errors import (
     ConflictError,
     TransactionStateError,
 )
-from spark_trickle.lake.engine import require_writable
+from spark_trickle.lake.catalog.engine import require_writable
 from spark_trickle.model.report import Result
 from spark_trickle.refresh.immediate import OwnEffects, has_immediate, keep_immediate
 from spark_trickle.scheduler.control import Control
+from spark_trickle.sources.link import Links
+from spark_trickle.txn import compact
+from spark_trickle.txn.net import merge_changes
+from spark_trickle.txn.retry import Turns
+from spark_trickle.txn.work import Place, Work, begin
 
 
 class Transactions(Control):

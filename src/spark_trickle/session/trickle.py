@@ -10,11 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.dml.choices import answer_query
-from spark_trickle.dml.functions import changes
 from spark_trickle.dml.insert import append
-from spark_trickle.dml.look import look
-from spark_trickle.dml.query import catalog_at, relation_frame, run_query, snapshot_by_id
-from spark_trickle.dml.work import Work, now
+from spark_trickle.dml.show import look
 from spark_trickle.errors import (
     ColumnNotFoundError,
     QueryError,
@@ -32,10 +29,13 @@ from spark_trickle.session.statements import as_text, first_words, run_statement
 from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.spark.frames import frame_of
 from spark_trickle.spark.run import collect
-from spark_trickle.sql import statements as s
-from spark_trickle.sql.cursor import Cursor
-from spark_trickle.sql.parse import parse
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.sql.lexer.words import quote
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.sql.statements.parse import parse
+from spark_trickle.txn.functions import changes
+from spark_trickle.txn.query import catalog_at, relation_frame, run_query, snapshot_by_id
+from spark_trickle.txn.work import Work, now
 
 
 class Trickle(Maintenance):

@@ -17,7 +17,7 @@ from spark_trickle.model.room import Room
 from spark_trickle.spark.run import collect, select
 from spark_trickle.spark.types import nullable
 from spark_trickle.spark.width import Width, width_of
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 
 _BYTES = "_trickle_bytes"
 # The first row of a partition may be so long, the tenth a tenth of it: few long rows come at once, and all of

@@ -21,7 +21,7 @@ from spark_trickle.spark.read import (
 )
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import columns_sql
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 
 
 def changes(

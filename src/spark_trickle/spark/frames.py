@@ -14,7 +14,7 @@ from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar
 from spark_trickle.spark.types import data_type, plain_field, storage_schema
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 
 Frame = DataFrame
 Session = SparkSession

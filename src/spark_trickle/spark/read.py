@@ -13,7 +13,7 @@ from spark_trickle.model.table import WEIGHT, Column, Table
 from spark_trickle.model.types import holds_float, is_float
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name, columns_sql, storage_schema
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 
 # Columns of what the driver knows of a tail.
 WORDS, FILE = "_trickle_words", "_trickle_file"

@@ -19,7 +19,7 @@ from spark_trickle.model.types import (
     to_spark,
 )
 from spark_trickle.spark.errors import explained
-from spark_trickle.sql.words import literal, quote
+from spark_trickle.sql.lexer.words import literal, quote
 
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark itself keeps it
 

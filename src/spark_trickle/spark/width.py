@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import types as T
 
-from spark_trickle.sql.words import quote
+from spark_trickle.sql.lexer.words import quote
 
 _NUMBER = 8
 _DECIMAL = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.algebra.keys import unique_key
-from spark_trickle.algebra.operator import (
+from spark_trickle.algebra.operators import (
     Aggregate,
     Expr,
     Filter,

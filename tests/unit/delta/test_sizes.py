@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.joins import change_of, join_node
-from spark_trickle.algebra.operator import Join, JoinKind, KeyPair, Operator, Scan, column
+from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Scan, column
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.refresh.fit import fit
-from spark_trickle.refresh.steps import with_steps
-from spark_trickle.sql.inner_joins import driven
-from spark_trickle.sql.join_sizes import Sizes
-from spark_trickle.sql.render import render
+from spark_trickle.plan.arrange import fit
+from spark_trickle.plan.join_order import driven
+from spark_trickle.plan.sizes import Sizes
+from spark_trickle.plan.steps import with_steps
+from spark_trickle.sql.render.query import render
 
 # Tables of the join -> operators and characters if all of them changed, and if only one did.
 SIZES = {

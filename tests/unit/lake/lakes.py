@@ -11,10 +11,10 @@ from typing import Any
 from sqlalchemy import Table as SqlTable
 from sqlalchemy import select
 
-from spark_trickle.lake import read
-from spark_trickle.lake.commit import publish
-from spark_trickle.lake.conflicts import Overlap
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog.commit import publish
+from spark_trickle.lake.catalog.conflicts import Overlap
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import Commit, CreateTable, Definition, TableChange

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.errors import BackupError, DamagedFileError, WarehouseMismatchError
-from spark_trickle.lake import lease
-from spark_trickle.lake import schema as s
-from spark_trickle.lake.backup import BackupReport, back_up, list_backups
-from spark_trickle.lake.engine import writing
-from spark_trickle.lake.lease import SessionLease
-from spark_trickle.lake.restore import restore
-from spark_trickle.lake.vacuum import Retention, vacuum
-from spark_trickle.lake.verify import verify
+from spark_trickle.lake.catalog import lease
+from spark_trickle.lake.catalog import schema as s
+from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.lease import SessionLease
+from spark_trickle.lake.storage.backup import BackupReport, back_up, list_backups
+from spark_trickle.lake.storage.restore import restore
+from spark_trickle.lake.storage.vacuum import Retention, vacuum
+from spark_trickle.lake.storage.verify import verify
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from spark_trickle.model.arrow import to_storage
 from spark_trickle.model.commit import TableChange

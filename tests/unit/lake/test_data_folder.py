@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy import insert as insert_into
 
 from spark_trickle.errors import WarehouseError, WarehouseMismatchError
-from spark_trickle.lake import schema as s
-from spark_trickle.lake.engine import writing
-from spark_trickle.lake.vacuum import Retention, vacuum
+from spark_trickle.lake.catalog import schema as s
+from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.storage.vacuum import Retention, vacuum
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.table import Table

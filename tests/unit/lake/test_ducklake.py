@@ -7,7 +7,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from spark_trickle.lake import ducklake
+from spark_trickle.lake.catalog import ducklake
 from spark_trickle.model.table import Column, Table
 from spark_trickle.model.types import Array, ColumnType, Field, Scalar, Struct
 from tests.unit.lake.lakes import table_value

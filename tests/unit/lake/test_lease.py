@@ -10,9 +10,17 @@ from time import monotonic
 import pytest
 from sqlalchemy import delete, insert, select
 
-from spark_trickle.lake import schema as s
-from spark_trickle.lake.engine import reading, writing
-from spark_trickle.lake.lease import Lease, SessionLease, active, forget_dead, release, renew, this_host
+from spark_trickle.lake.catalog import schema as s
+from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.lease import (
+    Lease,
+    SessionLease,
+    active,
+    forget_dead,
+    release,
+    renew,
+    this_host,
+)
 from tests.unit.lake.lakes import NOW, Lake
 
 KEEP = timedelta(minutes=30)

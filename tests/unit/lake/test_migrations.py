@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect
 
-from spark_trickle.lake import migrations, read
-from spark_trickle.lake.data_folder import Request
-from spark_trickle.lake.engine import open_engine, reading
-from spark_trickle.lake.new_catalog import prepare_catalog
+from spark_trickle.lake.catalog import migrations, read
+from spark_trickle.lake.catalog.engine import open_engine, reading
+from spark_trickle.lake.catalog.new_catalog import prepare_catalog
+from spark_trickle.lake.storage.data_folder import Request
 from spark_trickle.lake.warehouse import open_warehouse
 
 

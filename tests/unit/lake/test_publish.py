@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_trickle.errors import SnapshotNotFoundError
-from spark_trickle.lake import read
-from spark_trickle.lake import schema as s
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog import schema as s
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.commit import (
     AlterTable,
     CreateSchema,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_trickle.lake.stats import bound, column_stats
+from spark_trickle.lake.storage.stats import bound, column_stats
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.files import ColumnStats
 from spark_trickle.model.table import WEIGHT_ID, Column, Table

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import FuseBlownError, QueryError, TrickleError
-from spark_trickle.lake import scheduling
-from spark_trickle.lake import stream as states
-from spark_trickle.lake.engine import reading
+from spark_trickle.lake.catalog import scheduling
+from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Status, StreamState
 from tests.unit.lake.lakes import NOW, Lake
 

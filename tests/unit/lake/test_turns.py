@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, event, insert, select
 
-from spark_trickle.lake import schema as s
-from spark_trickle.lake.commit import publish
-from spark_trickle.lake.engine import reading, writing
-from spark_trickle.lake.lease import this_host
-from spark_trickle.lake.turns import Blocked, hold_turn
+from spark_trickle.lake.catalog import schema as s
+from spark_trickle.lake.catalog.commit import publish
+from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.lease import this_host
+from spark_trickle.lake.catalog.turns import Blocked, hold_turn
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.commit import Commit, TableChange
 from spark_trickle.model.files import Role

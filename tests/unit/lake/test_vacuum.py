@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import insert
 
 from spark_trickle.errors import SnapshotNotFoundError
-from spark_trickle.lake import lease
-from spark_trickle.lake import schema as s
-from spark_trickle.lake.engine import writing
-from spark_trickle.lake.lease import Lease, this_host
-from spark_trickle.lake.vacuum import Retention, Vacuumed, plan_vacuum, vacuum
+from spark_trickle.lake.catalog import lease
+from spark_trickle.lake.catalog import schema as s
+from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.lease import Lease, this_host
+from spark_trickle.lake.storage.vacuum import Retention, Vacuumed, plan_vacuum, vacuum
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role

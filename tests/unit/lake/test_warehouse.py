@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from spark_trickle.errors import CatalogBusyError, VersionError, WarehouseError
-from spark_trickle.lake.engine import reading, writing
-from spark_trickle.lake.migrations import HEAD
-from spark_trickle.lake.read import newest
+from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.migrations import HEAD
+from spark_trickle.lake.catalog.read import newest
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from tests.unit.lake.lakes import Lake
 from tests.unit.sql.marked import bug

@@ -7,15 +7,15 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, cast
 
-from spark_trickle.cdc.sync import SyncReport
-from spark_trickle.dml.work import Place
-from spark_trickle.lake.lease import SessionLease
-from spark_trickle.lake.scheduling import Alert
-from spark_trickle.lake.shelf import Shelf
+from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.catalog.lease import SessionLease
+from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.scheduler.loop import Scheduler
 from spark_trickle.settings import Settings
-from spark_trickle.spark.held import Held
+from spark_trickle.sources.sync import SyncReport
+from spark_trickle.spark.view_cache import Held
+from spark_trickle.txn.work import Place
 
 FAST = Settings(scheduler_interval_ms=10.0)
 

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import event
 
 from spark_trickle.errors import WarehouseError
-from spark_trickle.lake import scheduling
-from spark_trickle.lake.engine import reading
-from spark_trickle.lake.scheduling import Alert
+from spark_trickle.lake.catalog import scheduling
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
 from spark_trickle.scheduler.loop import Scheduler
 from tests.unit.scheduler.loops import goes_on, idle_scheduler, until

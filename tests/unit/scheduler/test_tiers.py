@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.lake.reads import Reads
-from spark_trickle.lake.tally import Tally
+from spark_trickle.lake.catalog.read_counts import Reads
+from spark_trickle.lake.catalog.tally import Tally
 from spark_trickle.scheduler.due import Tier
 from spark_trickle.scheduler.streaks import Streaks
 from spark_trickle.scheduler.tiers import Use, suggest_tier

@@ -11,9 +11,9 @@ import re
 
 import pytest
 
-from spark_trickle.sql.references import Reference
-from spark_trickle.sql.replace_references import replace_references
-from spark_trickle.sql.words import split_words
+from spark_trickle.sql.lexer.words import split_words
+from spark_trickle.sql.names.references import Reference
+from spark_trickle.sql.names.replace_references import replace_references
 
 _MARKED = re.compile(r"«(?P<source>[^»]*)»|·")
 _PART = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*(?P<dot>\.?)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import ColumnNotFoundError, QueryError, SqlSyntaxError, TrickleError
-from spark_trickle.sql.additions import may_be_taken, without_additions
+from spark_trickle.sql.dialect.additions import may_be_taken, without_additions
 
 ADDED = {
     "SELECT k FROM t WHERE v > ALL (SELECT w FROM u)": "SELECT k FROM t WHERE v >  (SELECT w FROM u)",

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from spark_trickle.sql.bounds import most_key_rows
+from spark_trickle.sql.statements.bounds import most_key_rows
 from tests.unit.sql.marked import bug
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_trickle.errors import SqlSyntaxError
-from spark_trickle.sql.cursor import Cursor
+from spark_trickle.sql.lexer.cursor import Cursor
 from tests.unit.sql.marked import bug
 
 END = "END closes a bracket, also where it is the name of a column"

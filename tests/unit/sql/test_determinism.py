@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.sql.determinism import judges_lastingly, judges_values
+from spark_trickle.sql.statements.determinism import judges_lastingly, judges_values
 
 BY_VALUE = [
     "a = 1",

@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 
 from spark_trickle.errors import SqlSyntaxError, UnsupportedError
-from spark_trickle.sql.dialect import DEEPEST, parse_query, sql_of
+from spark_trickle.sql.dialect.spark import DEEPEST, parse_query, sql_of
 
 SAME = """
 percentile_cont(0.5) WITHIN GROUP (ORDER BY x DESC)

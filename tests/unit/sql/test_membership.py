@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.sql.membership import membership_is_value
+from spark_trickle.sql.audit.membership import membership_is_value
 
 QUERIES = {
     "SELECT a IN (SELECT b FROM u) AS x FROM t": True,

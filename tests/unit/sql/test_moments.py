@@ -6,9 +6,9 @@ import pytest
 
 from spark_trickle.algebra.prune import prune
 from spark_trickle.errors import UnsupportedError
-from spark_trickle.sql.bind import bind
-from spark_trickle.sql.moments import moments_of
-from spark_trickle.sql.scope import Bound, SourceTable, SourceView
+from spark_trickle.sql.bind.query import bind
+from spark_trickle.sql.bind.scope import Bound, SourceTable, SourceView
+from spark_trickle.sql.dialect.moments import moments_of
 
 VIEWS = {
     "recent": "SELECT * FROM t WHERE ts > now() - INTERVAL 1 DAY",

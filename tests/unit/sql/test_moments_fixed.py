@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_trickle.sql.moments import fixed_at
+from spark_trickle.sql.dialect.moments import fixed_at
 
 MOMENT = datetime(2024, 2, 29, 23, 59, 58, 7, UTC)
 AT = "TIMESTAMP '2024-02-29 23:59:58.000007+00:00'"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.sql.dialect import parse_query, sql_of
-from spark_trickle.sql.named_windows import with_windows_written_out
+from spark_trickle.sql.bind.named_windows import with_windows_written_out
+from spark_trickle.sql.dialect.spark import parse_query, sql_of
 
 WRITTEN_OUT = {
     "SELECT rank() OVER w FROM t WINDOW w AS (ORDER BY sum(a) DESC)": (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import SqlSyntaxError, TrickleError
-from spark_trickle.sql.parse import parse
-from spark_trickle.sql.statements import (
+from spark_trickle.sql.statements.kinds import (
     BackUp,
     Begin,
     CommitWork,
@@ -25,6 +24,7 @@ from spark_trickle.sql.statements import (
     Use,
     Vacuum,
 )
+from spark_trickle.sql.statements.parse import parse
 from tests.unit.sql.marked import bug
 
 STATEMENTS = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import TrickleError, UnsupportedError
-from spark_trickle.sql.parse import parse
-from spark_trickle.sql.statements import (
+from spark_trickle.sql.statements.kinds import (
     AddColumns,
     AlterColumn,
     ColumnDefinition,
@@ -23,6 +22,7 @@ from spark_trickle.sql.statements import (
     RenameTable,
     Statement,
 )
+from spark_trickle.sql.statements.parse import parse
 from tests.unit.sql.marked import bug
 
 C = ColumnDefinition

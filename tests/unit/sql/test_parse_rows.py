@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import TrickleError, UnsupportedError
-from spark_trickle.sql.parse import parse
-from spark_trickle.sql.parse_rows import values_rows
-from spark_trickle.sql.statements import (
+from spark_trickle.sql.statements.kinds import (
     Assignment,
     Delete,
     Insert,
@@ -18,6 +16,8 @@ from spark_trickle.sql.statements import (
     Truncate,
     Update,
 )
+from spark_trickle.sql.statements.parse import parse
+from spark_trickle.sql.statements.parse_rows import values_rows
 from tests.unit.sql.marked import bug
 
 END = "END closes a bracket, also where it is the name of a column"

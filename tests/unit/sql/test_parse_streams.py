@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import SqlSyntaxError
-from spark_trickle.sql.parse import parse
-from spark_trickle.sql.statements import (
+from spark_trickle.sql.statements.kinds import (
     AlterStream,
     CreateStream,
     DropStream,
@@ -16,6 +15,7 @@ from spark_trickle.sql.statements import (
     RefreshStream,
     Statement,
 )
+from spark_trickle.sql.statements.parse import parse
 
 STATEMENTS: dict[str, Statement] = {
     "CREATE STREAM TABLE s AS SELECT 1": CreateStream(("s",), "SELECT 1"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.sql.references import find_references
-from spark_trickle.sql.replace_references import replace_references
+from spark_trickle.sql.names.references import find_references
+from spark_trickle.sql.names.replace_references import replace_references
 from tests.unit.sql.marked import answer, bug, expected, question
 
 NAMES = [

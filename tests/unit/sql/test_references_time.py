@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import SqlSyntaxError
-from spark_trickle.sql.references import ChangesBetween, TimestampAsOf, VersionAsOf, find_references
+from spark_trickle.sql.names.references import ChangesBetween, TimestampAsOf, VersionAsOf, find_references
 from tests.unit.sql.marked import answer, bug, expected, question
 
 INTERVAL = "an INTERVAL is thought to have exactly two words after it"

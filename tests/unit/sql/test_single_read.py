@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.sql.single_read import SingleRead, find_single_read
+from spark_trickle.sql.statements.single_read import SingleRead, find_single_read
 
 PLAIN = [
     ("SELECT n FROM t WHERE id = 2", SingleRead(("t",), "t", "id = 2")),

@@ -7,7 +7,7 @@ from collections import Counter
 import duckdb
 import pytest
 
-from spark_trickle.sql.ties import choice_of
+from spark_trickle.sql.audit.ties import choice_of
 
 ORDERS = {
     "SELECT a, b FROM t ORDER BY a LIMIT 3": ("c1 ASC NULLS FIRST",),

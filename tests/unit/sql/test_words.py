@@ -7,7 +7,7 @@ import re
 import pytest
 
 from spark_trickle.errors import SqlSyntaxError
-from spark_trickle.sql.words import WordKind, literal, quote, split_words
+from spark_trickle.sql.lexer.words import WordKind, literal, quote, split_words
 from tests.unit.sql.marked import bug
 
 NAME, QUOTED, STRING, NUMBER, SYMBOL = (

@@ -1,0 +1,291 @@
+"""The change of a node -> its rows, computed at the driver without a Spark job; None if it takes Spark.
+
+The files of a small change are small, and often still in memory. Looking them up in a small table, or adding
+them to stored sums, is done sooner than a job is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.algebra.change_operators import (
+    Added,
+    Counted,
+    Fold,
+    Keys,
+    Net,
+    Partial,
+    Shaken,
+    Signed,
+    Terms,
+    Touched,
+    Trimmed,
+    Unfit,
+    Untouched,
+    Within,
+)
+from spark_trickle.algebra.operators import (
+    Aggregate,
+    At,
+    Buffer,
+    Filter,
+    Join,
+    JoinKind,
+    Materialized,
+    Operator,
+    Project,
+    Scan,
+    Settled,
+    TopK,
+    UnionAll,
+    column,
+)
+from spark_trickle.arrow.expressions import evaluate, may_evaluate, truths
+from spark_trickle.arrow.extrema import aggregated, folded, partial, shaken
+from spark_trickle.arrow.groups import grouped, trimmed, with_sign
+from spark_trickle.arrow.joins import joined, matches
+from spark_trickle.arrow.restrict import Wanted, before, in_table, of, renamed, sought
+from spark_trickle.arrow.sums import added, gained
+from spark_trickle.arrow.top_k import buffered, first, unfit, within
+from spark_trickle.arrow.unsupported import ForSpark
+from spark_trickle.model.arrow import single_weights
+from spark_trickle.model.table import WEIGHT
+
+_CHANGES = (Signed, Net, Trimmed, Counted, Keys, Touched, Untouched, Fold, Shaken, Unfit)
+_STEPS = (Scan, UnionAll, Settled, Materialized, Join, *_CHANGES)
+
+
+class Reader(Protocol):
+    """Where rows come from; None if only Spark can read them, or if they are too many.
+
+    A rehearsal has tables of the same columns without rows.
+    """
+
+    @property
+    def rehearsal(self) -> bool: ...
+
+    def change_here(self, source: str) -> pa.Table | None:
+        """What changed, with weights, not summed."""
+
+    def content_here(self, scan: Scan) -> pa.Table | None:
+        """All rows of a table; with weights and not summed if the scan is of a log."""
+
+    def everything_here(self, scan: Scan) -> pa.Table | None:
+        """The same of a larger table, whose columns are in memory."""
+
+    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+        """The rows that a scan would find where a column of its table has one of some values."""
+
+    def without_rows(self) -> Reader:
+        """The rehearsal."""
+
+
+def rows_here(reader: Reader, plan: Operator) -> pa.Table | None:
+    """The rows of a change with their weights."""
+    if not _may_be_here(plan):
+        return None
+    try:
+        if not reader.rehearsal:  # whether types fit, and tables, is known before anything is fetched
+            _Evaluation(reader.without_rows()).rows(plan)
+        return _Evaluation(reader).rows(plan)
+    except (ForSpark, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None  # an overflow or a type that Arrow refuses: Spark says what becomes of it
+
+
+@lru_cache(maxsize=1024)
+def _may_be_here(plan: Operator) -> bool:
+    """Whether every step is of a kind that is done here: most plans are ruled out before anything is read."""
+    return all(_is_known(op) for op in plan.walk())
+
+
+def _is_known(op: Operator) -> bool:
+    match op:
+        case Project():
+            return all(may_evaluate(o.expr) for o in op.outputs)
+        case Filter():
+            return may_evaluate(op.predicate)
+        case Added():
+            return isinstance(op.terms, Terms | Partial) and not any(c.inexact for c in op.sums)
+        case Aggregate() if not op.keys:
+            return True  # read only where the one row of everything is shaken
+        case Terms() | Partial() | Aggregate():
+            return all(c.term is not None and may_evaluate(c.term) and not c.inexact for c in op.calls)
+        case Within() | TopK() | Buffer():
+            return all(may_evaluate(k.expr) for k in op.order)
+    return type(op) in _STEPS
+
+
+_Sought = Sequence[Wanted]
+
+
+class _Evaluation:
+    """One plan, in which equal parts are computed once.
+
+    What is wanted of a part says which of its rows matter, so that a large table need not be read whole.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._known: dict[Operator, pa.Table] = {}
+
+    def rows(self, plan: Operator, wanted: _Sought = ()) -> pa.Table:
+        if plan in self._known:
+            return self._known[plan]
+        found = self._rows(plan, wanted)
+        if not wanted:
+            self._known[plan] = found
+        return found
+
+    def _rows(self, plan: Operator, wanted: _Sought) -> pa.Table:
+        match plan:
+            case Scan():
+                return self._scanned(plan, wanted)
+            case Filter():
+                rows = self.rows(plan.input, wanted)
+                return rows.filter(truths(plan.predicate, rows))
+            case Project():
+                rows = self.rows(plan.input, before(plan.outputs, wanted))
+                return _with_weight({o.name: evaluate(o.expr, rows) for o in plan.outputs}, rows)
+            case Settled() | Materialized() | Counted():
+                return self.rows(plan.input, wanted)
+            case Signed():
+                return _signed(self.rows(plan.input, wanted), plan.sign)
+            case UnionAll():
+                return self._union(plan, wanted)
+            case Net():
+                return _net(self.rows(plan.input, wanted), plan.single)
+            case Trimmed():
+                return trimmed(self.rows(plan.input, wanted))
+            case Keys():
+                rows = self.rows(plan.input)
+                return pa.table({f"k{n}": evaluate(e, rows) for n, e in enumerate(plan.exprs)})
+            case Touched():  # Untouched is one too
+                return self._touched(plan, wanted)
+            case Join():
+                return self._joined(plan, wanted)
+            case Aggregate():
+                rows = self.rows(plan.input, before(plan.keys, wanted))
+                return aggregated(plan, rows) if rows.num_rows or not plan.keys else _nothing(plan)
+            case TopK():
+                return first(plan, self.rows(plan.input))
+            case Buffer():
+                return buffered(plan, self.rows(plan.input))
+        return self._beside_own(plan)
+
+    def _beside_own(self, plan: Operator) -> pa.Table:
+        """What a change does to rows that are stored."""
+        match plan:
+            case Added(Terms() | Partial() as terms, own):
+                gain = gained(plan, terms, self.rows(terms.input))
+                return added(plan, gain, self.rows(own, _by_keys(plan.keys, gain)))
+            case Partial():
+                return partial(plan, self.rows(plan.input))
+            case Shaken():
+                part = self.rows(plan.partial)
+                return shaken(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
+            case Fold():
+                part = self.rows(plan.partial)
+                return folded(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
+            case Within():
+                return within(plan, self.rows(plan.delta), self.rows(plan.own))
+            case Unfit():
+                return unfit(plan, self.rows(plan.within), self.rows(plan.own))
+        raise ForSpark
+
+    def _scanned(self, plan: Scan, wanted: _Sought) -> pa.Table:
+        """All of a small table; of a large one the rows that are wanted."""
+        if plan.moment is At.DELTA:
+            rows = self._reader.change_here(plan.source)
+        else:
+            rows = self._reader.content_here(plan)
+            if rows is None and (told := in_table(plan, wanted)) is not None:
+                rows = self._reader.lookup_here(plan, *told)
+            if rows is None:
+                rows = self._reader.everything_here(plan)
+        if rows is None:
+            raise ForSpark
+        return _with_weight({name: rows.column(c) for name, c in plan.names}, rows)
+
+    def _union(self, plan: UnionAll, wanted: _Sought) -> pa.Table:
+        """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
+        weight = [WEIGHT] * plan.weighted
+        found = [
+            self.rows(p, renamed(plan.columns, p.columns, wanted)).select([*p.columns, *weight])
+            for p in plan.parts
+        ]
+        found = [p for p in found if p.num_rows] or found[:1]
+        if len({tuple(f.type for f in p.schema) for p in found}) > 1:
+            raise ForSpark
+        return pa.concat_tables([p.rename_columns([*plan.columns, *weight]) for p in found])
+
+    def _touched(self, plan: Touched, wanted: _Sought) -> pa.Table:
+        keys = self.rows(plan.keys)
+        if isinstance(plan, Untouched):
+            rows = self.rows(plan.input, wanted)  # what has no touched key cannot be looked up by keys
+            return rows.filter(pc.invert(_hits(plan, rows, keys)))
+        # All rows of an input are read if something is unfit, which a rehearsal does not expect.
+        unread = not plan.exprs if self._reader.rehearsal else not keys.num_rows
+        if unread:
+            return _nothing(plan)
+        by_keys = sought((e, keys.column(n), True) for n, e in enumerate(plan.exprs))
+        rows = self.rows(plan.input, [*by_keys, *wanted])
+        return rows.filter(_hits(plan, rows, keys))
+
+    def _joined(self, plan: Join, wanted: _Sought) -> pa.Table:
+        """The side that is known to be few rows comes first, and says which rows of the other are needed."""
+        of_left, of_right = of(plan.left.columns, wanted), of(plan.right.columns, wanted)
+        inner = plan.kind is JoinKind.INNER
+        if inner and not plan.left.weighted and (plan.right.weighted or (of_right and not of_left)):
+            right = self.rows(plan.right, of_right)
+            by_keys = sought((k.left, evaluate(k.right, right), k.null_safe) for k in plan.keys)
+            return joined(plan, self.rows(plan.left, [*by_keys, *of_left]), right)
+        if plan.kind is JoinKind.FULL:
+            return joined(plan, self.rows(plan.left), self.rows(plan.right))
+        left = self.rows(plan.left, of_left)
+        by_keys = sought((k.right, evaluate(k.left, left), k.null_safe) for k in plan.keys)
+        return joined(plan, left, self.rows(plan.right, [*by_keys, *of_right] if inner else by_keys))
+
+
+def _by_keys(names: Sequence[str], rows: pa.Table) -> list[Wanted]:
+    return sought((column(k), rows.column(k), True) for k in names)
+
+
+def _hits(plan: Touched, rows: pa.Table, keys: pa.Table) -> pa.Array:
+    same = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
+    return matches(same, rows.num_rows, keys.num_rows)
+
+
+def _with_weight(columns: dict[str, pa.ChunkedArray | pa.Array], rows: pa.Table) -> pa.Table:
+    if WEIGHT in rows.column_names:
+        columns[WEIGHT] = rows.column(WEIGHT)
+    elif not columns:
+        raise ForSpark  # rows without columns, which Arrow cannot count
+    return pa.table(columns)
+
+
+def _signed(rows: pa.Table, sign: int) -> pa.Table:
+    """Content as a change, or a change turned round."""
+    if WEIGHT not in rows.column_names:
+        return with_sign(rows, sign)
+    if sign == 1:
+        return rows
+    return rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, pc.negate(rows.column(WEIGHT)))
+
+
+def _net(rows: pa.Table, single: bool) -> pa.Table:
+    names = [n for n in rows.column_names if n != WEIGHT]
+    sums = grouped(rows, names, [WEIGHT])
+    left = sums.filter(pc.not_equal(sums.column(WEIGHT), 0))
+    weights = left.column(WEIGHT).cast(pa.int32())
+    left = left.set_column(left.column_names.index(WEIGHT), pa.field(WEIGHT, pa.int32()), weights)
+    return single_weights(left) if single else left
+
+
+def _nothing(plan: Operator) -> pa.Table:
+    columns = {c: pa.nulls(0) for c in plan.columns}
+    return pa.table(columns | ({WEIGHT: pa.nulls(0, pa.int32())} if plan.weighted else {}))

@@ -1,0 +1,161 @@
+"""A change that takes Spark -> what is left of it when the parts that are few rows at the driver are known.
+
+A term that begins with a change of a dimension table is often empty once it is filtered and looked up in
+other small tables. It is left out, with all the scans of large tables that would have followed. Otherwise
+its rows are handed to Spark as they are, so that the plan is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from spark_trickle.algebra.change_operators import (
+    Added,
+    Counted,
+    Fixpoint,
+    Fold,
+    Half,
+    Keys,
+    Net,
+    Partial,
+    Shaken,
+    Signed,
+    Terms,
+    Touched,
+    Trimmed,
+    Untouched,
+    Within,
+)
+from spark_trickle.algebra.operators import (
+    Aggregate,
+    At,
+    Buffer,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Materialized,
+    Operator,
+    Project,
+    Scan,
+    Settled,
+    TopK,
+    UnionAll,
+    Window,
+)
+from spark_trickle.arrow.evaluate import Reader, rows_here
+from spark_trickle.delta.differentiate import renamed
+
+Keep = Callable[[pa.Table], str | None]  # rows -> the name by which a plan reads them, if they are few
+
+# Without rows in their first input they have none themselves.
+_FOLLOW = (
+    Project,
+    Filter,
+    Signed,
+    Net,
+    Trimmed,
+    Settled,
+    Materialized,
+    Generate,
+    Keys,
+    Half,
+    Terms,
+    Window,
+    TopK,
+    Buffer,
+    Added,
+    Fold,
+    Shaken,
+    Within,
+    Partial,
+    Aggregate,
+    Counted,
+)
+
+
+class Reducer:
+    """Looks at every part once; rows at the driver become scans of their own."""
+
+    def __init__(self, reader: Reader, keep: Keep) -> None:
+        self._reader = reader
+        self._keep = keep
+        self._known: dict[Operator, Operator | None] = {}
+
+    def reduced(self, op: Operator) -> Operator | None:
+        """None if there are no rows."""
+        if op not in self._known:
+            self._known[op] = self._at_driver(op) if _is_join_of_change(op) else self._inside(op)
+        return self._known[op]
+
+    def _at_driver(self, op: Operator) -> Operator | None:
+        rows = rows_here(self._reader, op)
+        if rows is None:
+            return self._inside(op)
+        if rows.num_rows == 0:
+            return None
+        # A filter alone is as soon done by Spark, which has the change already.
+        name = self._keep(rows) if isinstance(op, Join) and _has_plain_types(op, rows) else None
+        if name is None:
+            return self._inside(op)
+        return Scan(name, tuple((c, c) for c in op.columns), At.DELTA)
+
+    def _inside(self, op: Operator) -> Operator | None:
+        match op:
+            case Scan() | Fixpoint():
+                return op
+            case UnionAll():
+                return self._union(op)
+            case Touched():
+                return self._touched(op)
+            case Join():
+                return self._join(op)
+            case Aggregate() | Partial() if not op.keys:
+                return op  # one row, whatever there is
+        if isinstance(op, _FOLLOW):
+            first, *others = op.inputs
+            left = self.reduced(first)
+            return None if left is None else op.with_inputs((left, *others))
+        return op
+
+    def _union(self, op: UnionAll) -> Operator | None:
+        parts = [p for p in map(self.reduced, op.parts) if p is not None]
+        if not parts:
+            return None
+        if parts[0].columns != op.columns:
+            parts[0] = renamed(parts[0], op.columns)
+        return parts[0] if len(parts) == 1 else UnionAll(tuple(parts))
+
+    def _touched(self, op: Touched) -> Operator | None:
+        keys, rows = self.reduced(op.keys), self.reduced(op.input)
+        if rows is None:
+            return None
+        if keys is None:
+            return rows if isinstance(op, Untouched) else None
+        return replace(op, input=rows, keys=keys)
+
+    def _join(self, op: Join) -> Operator | None:
+        left, right = self.reduced(op.left), self.reduced(op.right)
+        if op.kind in (JoinKind.INNER, JoinKind.SEMI) and (left is None or right is None):
+            return None
+        if op.kind is JoinKind.FULL:
+            return None if left is None and right is None else op
+        if left is None:
+            return None
+        return replace(op, left=left, right=op.right if right is None else right)
+
+
+def _is_join_of_change(op: Operator) -> bool:
+    """What is worth a look: fewer rows may be left than changed."""
+    return op.weighted and isinstance(op, Filter | Join | Trimmed)
+
+
+def _has_plain_types(op: Operator, rows: pa.Table) -> bool:
+    """Spark might give a computed column another type, and guesses what a timestamp means."""
+    computed = any(isinstance(p, Project) for p in op.walk())
+    return not computed and not any(
+        pa.types.is_timestamp(f.type) or pa.types.is_nested(f.type) for f in rows.schema
+    )

@@ -1,0 +1,343 @@
+"""Arrow values -> the same values in the type that Spark would give them, where both agree to the last digit.
+
+Whole numbers and decimals only grow wider here, and what does not fit is for Spark to say: it knows whether
+that is an error. Nothing rounds.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import re
+from collections.abc import Callable
+from functools import reduce
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from spark_trickle.arrow.decimals import MOST, decimal_result, decimal_type, most_units, rounded_to
+from spark_trickle.arrow.unsupported import ForSpark
+
+Value: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
+
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as Spark turns them into decimals
+_WHOLE = {
+    exp.DType.TINYINT: pa.int8(),
+    exp.DType.SMALLINT: pa.int16(),
+    exp.DType.INT: pa.int32(),
+    exp.DType.BIGINT: pa.int64(),
+}
+_TURNED = 34  # digits beyond which Spark rounds a decimal that it negates
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([a-zA-Z]*)")
+_SUFFIXES = {"L": pa.int64(), "S": pa.int16(), "Y": pa.int8()}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def literal(tree: exp.Literal) -> pa.Scalar:
+    text = tree.this
+    if tree.is_string:
+        if "\\" in text:  # how it was escaped is not for us to guess
+            raise ForSpark
+        return pa.scalar(text, pa.string())
+    written = _NUMBER.fullmatch(text)
+    if written is None:  # 1e3 is a double
+        raise ForSpark
+    text, suffix = written[1], written[2].upper()
+    if suffix == "D":
+        return pa.scalar(float(text), pa.float64())
+    if suffix and suffix != "BD" and suffix not in _SUFFIXES:
+        raise ForSpark
+    if text.isdigit() and suffix != "BD":
+        number = int(text)
+        kind = _SUFFIXES.get(suffix) or (pa.int32() if number < 2**31 else pa.int64())
+        if number >= 2 ** (kind.bit_width - 1):
+            raise ForSpark
+        return pa.scalar(number, kind)
+    whole, _, fraction = text.partition(".")
+    digits = max(len((whole + fraction).lstrip("0")), len(fraction), 1)
+    return _checked(pa.scalar(text, pa.string()), pa.decimal128(digits, len(fraction)))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(kind) or pa.types.is_decimal128(kind))
+
+
+def compared_by(left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> tuple[Value, Value]:
+    """Two values and how they are written: a number beside a decimal has just its own digits."""
+    if pa.types.is_decimal128(one.type) and pa.types.is_signed_integer(other.type):
+        other = _as_decimal(right, other)
+    elif pa.types.is_decimal128(other.type) and pa.types.is_signed_integer(one.type):
+        one = _as_decimal(left, one)
+    return comparable(one, other)
+
+
+def comparable(one: Value, other: Value) -> tuple[Value, Value]:
+    """Both in one type that compares alike here and there: texts compare byte by byte in both."""
+    if is_number(one.type) and is_number(other.type):
+        kind = _compared_as(one.type, other.type)
+        return _as_compared(one, kind), _as_compared(other, kind)
+    if pa.types.is_date32(one.type) and isinstance(other, pa.StringScalar):
+        return one, _date(other.as_py())
+    if pa.types.is_date32(other.type) and isinstance(one, pa.StringScalar):
+        return _date(one.as_py()), other
+    same = one.type == other.type
+    if same and (
+        pa.types.is_string(one.type)
+        or pa.types.is_boolean(one.type)
+        or pa.types.is_date(one.type)
+        or pa.types.is_timestamp(one.type)
+    ):
+        return one, other
+    raise ForSpark
+
+
+def _compared_as(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Where not all digits have room, those of the fraction give way."""
+    if pa.types.is_signed_integer(one) and pa.types.is_signed_integer(other):
+        return _wider(one, other)
+    (p1, s1), (p2, s2) = _digits(one), _digits(other)
+    scale = max(s1, s2)
+    whole = max(p1 - s1, p2 - s2)
+    return pa.decimal128(min(whole + scale, MOST), min(scale, max(MOST - whole, 0)))
+
+
+def _as_compared(value: Value, kind: pa.DataType) -> Value:
+    if pa.types.is_decimal128(value.type) and value.type.scale > kind.scale:
+        return rounded_to(value, kind)
+    return cast_to(value, kind)
+
+
+def common_type(kinds: list[pa.DataType]) -> pa.DataType:
+    """The type of values that stand for each other, as in CASE; null has the type of the others."""
+    known = [k for k in kinds if not pa.types.is_null(k)]
+    if not known:
+        raise ForSpark
+    return reduce(_wider, known)
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if one == other:
+        return one
+    if pa.types.is_signed_integer(one) and pa.types.is_signed_integer(other):
+        return max(one, other, key=lambda k: k.bit_width)
+    if is_number(one) and is_number(other):
+        (p1, s1), (p2, s2) = _digits(one), _digits(other)
+        scale = max(s1, s2)
+        return _decimal(max(p1 - s1, p2 - s2) + scale, scale)
+    raise ForSpark
+
+
+def _digits(kind: pa.DataType) -> tuple[int, int]:
+    return (kind.precision, kind.scale) if pa.types.is_decimal128(kind) else (_DIGITS[kind], 0)
+
+
+def _decimal(precision: int, scale: int) -> pa.DataType:
+    """Beyond the widest decimal Spark gives up digits after the point."""
+    if precision > MOST:
+        raise ForSpark
+    return pa.decimal128(precision, scale)
+
+
+def cast_to(value: Value, kind: pa.DataType) -> Value:
+    """The same value in a type that is as wide or wider."""
+    if value.type == kind:
+        return value
+    if pa.types.is_null(value.type):
+        return value.cast(kind)
+    if pa.types.is_signed_integer(value.type) and pa.types.is_signed_integer(kind):
+        return _checked(value, kind)
+    if pa.types.is_signed_integer(value.type) and pa.types.is_decimal128(kind):
+        # First into one that holds every value of its type, as Arrow wants it.
+        return _checked(_checked(value, pa.decimal128(_DIGITS[value.type], 0)), kind)
+    if pa.types.is_decimal128(value.type):
+        if pa.types.is_decimal128(kind) and kind.scale >= value.type.scale:
+            return _checked(value, kind)
+        if value.type.scale == 0 and pa.types.is_signed_integer(kind):
+            return _checked(value, kind)
+    raise ForSpark
+
+
+def _checked(value: Value, kind: pa.DataType) -> Value:
+    if pa.types.is_decimal128(value.type) and pa.types.is_decimal128(kind):
+        more = kind.scale - value.type.scale
+        narrower = value.type.precision + more > kind.precision
+        if narrower and most_units(value) * 10**more >= 10**kind.precision:  # Arrow does not always say so
+            raise ForSpark
+    try:
+        return value.cast(kind)
+    except pa.ArrowInvalid:  # does not fit
+        raise ForSpark from None
+
+
+def cast(value: Value, to: exp.DataType) -> Value:
+    """CAST as Spark does it, for what loses nothing but digits behind the point."""
+    target = to.this
+    if target is exp.DType.BIGINT and pa.types.is_decimal128(value.type):
+        return _checked(value, pa.int64())  # which refuses to lose digits
+    if target in _WHOLE:
+        return cast_to(value, _WHOLE[target])
+    if target is exp.DType.DECIMAL and len(to.expressions) == 2:
+        precision, scale = (int(str(p.this)) for p in to.expressions)
+        if pa.types.is_decimal128(value.type) and value.type.scale > scale:
+            return _rounded(value, pa.decimal128(precision, scale))
+        return cast_to(value, pa.decimal128(precision, scale))
+    if target is exp.DType.DOUBLE and is_number(value.type):
+        return _double(value)
+    if target is exp.DType.DATE and pa.types.is_date(value.type):
+        return value
+    if target is exp.DType.DATE and isinstance(value, pa.StringScalar):
+        return _date(value.as_py())
+    raise ForSpark
+
+
+def _rounded(value: Value, kind: pa.DataType) -> Value:
+    narrow = pa.decimal128(MOST, kind.scale)  # first rounded, and then asked whether it fits
+    if isinstance(value, pa.Scalar):
+        raise ForSpark
+    return _checked(rounded_to(value, narrow), kind)
+
+
+def _double(value: Value) -> Value:
+    """Whole numbers, rounded to the nearest double as in Java; how fractions round is for Spark to say."""
+    if isinstance(value, pa.Scalar):
+        raise ForSpark
+    if pa.types.is_signed_integer(value.type):
+        return value.cast(pa.float64(), safe=False)
+    if value.type.scale:
+        raise ForSpark
+    return pa.array([None if v is None else float(int(v)) for v in value.to_pylist()], pa.float64())
+
+
+def _date(text: str) -> pa.Scalar:
+    if not _DATE.fullmatch(text):
+        raise ForSpark
+    try:
+        return pa.scalar(datetime.date.fromisoformat(text), pa.date32())
+    except ValueError:  # the thirtieth of February
+        raise ForSpark from None
+
+
+def moved_date(kind: type[exp.Expr], day: Value, interval: exp.Interval) -> pa.Scalar:
+    """A written date and so many years, months or days; a day that a month does not have is its last one."""
+    count, unit = interval.this, str(interval.args.get("unit") or "").upper().removesuffix("S")
+    if not isinstance(day, pa.Date32Scalar) or not isinstance(count, exp.Literal) or not count.this.isdigit():
+        raise ForSpark
+    step = int(count.this) * (1 if kind is exp.Add else -1)
+    start = day.as_py()
+    try:
+        if unit == "DAY":
+            return pa.scalar(start + datetime.timedelta(days=step), pa.date32())
+        months = {"MONTH": step, "YEAR": 12 * step}[unit]
+        year, month = divmod(12 * start.year + start.month - 1 + months, 12)
+        last = calendar.monthrange(year, month + 1)[1]
+        return pa.scalar(datetime.date(year, month + 1, min(start.day, last)), pa.date32())
+    except (KeyError, ValueError, OverflowError):
+        raise ForSpark from None
+
+
+DATE_PARTS: dict[str, Callable[..., Value]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "day": pc.day,
+    "dayofmonth": pc.day,
+}
+
+
+def part_of_date(part: str, value: Value) -> Value:
+    """Of a day; that of an instant depends on where Spark is."""
+    if part.lower() not in DATE_PARTS or not pa.types.is_date32(value.type):
+        raise ForSpark
+    return DATE_PARTS[part.lower()](value).cast(pa.int32())
+
+
+def like(value: Value, pattern: pa.Scalar) -> Value:
+    if not pa.types.is_string(value.type) or not pa.types.is_string(pattern.type):
+        raise ForSpark
+    return pc.match_like(value, pattern.as_py())
+
+
+def substring(value: Value, start: Value | None, length: Value | None = None) -> Value:
+    """Where both ends are written as numbers and lie within or behind the text."""
+    first, count = (n.as_py() if isinstance(n, pa.Scalar) else None for n in (start, length))
+    if not pa.types.is_string(value.type) or not isinstance(first, int) or first < 1:
+        raise ForSpark
+    if length is not None and not isinstance(count, int):
+        raise ForSpark
+    end = None if count is None else first - 1 + max(count, 0)
+    return pc.utf8_slice_codeunits(value, first - 1, end)
+
+
+def negated(value: Value) -> Value:
+    if not is_number(value.type):
+        raise ForSpark
+    if isinstance(value, pa.Int64Scalar) and value.as_py() == 2**31:  # its negative is an INT
+        raise ForSpark
+    if pa.types.is_decimal128(value.type) and most_units(value) >= 10**_TURNED:
+        raise ForSpark
+    return _reckoned(pc.negate_checked, value)
+
+
+def reckoned(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> Value:
+    """Sum, difference, product or quotient; doubles are rounded alike everywhere."""
+    if kind is exp.Div and not (pa.types.is_decimal128(one.type) or pa.types.is_decimal128(other.type)):
+        return _quotient(one, other)
+    if pa.types.is_float64(one.type) and pa.types.is_float64(other.type):
+        return _DOUBLES[kind](one, other)
+    if not (is_number(one.type) and is_number(other.type)):
+        raise ForSpark
+    if pa.types.is_signed_integer(one.type) and pa.types.is_signed_integer(other.type):
+        wide = _wider(one.type, other.type)
+        return _reckoned(_STEPS[kind], one.cast(wide), other.cast(wide))
+    one, other = _as_decimal(left, one), _as_decimal(right, other)
+    result = decimal_type(kind, one.type, other.type)
+    if kind is exp.Div or result.precision == MOST:  # it may have to be rounded
+        return decimal_result(kind, one, other, result)
+    return cast_to(_reckoned(_STEPS[kind], one, other), result)
+
+
+_DOUBLES: dict[type[exp.Expr], Callable[..., Value]] = {
+    exp.Add: pc.add,
+    exp.Sub: pc.subtract,
+    exp.Mul: pc.multiply,
+}
+_STEPS: dict[type[exp.Expr], Callable[..., Value]] = {
+    exp.Add: pc.add_checked,
+    exp.Sub: pc.subtract_checked,
+    exp.Mul: pc.multiply_checked,
+}
+
+
+def _as_decimal(tree: exp.Expr, value: Value) -> Value:
+    """A written number has as many digits as it is written with, a column as many as its type can have."""
+    if pa.types.is_decimal128(value.type):
+        return value
+    tree = tree.unnest()
+    written = tree.this if isinstance(tree, exp.Neg) else tree  # -(3) is no number but a call, to Spark
+    digits = len(str(abs(value.as_py()))) if isinstance(written, exp.Literal) else _DIGITS[value.type]
+    return cast_to(value, pa.decimal128(digits, 0))
+
+
+def _quotient(one: Value, other: Value) -> Value:
+    if not pa.types.is_float64(one.type):
+        raise ForSpark
+    divisor = other if pa.types.is_float64(other.type) else _double(other)
+    zero = pc.equal(divisor, 0.0)
+    if (zero if isinstance(zero, pa.Scalar) else pc.any(zero)).as_py():  # an error, unless ANSI is off
+        raise ForSpark
+    return pc.divide(one, divisor)
+
+
+def square_root(value: Value) -> Value:
+    if not pa.types.is_float64(value.type):
+        raise ForSpark
+    return pc.sqrt(value)
+
+
+def _reckoned(step: Callable[..., Value], *values: Value) -> Value:
+    try:
+        return step(*values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # an overflow, or no such types
+        raise ForSpark from None

@@ -1,0 +1,173 @@
+"""Columns of large tables that are looked at again and again, in memory, where few rows are found at once.
+
+Files never change, so what was read of one stays right. The first time that a column of a table is asked for,
+nothing is read: a single look is cheaper by a job than by reading all of it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from threading import RLock
+from typing import TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from spark_trickle.lake.storage.files import Storage
+from spark_trickle.model.arrow import FIELD_ID, arrow_schema, can_hold, from_storage, python_values
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.packed import Numbers, Packed, Places, pack, places
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.types import fixed_width
+
+_Kept = TypeVar("_Kept", Packed, Places)
+_Key = tuple[str, int, str, str]  # the file, the id of a column and its type, what is kept of it
+_Columns = dict[str, Packed]
+
+_CROWD = 1_000  # values that are remembered together
+
+
+class Shelf:
+    """The columns that were used last win; together they stay within a budget."""
+
+    def __init__(self, storage: Storage, most_bytes: int) -> None:
+        self._storage = storage
+        self._most_bytes = most_bytes
+        self.bytes = 0
+        self.lookups = 0  # that needed no job
+        self._kept: OrderedDict[_Key, Packed | Places] = OrderedDict()
+        self._asked: set[tuple[int, str]] = set()
+        self._crowded: dict[tuple[int, str, int], tuple[frozenset[object], int]] = {}
+        self._lock = RLock()
+
+    def resize(self, most_bytes: int) -> None:
+        """A smaller budget frees memory at once."""
+        with self._lock:
+            self._most_bytes = most_bytes
+            self._trim()
+
+    def rows(self, table: Table, files: Sequence[DataFile], names: Sequence[str]) -> pa.Table | None:
+        """All rows, with weights; None if they are for Spark to read."""
+
+        def everywhere(file: DataFile, columns: _Columns) -> Numbers:
+            return np.arange(file.rows)
+
+        return self._gathered(table, files, names, "", everywhere)
+
+    def find(
+        self,
+        table: Table,
+        files: Sequence[DataFile],
+        names: Sequence[str],
+        by: str,
+        values: pa.Array,
+        most: int,
+    ) -> pa.Table | None:
+        """The rows in which a column has one of some different values; None also if there are too many."""
+        room = most
+
+        def matching(file: DataFile, columns: _Columns) -> Numbers | None:
+            nonlocal room
+            column = columns[by]
+            numbers = column.numbers_of(values)
+            if numbers is None:
+                found = column.scanned(values)
+            else:
+                key = (file.path, table.column(by).id, str(column.type), "places")
+                found = self._known(key, lambda: places(column)).of(numbers)
+            room -= 0 if found is None else len(found)
+            return found if room >= 0 else None
+
+        return self._gathered(table, files, names, by, matching)
+
+    def is_crowded(
+        self, table: Table, files: Sequence[DataFile], by: str, values: pa.Array, most: int
+    ) -> bool:
+        """Whether some of these values alone had too many rows before, in a table that was not far larger."""
+        known = self._crowded.get((table.id, by, most))
+        if known is None:
+            return False
+        crowd, rows = known
+        return crowd <= set(python_values(values)) and 2 * sum(f.rows for f in files) >= rows
+
+    def note_crowded(
+        self, table: Table, files: Sequence[DataFile], by: str, values: pa.Array, most: int
+    ) -> None:
+        if len(values) <= _CROWD:
+            self._crowded[table.id, by, most] = frozenset(python_values(values)), sum(f.rows for f in files)
+
+    def _gathered(
+        self,
+        table: Table,
+        files: Sequence[DataFile],
+        names: Sequence[str],
+        by: str,
+        choose: Callable[[DataFile, _Columns], Numbers | None],
+    ) -> pa.Table | None:
+        needed = tuple(c for c in table.columns if c.name in {*names, by})
+        if _memory(table, needed, files) > self._most_bytes:
+            return None
+        if not files or not all(can_hold(c.type) for c in needed):
+            return None
+        narrow, parts = replace(table, columns=needed), []
+        with self._lock:
+            if (table.id, by) not in self._asked:
+                self._asked.add((table.id, by))
+                return None
+            try:
+                for file in files:
+                    columns = self._columns(narrow, file)
+                    chosen = None if columns is None else choose(file, columns)
+                    if columns is None or chosen is None:
+                        return None
+                    parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
+            finally:
+                self._trim()  # what was read for nothing counts too
+            self.lookups += 1
+        return pa.concat_tables(parts)
+
+    def _columns(self, table: Table, file: DataFile) -> _Columns | None:
+        """The columns of a file by name, with weights; those that are not here yet are read."""
+        keys = {f.name: _key(file, f) for f in arrow_schema(table)}
+        missing = [n for n, key in keys.items() if key not in self._kept]
+        if missing:
+            part = replace(table, columns=tuple(c for c in table.columns if c.name in missing))
+            wanted = [*(c.id for c in part.columns), WEIGHT_ID]
+            rows = from_storage(part, self._storage.read_columns(table, file, wanted))
+            if rows is None:
+                return None
+            for n in missing:
+                self._known(keys[n], partial(pack, rows.column(n)))
+        return {n: self._known(key, _unexpected) for n, key in keys.items()}
+
+    def _known(self, key: _Key, make: Callable[[], _Kept]) -> _Kept:
+        if key not in self._kept:
+            self._kept[key] = make()
+            self.bytes += self._kept[key].bytes
+        self._kept.move_to_end(key)
+        return cast(_Kept, self._kept[key])
+
+    def _trim(self) -> None:
+        while self.bytes > self._most_bytes:
+            self.bytes -= self._kept.popitem(last=False)[1].bytes
+
+
+def _key(file: DataFile, field: pa.Field) -> _Key:
+    return file.path, int(field.metadata[FIELD_ID]), str(field.type), "values"
+
+
+def _unexpected() -> Packed:
+    raise AssertionError("it was read just now")
+
+
+def _memory(table: Table, needed: Sequence[Column], files: Sequence[DataFile]) -> int:
+    """What some columns take before they are packed; one of many texts may be as long as all of them."""
+    rows, everything = sum(f.rows for f in files), sum(f.memory for f in files)
+    numbers = [c for c in table.columns if fixed_width([c.type]) is not None]
+    wanted = rows * (fixed_width(c.type for c in needed if c in numbers) or 0)
+    if all(c in numbers for c in needed):
+        return wanted
+    return wanted + max(0, everything - rows * (fixed_width(c.type for c in numbers) or 0))

@@ -1,0 +1,91 @@
+"""An empty database -> a catalog with its first snapshot; an older catalog -> one of this version."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, Engine, insert, inspect, select
+
+from spark_trickle.errors import VersionError, WarehouseError
+from spark_trickle.lake.catalog import migrations
+from spark_trickle.lake.catalog import schema as s
+from spark_trickle.lake.catalog.engine import reading, shown_address, writing
+from spark_trickle.lake.storage.data_folder import BESIDE, Request, refuse_used_folder
+from spark_trickle.lake.storage.files import TABLES_FOLDER
+from spark_trickle.model.table import DEFAULT_SCHEMA, HIDDEN_SCHEMA
+
+
+def prepare_catalog(engine: Engine, request: Request) -> None:
+    """Bring the catalog to our version."""
+    with reading(engine) as connection:
+        ready = migrations.is_current(connection)
+    if not ready and request.read_only:
+        raise WarehouseError(
+            f"the catalog {shown_address(engine.url)} must be upgraded, and cannot be written",
+            "Open it once where it can be written.",
+        )
+    if not ready:
+        with writing(engine) as connection:
+            _upgrade(connection, request)
+    with reading(engine) as connection:
+        _require_version(connection)
+
+
+def _upgrade(connection: Connection, request: Request) -> None:
+    if migrations.is_current(connection):  # another process was faster
+        return
+    has_table = inspect(connection).has_table
+    fresh = not has_table(migrations.VERSION_TABLE)
+    if fresh and has_table("ducklake_metadata"):
+        raise WarehouseError(
+            "the catalog belongs to a DuckLake that spark-trickle did not create",
+            "Choose an empty folder or database for the warehouse.",
+        )
+    if fresh:
+        refuse_used_folder(request)
+    migrations.upgrade(connection)
+    if fresh:
+        _fill(connection, request.default_root)
+        beside = str(request.asked is None).lower()
+        connection.execute(insert(s.trickle_info).values(key=BESIDE, value=beside))
+
+
+def _fill(connection: Connection, root: str) -> None:
+    """The first snapshot of a new warehouse: an empty schema of the user's and our hidden one."""
+    values = {
+        "version": s.DUCKLAKE_VERSION,
+        "created_by": "spark-trickle",
+        "data_path": root.rstrip("/") + "/",
+        "encrypted": "false",
+    }
+    connection.execute(insert(s.info), [{"key": k, "value": v} for k, v in values.items()])
+    connection.execute(
+        insert(s.snapshot).values(
+            snapshot_id=0,
+            snapshot_time=datetime.now(UTC),
+            schema_version=0,
+            next_catalog_id=2,
+            next_file_id=0,
+        )
+    )
+    made = f'created_schema:"{DEFAULT_SCHEMA}",created_schema:"{HIDDEN_SCHEMA}"'
+    connection.execute(insert(s.snapshot_changes).values(snapshot_id=0, changes_made=made))
+    paths = {DEFAULT_SCHEMA: "views/", HIDDEN_SCHEMA: TABLES_FOLDER}
+    for number, (name, path) in enumerate(paths.items()):
+        connection.execute(
+            insert(s.namespace).values(
+                schema_id=number,
+                schema_uuid=str(uuid.uuid4()),
+                begin_snapshot=0,
+                schema_name=name,
+                path=path,
+                path_is_relative=True,
+            )
+        )
+
+
+def _require_version(connection: Connection) -> None:
+    found = connection.execute(select(s.info.c.value).where(s.info.c.key == "version")).scalar_one()
+    if found != s.DUCKLAKE_VERSION:
+        raise VersionError(f"DuckLake {found}", f"DuckLake {s.DUCKLAKE_VERSION}")

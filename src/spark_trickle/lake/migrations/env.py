@@ -1,8 +1,0 @@
-"""How alembic runs here: inside the transaction that `upgrade` was given."""
-
-from alembic import context
-
-from spark_trickle.lake.migrations import VERSION_TABLE
-
-context.configure(connection=context.config.attributes["connection"], version_table=VERSION_TABLE)
-context.run_migrations()

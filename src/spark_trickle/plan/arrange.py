@@ -1,0 +1,48 @@
+"""A delta -> the same delta, arranged for the number of rows that are at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from spark_trickle.algebra.change_operators import Added, Fixpoint, Keys, Partial, Terms
+from spark_trickle.algebra.memo import once
+from spark_trickle.algebra.operators import At, Operator, Scan, column
+from spark_trickle.delta.touched import restricted
+
+_HERE = 200_000  # stored groups that one task sums faster than several tasks exchange them
+
+
+def fit(plan: Operator, small: bool, rows: Callable[[str], int]) -> Operator:
+    """`small` says that the change is few rows, `rows` how many a node has stored."""
+
+    @once
+    def visit(op: Operator) -> Operator:
+        if isinstance(op, Fixpoint):
+            return op.mapped(visit)
+        inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
+        match inner:
+            case Added(Terms() as terms, Scan(source)):
+                return _added(inner, terms, small, rows(source))
+            case Keys() if small and not takes_work(inner):
+                return replace(inner, distinct=False)
+        return inner
+
+    return visit(plan)
+
+
+def _added(op: Added, terms: Terms, small: bool, stored: int) -> Operator:
+    """Few stored groups are read as they are; of many only those that the change touches."""
+    if stored <= _HERE:
+        return replace(op, here=small)
+    partial = Partial(terms.input, terms.keys, terms.calls, terms.count)
+    keys = tuple(column(k) for k in op.keys)
+    return replace(op, terms=partial, own=restricted(op.own, keys, Keys(partial, keys)))
+
+
+def takes_work(op: Operator) -> bool:
+    """Whether more is read than changes and what was found already."""
+    return any(
+        isinstance(s, Scan) and s.moment is not At.DELTA and not s.source.startswith(("k", "r"))
+        for s in op.walk()
+    )

@@ -1,0 +1,199 @@
+"""Inner joins and filters -> the relations and conditions that they are made of, and joins in another order.
+
+An inner join may be computed in any order. A definition joins what has a condition in common, so that
+equality becomes a key; a change is joined from its few rows on, each time with the smallest table that
+they are connected to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sqlglot import exp
+
+from spark_trickle.algebra.memo import once
+from spark_trickle.algebra.operators import (
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    column,
+)
+from spark_trickle.plan.sizes import Different, Guess, Sizes
+from spark_trickle.sql.bind.expressions import conjunction, shared_conjuncts
+from spark_trickle.sql.dialect.spark import parse_expression, sql_of
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """A test; `pair` are both sides if it asks for equality."""
+
+    expr: Expr
+    pair: KeyPair | None = None
+
+
+@dataclass(frozen=True)
+class _Web:
+    relations: tuple[Operator, ...]
+    conditions: tuple[_Condition, ...]
+
+
+def connected(plan: Operator) -> Operator:
+    """Every table joined, where it can be, with one that it has a key in common with, and filtered first."""
+
+    @once
+    def visit(op: Operator) -> Operator:
+        web = _taken_apart(op)
+        if web is None:
+            return op.with_inputs(tuple(visit(child) for child in op.inputs))
+        web = replace(web, relations=tuple(visit(r) for r in web.relations))
+        if len(web.relations) == 1:
+            assert isinstance(op, Filter)
+            return replace(op, input=web.relations[0]) if not isinstance(op.input, Filter) else _filtered(web)
+        return _in_order(op.columns, _put_together(web, 0))
+
+    return visit(plan)
+
+
+def driven(plan: Operator, sizes: Sizes) -> Operator:
+    """Changes first; what they have become so far is sent to every task while it is few rows."""
+    different = Different(plan, sizes)
+
+    @once
+    def visit(op: Operator) -> Operator:
+        web = _taken_apart(op) if op.weighted else None
+        if web is None or len(web.relations) == 1:
+            return op.with_inputs(tuple(visit(child) for child in op.inputs))
+        web = replace(web, relations=tuple(visit(r) for r in web.relations))
+        changes = [n for n, r in enumerate(web.relations) if r.weighted]
+        if len(changes) != 1:
+            return op.with_inputs(tuple(visit(child) for child in op.inputs))
+        return _in_order(op.columns, _put_together(web, changes[0], different))
+
+    return visit(plan)
+
+
+def _in_order(columns: tuple[str, ...], made: Operator) -> Operator:
+    """Whoever reads by position finds the columns where they were."""
+    return made if made.columns == columns else Project(made, tuple(Output(c, column(c)) for c in columns))
+
+
+def _filtered(web: _Web) -> Operator:
+    predicate = conjunction([c.expr for c in web.conditions])
+    return web.relations[0] if predicate is None else Filter(web.relations[0], predicate)
+
+
+# --- apart -------------------------------------------------------------------------------------------
+
+
+def _taken_apart(op: Operator) -> _Web | None:
+    match op:
+        case Filter():
+            inner = _taken_apart(op.input) or _Web((op.input,), ())
+            return replace(inner, conditions=inner.conditions + _conditions(op.predicate))
+        case Join(kind=JoinKind.INNER):
+            left, right = (_taken_apart(side) or _Web((side,), ()) for side in (op.left, op.right))
+            own = tuple(_equality(k) for k in op.keys)
+            rest = () if op.residual is None else _conditions(op.residual)
+            conditions = left.conditions + right.conditions + own + rest
+            return _Web(left.relations + right.relations, conditions)
+    return None
+
+
+def _equality(pair: KeyPair) -> _Condition:
+    text = f"{pair.left.sql} {'<=>' if pair.null_safe else '='} {pair.right.sql}"
+    return _Condition(Expr(text, pair.left.columns | pair.right.columns), pair)
+
+
+@lru_cache(maxsize=4096)
+def _conditions(predicate: Expr) -> tuple[_Condition, ...]:
+    parts = shared_conjuncts(parse_expression(predicate.sql))
+    if len(parts) == 1:
+        return (_condition(parts[0], predicate),)
+    return tuple(_condition(p, _within(p, predicate)) for p in parts)
+
+
+def _within(part: exp.Expr, whole: Expr) -> Expr:
+    return Expr(sql_of(part), frozenset(c.name for c in part.find_all(exp.Column)) & whole.columns)
+
+
+def _condition(tree: exp.Expr, expr: Expr) -> _Condition:
+    if not isinstance(tree, exp.EQ | exp.NullSafeEQ):
+        return _Condition(expr)
+    sides = [_within(side, expr) for side in (tree.this, tree.expression)]
+    if not all(s.columns for s in sides):
+        return _Condition(expr)
+    return _Condition(expr, KeyPair(sides[0], sides[1], isinstance(tree, exp.NullSafeEQ)))
+
+
+# --- together ----------------------------------------------------------------------------------------
+
+
+def _put_together(web: _Web, first: int, different: Different | None = None) -> Operator:
+    """One relation after the other, those with a key in common and few rows before the others."""
+    left = list(web.conditions)
+    relations = [_with_own(r, left) for r in web.relations]
+    start = relations.pop(first)
+    made = start
+    guess = None if different is None else Guess(start, different)
+    while relations:
+        shared = [_keys(made, r, left) for r in relations]
+        rank = [
+            (not keys, (0, 0) if guess is None else guess.cost(r, tuple(keys.values())), n)
+            for n, (r, keys) in enumerate(zip(relations, shared, strict=True))
+        ]
+        chosen = min(rank)[2]
+        other, keys = relations.pop(chosen), shared[chosen]
+        broadcast = guess is not None and guess.is_few
+        made = _joined(made, other, keys, left, broadcast)
+        if guess is not None:
+            guess.join(other, tuple(keys.values()))
+    rest = conjunction([c.expr for c in left])
+    return made if rest is None else Filter(made, rest)
+
+
+def _with_own(relation: Operator, left: list[_Condition]) -> Operator:
+    """A relation after the conditions that are about it alone."""
+    inside = frozenset(relation.columns)
+    own = [c for c in left if c.expr.columns and c.expr.columns <= inside]
+    for c in own:
+        left.remove(c)
+    predicate = conjunction([c.expr for c in own])
+    return relation if predicate is None else Filter(relation, predicate)
+
+
+def _keys(one: Operator, other: Operator, left: Sequence[_Condition]) -> dict[_Condition, KeyPair]:
+    """The conditions that are keys of a join, turned so that they fit its sides."""
+    ones, others = frozenset(one.columns), frozenset(other.columns)
+    found = {}
+    for c in left:
+        if c.pair is None:
+            continue
+        for a, b in ((c.pair.left, c.pair.right), (c.pair.right, c.pair.left)):
+            if a.columns <= ones and b.columns <= others:
+                found[c] = KeyPair(a, b, c.pair.null_safe)
+                break
+    return found
+
+
+def _joined(
+    one: Operator,
+    other: Operator,
+    keys: dict[_Condition, KeyPair],
+    left: list[_Condition],
+    broadcast: bool,
+) -> Operator:
+    for c in keys:
+        left.remove(c)
+    inside = frozenset(one.columns + other.columns)
+    rest = [c for c in left if c.expr.columns and c.expr.columns <= inside]
+    for c in rest:
+        left.remove(c)
+    residual = conjunction([c.expr for c in rest])
+    return Join(one, other, JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast)

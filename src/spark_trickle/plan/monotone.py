@@ -1,0 +1,106 @@
+"""The nodes of a query -> whether rows that come to a source can only make more rows come to the result.
+
+A circle of stream tables has a least fixpoint, which is found by adding, only if all of its members are
+like that in each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spark_trickle.algebra.operators import (
+    Aggregate,
+    Buffer,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Materialized,
+    Operator,
+    Project,
+    Recursive,
+    Scan,
+    SetKind,
+    SetOperation,
+    Settled,
+    TopK,
+    UnionAll,
+    Window,
+)
+from spark_trickle.algebra.prune import used_columns
+from spark_trickle.plan.split import Node
+
+Names = frozenset[str]
+
+_ROW_BY_ROW = (Scan, Constant, Project, Filter, Generate, UnionAll, Materialized, Settled)
+_JOINS = {
+    JoinKind.LEFT: "an outer join",
+    JoinKind.FULL: "an outer join",
+    JoinKind.ANTI: "NOT IN, NOT EXISTS, EXCEPT or an anti join",
+    JoinKind.MARK: "a subquery as a value",
+}
+
+
+def taking(nodes: Sequence[Node], sources: Names) -> str | None:
+    """The operator closest to the result that may take rows away when rows come to some sources, in words.
+
+    NOT IN is more than one operator: the one that is closest bears its name.
+    """
+    shown = frozenset[str]().union(*(used_columns(n.plan) for n in nodes))
+    reached, found = set(sources), None
+    for node in nodes:
+        words = (_taking(op, frozenset(reached), shown) for op in node.plan.walk())
+        found = next((w for w in words if w), found)
+        if node.sources & reached:
+            reached.add(node.name)
+    return found
+
+
+def _taking(op: Operator, reached: Names, shown: Names) -> str | None:
+    """`reached` are sources and nodes that rows come to, `shown` the columns that are asked for."""
+    grows = [bool(child.sources & reached) for child in op.inputs]
+    if not any(grows) or isinstance(op, _ROW_BY_ROW):
+        return None
+    match op:
+        case Join(kind=JoinKind.INNER | JoinKind.SEMI):
+            return None
+        case Join(kind=kind):
+            # A left row is treated by itself, unless lonely rows of the right are shown as well.
+            return _JOINS[kind] if grows[1] or kind is JoinKind.FULL else None
+        case Aggregate(keys=keys, calls=(), count=count) if keys and count not in shown:
+            return None
+        case Aggregate(keys=keys, calls=()) if not keys:
+            return "EXISTS without a condition on the outer row, or an aggregate"
+        case Aggregate():
+            return "an aggregate"
+        case SetOperation(kind=SetKind.INTERSECT | SetKind.INTERSECT_ALL):
+            return None
+        case SetOperation():
+            return "EXCEPT" if grows[1] else None
+        case Window():
+            return "a window function"
+        case TopK() | Buffer():
+            return "LIMIT"
+        case Recursive():
+            return "WITH RECURSIVE"
+    return type(op).__name__
+
+
+def repeated(nodes: Sequence[Node], sources: Names) -> Names:
+    """Those of some sources whose rows reach the result as often as they come: no DISTINCT is between."""
+    known: dict[str, Names] = {s: frozenset((s,)) for s in sources}
+    for node in nodes:
+        known[node.name] = _repeated(node.plan, known)
+    return known[nodes[-1].name]
+
+
+def _repeated(op: Operator, known: Mapping[str, Names]) -> Names:
+    match op:
+        case Scan(source=source):
+            return known.get(source, frozenset())
+        case Aggregate() | SetOperation(kind=SetKind.INTERSECT | SetKind.EXCEPT):
+            return frozenset()
+        case Join(kind=JoinKind.SEMI | JoinKind.ANTI | JoinKind.MARK):
+            return _repeated(op.left, known)
+    return frozenset[str]().union(*(_repeated(child, known) for child in op.inputs))

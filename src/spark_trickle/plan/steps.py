@@ -1,0 +1,46 @@
+"""A tree -> steps: touched keys that take work, and fixpoints, are found once, before the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_trickle.algebra.change_operators import Fixpoint, Keys, Partial, Shaken, Unfit
+from spark_trickle.algebra.memo import once
+from spark_trickle.algebra.operators import At, Operator, Recursive, Scan
+from spark_trickle.delta.recursive import whole
+from spark_trickle.plan.arrange import takes_work
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rows to be computed first; later steps and the plan read them under a name."""
+
+    name: str
+    plan: Operator
+
+
+def with_steps(plan: Operator, prefix: str = "k") -> tuple[tuple[Step, ...], Operator]:
+    """Keys that follow from changes alone are cheap enough to be computed in place; sums are read twice.
+
+    The plans of a fixpoint have steps of their own: they read rows that are there only while it runs.
+    """
+    steps: dict[Operator, Step] = {}
+
+    @once
+    def visit(op: Operator) -> Operator:
+        if isinstance(op, Recursive):
+            return first(whole(op))
+        if isinstance(op, Fixpoint):
+            return first(op)
+        inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
+        needed_first = isinstance(inner, Partial) or (
+            isinstance(inner, Keys | Shaken | Unfit) and takes_work(inner)
+        )
+        return first(inner) if needed_first else inner
+
+    def first(op: Operator) -> Operator:
+        step = steps.setdefault(op, Step(f"{prefix}{len(steps) + 1}", op))
+        return Scan(step.name, tuple((c, c) for c in op.columns), At.DELTA if op.weighted else At.NEW)
+
+    rest = visit(plan)
+    return tuple(steps.values()), rest

@@ -1,1 +1,0 @@
-"""What is computed at the driver with Arrow, without a Spark job (decision 18)."""

@@ -1,0 +1,33 @@
+"""The changes of sources -> those that a stream table sees: an update of columns it does not read is none."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import pyarrow.compute as pc
+
+from spark_trickle.model.arrow import is_nothing
+from spark_trickle.model.room import room_of_statement
+from spark_trickle.model.table import WEIGHT
+from spark_trickle.refresh.driver_inputs import AtDriver
+from spark_trickle.refresh.inputs import Inputs
+
+
+def seen(inputs: Inputs, changed: Set[str]) -> set[str]:
+    """The sources in which something changed that is read."""
+    return {name for name in changed if not _cancels(AtDriver(inputs), name)}
+
+
+def _cancels(here: AtDriver, name: str) -> bool:
+    source, table = here.inputs.source(name), here.inputs.table(name)
+    assert source is not None
+    assert table is not None
+    read = [n for n, _, _ in source.columns]
+    if not read or len(read) == len(table.columns):
+        return False
+    rows = here.change_here(name)
+    if rows is None or not room_of_statement(here.inputs.work.place.settings).has(rows):
+        return False
+    if pc.sum(rows.column(WEIGHT)).as_py() != 0:  # what cancels comes as often as it goes
+        return False
+    return is_nothing(rows, read)

@@ -1,0 +1,221 @@
+"""ATTACH and DETACH SOURCE, and tables of a source that become mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidDefinitionError,
+    SourceNotFoundError,
+    SourceSetupError,
+    TableNotFoundError,
+)
+from spark_trickle.lake.catalog import sources
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.model import commit
+from spark_trickle.model.report import Result
+from spark_trickle.model.source import AttachedSource, MirrorState, MirrorStatus
+from spark_trickle.model.table import Table
+from spark_trickle.sources.captures import close_log, remove_triggers
+from spark_trickle.sources.copying import begin_copy, go_on
+from spark_trickle.sources.job import Job
+from spark_trickle.sources.link import Links
+from spark_trickle.sources.mirrored import mirror_of, new_mirror
+from spark_trickle.sources.options import read_options
+from spark_trickle.sources.postgres.copy import Progress
+from spark_trickle.sources.postgres.discover import SourceTable, find_tables
+from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.status import server_findings
+from spark_trickle.sources.registering import end_registration
+from spark_trickle.sources.sync import using
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.names import free_name, refuse_readers
+from spark_trickle.txn.work import Place, Work, begin, now
+
+Listen = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What CREATE TABLE … FROM SOURCE asks for."""
+
+    name: tuple[str, str]
+    table: SourceTable
+    columns: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = ()
+
+
+def attach(place: Place, links: Links, statement: s.AttachSource) -> Result:
+    name, engine = statement.name.lower(), place.warehouse.engine
+    options = read_options(statement.kind, dict(statement.options))
+    try:
+        sources.find_source(engine, name)
+    except SourceNotFoundError:
+        pass
+    else:
+        if statement.if_not_exists:
+            return Result()
+        raise AlreadyExistsError("source", name)
+    with links.to(name, options, "attach") as connection:
+        find_tables(connection, options.tables)
+        if options.cdc_mode == "wal":
+            for finding in server_findings(connection, wants_log=True):
+                if not finding.ok:
+                    raise SourceSetupError(f"{finding.check} is {finding.value}", finding.fix)
+    links.forget(name)
+    sources.attach(engine, AttachedSource(name, statement.kind, dict(statement.options), now()))
+    return Result()
+
+
+# --- mirrors -------------------------------------------------------------------------------------
+
+
+def mirror_table(place: Place, links: Links, statement: s.MirrorTable, listen: Listen) -> Result:
+    if len(statement.source) != 3:
+        raise InvalidDefinitionError(
+            f'"{".".join(statement.source)}" does not name a table of a source',
+            "Write source.schema.table, as in FROM SOURCE shop.public.orders.",
+        )
+    with using(place, links, statement.source[0], listen) as job:
+        work = begin(place)
+        if statement.if_not_exists and work.catalog.find(statement.name, place.schema) is not None:
+            return Result()
+        remote = find_table(job, statement.source[1:])
+        skip, as_text = _lists(dict(statement.options))
+        name = free_name(work, statement.name)
+        return Result(rows_inserted=_mirrored(job, Wanted(name, remote, statement.columns, skip, as_text)))
+
+
+def mirror_tables(place: Place, links: Links, statement: s.MirrorTables, listen: Listen) -> Result:
+    """Those that are mirrored already stay as they are."""
+    with using(place, links, statement.source, listen) as job:
+        known = {mirror_of(t).oid for t, _ in job.mirrors(begin(place))}
+        allowed = {t.oid for t in find_tables(job.connection, job.options.tables)}
+        found = [t for t in find_tables(job.connection, statement.patterns) if t.oid in allowed]
+        rows = 0
+        for remote in (t for t in found if t.oid not in known):
+            place_here = (statement.schema, remote.name) if statement.schema else (remote.name,)
+            rows += _mirrored(job, Wanted(free_name(begin(place), place_here), remote))
+    return Result(rows_inserted=rows)
+
+
+def find_table(job: Job, parts: tuple[str, ...]) -> SourceTable:
+    """A table of the source by its exact name, or by its lower case as PostgreSQL would find it."""
+    allowed = {t.oid: t for t in find_tables(job.connection, job.options.tables)}
+    for exact in (parts, tuple(p.lower() for p in parts)):
+        for table in allowed.values():
+            if (table.schema, table.name) == exact:
+                return table
+    try:
+        there = find_tables(job.connection, quoted(*parts))
+    except TableNotFoundError:
+        there = ()
+    if there:
+        raise InvalidDefinitionError(
+            f'"{there[0].full_name}" is not among the tables of source "{job.source.name}"',
+            f"It was attached with tables '{job.options.tables}'.",
+        )
+    raise TableNotFoundError(".".join(parts), tuple(t.full_name for t in allowed.values()))
+
+
+def _mirrored(job: Job, wanted: Wanted) -> int:
+    table, state = _begun(job, wanted)
+    return go_on(job, table, state)
+
+
+def _begun(job: Job, wanted: Wanted) -> tuple[Table, MirrorState]:
+    for attempt in range(job.place.settings.commit_retries + 1):
+        work = begin(job.place)
+        for table, state in job.mirrors(work):
+            if mirror_of(table).oid == wanted.table.oid:
+                if state.status is MirrorStatus.COPYING and mirror_of(table).becomes == wanted.name:
+                    return table, state  # cut off earlier
+                raise AlreadyExistsError("mirror", f"{mirror_of(table).full_name}, called {table.full_name}")
+        if (taken := work.catalog.find(wanted.name, wanted.name[0])) is not None:
+            raise AlreadyExistsError("table", taken.full_name)
+        new = new_mirror(
+            work, job.source.name, wanted.table, wanted.name, wanted.columns, wanted.skip, wanted.as_text
+        )
+        try:
+            hidden = begin_copy(job, work, new)
+        except ConflictError:
+            if attempt == job.place.settings.commit_retries:
+                raise
+            continue
+        return hidden, next(st for t, st in job.mirrors(begin(job.place)) if t.id == hidden.id)
+    raise AssertionError
+
+
+def _lists(options: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    known = ("skip", "as_text")
+    if unknown := sorted(set(options) - set(known)):
+        raise InvalidDefinitionError(
+            f'there is no option "{unknown[0]}" of a mirror', f"There are {' and '.join(known)}."
+        )
+    skip, as_text = (tuple(n.strip() for n in options.get(key, "").split(",") if n.strip()) for key in known)
+    return skip, as_text
+
+
+# --- the end -------------------------------------------------------------------------------------
+
+
+def detach(place: Place, links: Links, statement: s.DetachSource) -> Result:
+    """Nothing of ours stays in the source; mirrors stay here as tables, or go."""
+    engine = place.warehouse.engine
+    try:
+        source = sources.find_source(engine, statement.name)
+    except SourceNotFoundError:
+        if statement.if_exists:
+            return Result()
+        raise
+    _refuse_readers(place, source, statement.cascade)
+    if not statement.force:
+        _refuse_published(place, source)
+        with using(place, links, source.name) as job:
+            remove_triggers(job)
+            close_log(job)
+            end_registration(job)
+    _release_mirrors(place, source, statement.cascade)
+    links.forget(source.name)
+    sources.detach(engine, source.name)
+    return Result()
+
+
+def _refuse_published(place: Place, source: AttachedSource) -> None:
+    with reading(place.warehouse.engine) as connection:
+        found = [p for p in sources.published(connection).values() if p.source == source.name]
+    if found:
+        tables = ", ".join(sorted(f"{p.schema}.{p.table}" for p in found))
+        raise InvalidDefinitionError(
+            f'stream tables are published to source "{source.name}": {tables}',
+            "UNPUBLISH STREAM TABLE them first.",
+        )
+
+
+def _mirrors_here(work: Work, source: AttachedSource) -> list[Table]:
+    return [t for t in work.catalog.tables() if t.mirror is not None and t.mirror.source == source.name]
+
+
+def _refuse_readers(place: Place, source: AttachedSource, cascade: bool) -> None:
+    work = begin(place)
+    for table in _mirrors_here(work, source) if cascade else ():
+        refuse_readers(work, table, "dropped")
+
+
+def _release_mirrors(place: Place, source: AttachedSource, cascade: bool) -> None:
+    for attempt in range(place.settings.commit_retries + 1):
+        work = begin(place)
+        for table in _mirrors_here(work, source):
+            half = mirror_of(table).becomes is not None
+            gone: commit.Definition = commit.AlterTable(table, replace(table, mirror=None))
+            work.define(commit.DropTable(table) if cascade or half else gone)
+        try:
+            work.commit(f"detach {source.name}")
+            return
+        except ConflictError:
+            if attempt == place.settings.commit_retries:
+                raise

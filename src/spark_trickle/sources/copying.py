@@ -1,0 +1,203 @@
+"""A table of a source -> its mirror: copied in pieces that survive a crash, shown when it is whole.
+
+The copy is a hidden table. Each piece is committed with the moment it was read at; at the end all are brought
+to one moment, and in the same commit the table gets its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spark_trickle.dml.delete import truncate
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    Kind,
+    ResyncNeededError,
+    TrickleError,
+)
+from spark_trickle.model import commit
+from spark_trickle.model.source import CaptureMode, MirrorState, MirrorStatus
+from spark_trickle.model.table import HIDDEN_SCHEMA, Table
+from spark_trickle.sources.captures import add_to_log, has_log, open_log, put_triggers, triggers_of
+from spark_trickle.sources.job import Job
+from spark_trickle.sources.landing import land, land_new
+from spark_trickle.sources.mirrored import columns_of, mirror_of
+from spark_trickle.sources.position import (
+    keep_buffer_position,
+    keep_log_position,
+    keep_piece,
+    keep_ranges,
+    read_piece,
+    read_range,
+)
+from spark_trickle.sources.postgres.buffer import Position, reading
+from spark_trickle.sources.postgres.chunks import Bounds
+from spark_trickle.sources.postgres.copy import Piece, catch_up, copy_rows, snapshot
+from spark_trickle.sources.postgres.discover import SourceTable
+from spark_trickle.sources.postgres.install import renew
+from spark_trickle.sources.postgres.publication import require_identity
+from spark_trickle.sources.postgres.ranges import WHOLE, KeyRange, key_ranges
+from spark_trickle.sources.postgres.watch import table_marks
+from spark_trickle.sources.registering import start_copy_over
+from spark_trickle.sources.side_by_side import land_side_by_side, require_jdbc
+from spark_trickle.txn.work import Work, begin
+
+FILE_BOUNDS = Bounds(rows=500_000, bytes=96 << 20)  # what one file of a copy holds
+
+
+def begin_copy(job: Job, work: Work, table: Table) -> Table:
+    """Note down what is to be copied; from here on a crash leaves something that can be gone on with."""
+    mirror = replace(mirror_of(table), becomes=(table.schema, table.name))
+    hidden = replace(table, schema=HIDDEN_SCHEMA, name=f"{table.name}$copy_{table.id}", mirror=mirror)
+    work.define(commit.CreateTable(hidden))
+    state = MirrorState(table.id, job.source.name, MirrorStatus.COPYING, "its first copy is not complete")
+    job.commit(work, f"copy of {mirror.table}", [state])
+    return hidden
+
+
+def go_on(job: Job, table: Table, state: MirrorState) -> int:
+    """Copy what is left and show the mirror; the rows that it has then."""
+    try:
+        if job.options.copy == "jdbc":
+            require_jdbc(job)
+        if job.by_log or (job.options.cdc_mode == "wal" and not job.state.captured):
+            return _from_log(job, table, state)
+        return _with_triggers(job, table, state)
+    except TrickleError as error:
+        if error.kind is not Kind.TRANSIENT:  # it would fail in the same way again
+            give_up(job, table)
+        raise
+
+
+def give_up(job: Job, table: Table) -> None:
+    work = begin(job.place)
+    if work.catalog.table_by_id(table.id) is not None:
+        work.define(commit.DropTable(table))
+        work.commit("copy given up")
+
+
+def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
+    remote = job.require_remote(table)
+    _, token = put_triggers(job, table, remote)
+    pieces: Sequence[Piece] = [read_piece(p) for p in state.position.get("pieces", ())]
+    if pieces and pieces[0].position.token != token:
+        state, pieces = start_copy_over(job, table, state), []
+    for key_range in _ranges(job, remote, state)[len(pieces) :]:
+        state, pieces = _copy_piece(job, table, remote, state, pieces, key_range, token)
+    for _ in range(job.place.settings.commit_retries + 1):
+        try:
+            return _finish(job, table, state, pieces)
+        except ConflictError:
+            continue
+        except ResyncNeededError:
+            start_copy_over(job, table, state)
+            renew(job.connection, triggers_of(job, table, remote))
+            raise
+    raise ConflictError(table.full_name, 0, 0, "changed")
+
+
+def _ranges(job: Job, remote: SourceTable, state: MirrorState) -> list[KeyRange]:
+    if kept := state.position.get("ranges"):
+        return [read_range(r) for r in kept]
+    if job.options.copy == "jdbc":  # the executors share the whole table
+        return [WHOLE]
+    return list(key_ranges(job.connection, remote, job.place.settings.copy_piece_rows))
+
+
+def _copy_piece(
+    job: Job,
+    table: Table,
+    remote: SourceTable,
+    state: MirrorState,
+    pieces: Sequence[Piece],
+    key_range: KeyRange,
+    token: str,
+) -> tuple[MirrorState, Sequence[Piece]]:
+    work = begin(job.place)
+    with snapshot(job.connection, [remote]) as moment:
+        _land_rows(job, work, table, remote, key_range)
+    pieces = [*pieces, Piece(key_range, Position(token, moment))]
+    ranges = state.position.get("ranges") or keep_ranges(_ranges(job, remote, state))
+    position = {"ranges": ranges, "pieces": [keep_piece(p) for p in pieces]}
+    state = replace(state, position=position)
+    job.commit(work, f"copy of {remote.full_name}, piece {len(pieces)}", [state])
+    return state, pieces
+
+
+def _land_rows(
+    job: Job, work: Work, table: Table, remote: SourceTable, key_range: KeyRange | None = None
+) -> None:
+    """The rows of a table, or of a range of it, at the moment of the running transaction."""
+    columns = columns_of(table, remote)
+    if job.options.copy == "jdbc":
+        land_side_by_side(job, work, table, remote, columns)
+    else:
+        rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, key_range, job.progress)
+        land_new(work, table, rows)
+
+
+def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece]) -> int:
+    remote = job.require_remote(table)
+    capture, columns = triggers_of(job, table, remote), columns_of(table, remote)
+    work = begin(job.place)
+    with reading(job.connection, job.options.schema) as moment:
+        noted = table_marks(job.connection, remote, [c.name for c in columns]).parts
+        land(work, table, catch_up(job.connection, capture, columns, pieces))
+    _show(work, table)
+    position = keep_buffer_position(Position(pieces[0].position.token, moment), noted)
+    done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=position)
+    rows = work.row_count(table)
+    job.commit(work, f"mirror of {remote.full_name}", [done])
+    return rows
+
+
+def _from_log(job: Job, table: Table, state: MirrorState) -> int:
+    """In one piece, at one moment: only the server could say in which range a key of the log lies."""
+    if "published" not in state.position:
+        state = _copy_beside_log(job, table, state)
+    done = replace(state, status=MirrorStatus.ACTIVE, reason="")
+    for _ in range(job.place.settings.commit_retries + 1):
+        work = begin(job.place)
+        _show(work, table)
+        try:
+            job.commit(work, f"mirror of {mirror_of(table).full_name}", [done])
+        except ConflictError:
+            continue
+        return work.row_count(table)
+    raise ConflictError(table.full_name, 0, 0, "changed")
+
+
+def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
+    remote = job.require_remote(table)
+    require_identity(remote)
+    work = begin(job.place)
+    others = [t for t, s in job.mirrors(work) if t.id != table.id and s.status is MirrorStatus.ACTIVE]
+    there = [*job.remote(others).values(), remote]
+    if job.by_log and (others or has_log(job)):
+        new, marks = job.state, add_to_log(job, there, [remote])
+    else:
+        opened, marks = open_log(job, there)
+        job.note(opened)
+        new = job.state if job.by_log else job.moved(CaptureMode.WAL, "cdc_mode is wal")
+    columns = columns_of(table, remote)
+    if work.files(table):  # of a copy that was cut off
+        truncate(work, table)
+    with snapshot(job.connection, [remote]) as moment:
+        noted = table_marks(job.connection, remote, [c.name for c in columns])
+        _land_rows(job, work, table, remote)
+    state = replace(state, position=keep_log_position(moment, marks[remote.oid], noted))
+    job.commit(work, f"copy of {remote.full_name}", [state], new)
+    return state
+
+
+def _show(work: Work, table: Table) -> None:
+    """Give a finished copy the name that it was made for."""
+    mirror = mirror_of(table)
+    assert mirror.becomes is not None
+    schema, name = mirror.becomes
+    if (taken := work.catalog.find((schema, name), schema)) is not None:
+        raise AlreadyExistsError("table", taken.full_name)
+    shown = replace(table, schema=schema, name=name, mirror=replace(mirror, becomes=None))
+    work.define(commit.AlterTable(table, shown))

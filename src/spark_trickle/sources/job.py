@@ -1,0 +1,109 @@
+"""One use of a source: its connection, its state, and commits that move it on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from spark_trickle.errors import SourceSchemaChangedError
+from spark_trickle.lake.catalog import sources
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.model.source import (
+    AttachedSource,
+    CaptureMode,
+    Landed,
+    MirrorState,
+    SourceState,
+    Transition,
+)
+from spark_trickle.model.table import Table
+from spark_trickle.sources.mirrored import mirror_of
+from spark_trickle.sources.options import SourceOptions
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.sources.postgres.copy import Progress
+from spark_trickle.sources.postgres.discover import SourceTable, describe
+from spark_trickle.txn.work import Place, Work, now
+
+_HISTORY = 50  # transitions that are remembered
+
+
+@dataclass
+class Job:
+    """`source` is what the catalog says now; every landing brings it up to date."""
+
+    place: Place
+    connection: Connection
+    source: AttachedSource
+    options: SourceOptions
+    progress: Callable[[Progress], None] = lambda _: None
+    registered: bool = False  # the source has confirmed that it serves this copy of the warehouse
+
+    @property
+    def log_name(self) -> str:
+        """What the slot and the publication of a source are called; two warehouses never share them."""
+        plain = re.sub(r"[^a-z0-9_]", "_", self.source.name.lower())[:20]
+        mark = f"{int(self.source.attached.timestamp() * 1e6):x}"[-10:]
+        return f"trickle_{plain}_{mark}"
+
+    @property
+    def state(self) -> SourceState:
+        return self.source.state
+
+    @property
+    def by_log(self) -> bool:
+        return self.state.capture is CaptureMode.WAL
+
+    def mirrors(self, work: Work) -> list[tuple[Table, MirrorState]]:
+        """The mirrors of this source with their states, by name."""
+        with reading(self.place.warehouse.engine) as connection:
+            states = sources.mirror_states(connection, self.source.name)
+        found = [
+            (t, states[t.id])
+            for t in work.catalog.tables()
+            if t.mirror is not None and t.mirror.source == self.source.name and t.id in states
+        ]
+        return sorted(found, key=lambda pair: pair[0].full_name)
+
+    def remote(self, tables: Sequence[Table]) -> dict[int, SourceTable]:
+        """The tables of the source that mirrors follow, as they are now, by the ids of the mirrors."""
+        there = {t.oid: t for t in describe(self.connection, [mirror_of(t).oid for t in tables])}
+        return {t.id: there[mirror_of(t).oid] for t in tables if mirror_of(t).oid in there}
+
+    def require_remote(self, table: Table) -> SourceTable:
+        found = self.remote([table]).get(table.id)
+        if found is None:
+            raise SourceSchemaChangedError(mirror_of(table).full_name, ("it was dropped",))
+        return found
+
+    # --- moving on -------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        work: Work,
+        message: str,
+        states: Sequence[MirrorState] = (),
+        state: SourceState | None = None,
+        committed: datetime | None = None,
+    ) -> int:
+        """Land rows and positions together, or neither; the snapshot that holds them."""
+        landed = Landed(self.source, state or self.state, tuple(states), committed)
+        if work.empty:
+            work.discard()
+            self.source = sources.move_on(self.place.warehouse.engine, landed)
+            return work.base.id
+        work.landed = landed
+        snapshot = work.commit(message)
+        self.source = replace(self.source, version=self.source.version + 1, state=landed.state)
+        return snapshot.id
+
+    def note(self, state: SourceState, states: Sequence[MirrorState] = ()) -> None:
+        """Change the state of the source alone."""
+        landed = Landed(self.source, state, tuple(states))
+        self.source = sources.move_on(self.place.warehouse.engine, landed)
+
+    def moved(self, after: CaptureMode, reason: str) -> SourceState:
+        """The state with another way of capturing, and a line in its history."""
+        line = Transition(now().isoformat(timespec="seconds"), self.state.capture.value, after.value, reason)
+        return replace(self.state, capture=after, history=(*self.state.history, line)[-_HISTORY:])

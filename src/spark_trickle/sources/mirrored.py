@@ -1,0 +1,181 @@
+"""A table of a source -> the table that follows it here, and the columns that it is read by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+
+from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, SourceSchemaChangedError
+from spark_trickle.lake.storage.files import new_table_path
+from spark_trickle.model.source import Mirror, MirrorColumn
+from spark_trickle.model.table import WEIGHT_ID, Column, Table
+from spark_trickle.model.types import Array, ColumnType, Scalar, can_widen
+from spark_trickle.sources.options import SourceOptions
+from spark_trickle.sources.postgres.capture import Capture, Mode, plan_capture
+from spark_trickle.sources.postgres.discover import SourceColumn, SourceTable
+from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, drift
+from spark_trickle.sources.postgres.types import MappedColumn, map_columns
+from spark_trickle.txn.names import check_column_names
+from spark_trickle.txn.work import Work
+
+
+def new_mirror(
+    work: Work,
+    source: str,
+    remote: SourceTable,
+    name: tuple[str, str],
+    chosen: Sequence[str],
+    skip: Sequence[str],
+    as_text: Sequence[str],
+) -> Table:
+    """A table for some columns of the source: those that are named, or all but the skipped ones."""
+    if unknown := [c for c in chosen if c not in remote.column_names]:
+        raise ColumnNotFoundError(unknown[0], remote.column_names)
+    left_out = {c for c in remote.column_names if chosen and c not in {*chosen, *remote.key}} | set(skip)
+    ids = count(WEIGHT_ID + 1)
+    numbered = {c.name: next(ids) for c in remote.columns if c.name not in left_out}
+    mapped = map_columns(remote, ids, tuple(left_out), tuple(as_text))
+    if not mapped:
+        raise InvalidDefinitionError(
+            f'table "{remote.full_name}" has no column to capture', "Give it a column, or keep one of them."
+        )
+    check_column_names([c.name for c in mapped])
+    keyed = bool(remote.key) and not left_out & set(remote.key) and _plain(mapped, remote.key)
+    columns = tuple(
+        Column(numbered[c.name], c.name, c.type, nullable=not (keyed and c.name in remote.key))
+        for c in mapped
+    )
+    return Table(
+        id=work.new_id(),
+        schema=name[0],
+        name=name[1],
+        columns=columns,
+        key=tuple(numbered[k] for k in remote.key) if keyed else (),
+        key_enforced=keyed,
+        path=new_table_path(name[1]),
+        next_column_id=next(ids),
+        view_id=work.new_id() + 1,
+        mirror=Mirror(
+            source,
+            remote.schema,
+            remote.name,
+            remote.oid,
+            tuple(_followed(numbered[c.name], c.source) for c in mapped),
+            _newest(remote),
+            tuple(as_text),
+            chosen=bool(left_out),
+        ),
+    )
+
+
+def _plain(mapped: Sequence[MappedColumn], key: Sequence[str]) -> bool:
+    return all(isinstance(c.type, Scalar) for c in mapped if c.name in key)
+
+
+def _followed(column_id: int, column: SourceColumn) -> MirrorColumn:
+    return MirrorColumn(column_id, column.number, column.type.oid, column.type.modifier)
+
+
+def _newest(remote: SourceTable) -> int:
+    return max(c.number for c in remote.columns)
+
+
+def mirror_of(table: Table) -> Mirror:
+    assert table.mirror is not None
+    return table.mirror
+
+
+def columns_of(table: Table, remote: SourceTable) -> tuple[MappedColumn, ...]:
+    """How the columns of a mirror are read from its source now; they must be what they were."""
+    broken = tuple(d.detail for d in drift_of(table, remote) if d.breaks)
+    if key_changed(table, remote):
+        broken += ("its primary key is another one",)
+    if broken:
+        raise SourceSchemaChangedError(remote.full_name, broken)
+    numbers = {c.column_id: c.number for c in mirror_of(table).columns}
+    there = {c.number: c for c in remote.columns}
+    return tuple(MappedColumn(there[numbers[c.id]], c.type) for c in table.columns)
+
+
+def key_changed(table: Table, remote: SourceTable) -> bool:
+    """Whether what tells rows apart there is another one now; here it is relied on."""
+    numbers = {c.column_id: c.number for c in mirror_of(table).columns}
+    there = {c.name: c.number for c in remote.columns}
+    return table.unique and tuple(numbers[k] for k in table.key) != tuple(there[k] for k in remote.key)
+
+
+def drift_of(table: Table, remote: SourceTable) -> list[Drift]:
+    names = {c.id: c.name for c in table.columns}
+    mirror = mirror_of(table)
+    recorded = [RecordedColumn(c.number, names[c.column_id], c.type, c.modifier) for c in mirror.columns]
+    return drift(recorded, [mirror.known], remote.columns)
+
+
+def capture_of(table: Table, remote: SourceTable, options: SourceOptions) -> Capture:
+    """What triggers have to write down for a mirror."""
+    needed = [c.name for c in columns_of(table, remote)]
+    mode: Mode = "row" if options.capture == "row" else "statement"
+    planned = plan_capture(
+        remote, needed, mode, options.schema, options.unlogged == "true", options.guarded == "true"
+    )
+    return replace(planned, notify=options.notify == "true")
+
+
+def adapted(table: Table, remote: SourceTable, more: Sequence[str] = ()) -> Table:
+    """The mirror with the columns that its source has now, and more of them if asked for.
+
+    A renamed column keeps its id, so that stream tables follow it; so does one of a wider type.
+    """
+    if unknown := [c for c in more if c not in remote.column_names]:
+        raise ColumnNotFoundError(unknown[0], remote.column_names)
+    mirror = mirror_of(table)
+    ids = count(table.next_column_id)
+    by_number = {c.number: next(o for o in table.columns if o.id == c.column_id) for c in mirror.columns}
+    wanted = [
+        c
+        for c in remote.columns
+        if c.number in by_number or c.name in more or (not mirror.chosen and c.generated != "v")
+    ]
+    left_out = tuple(set(remote.column_names) - {c.name for c in wanted})
+    as_text = tuple(n for n in mirror.as_text if n in {c.name for c in wanted})
+    numbered: dict[str, int] = {}
+    for c in wanted:
+        if c.number not in by_number:
+            numbered[c.name] = next(ids)
+    mapped = map_columns(remote, ids, left_out, as_text)
+    columns = tuple(_adapted(c, by_number.get(c.source.number), numbered, ids) for c in mapped)
+    check_column_names([c.name for c in columns])
+    kept = {c.id for c in columns}
+    followed = tuple(_followed(c.id, m.source) for c, m in zip(columns, mapped, strict=True))
+    key = table.key if set(table.key) <= kept and not key_changed(table, remote) else ()
+    return replace(
+        table,
+        columns=columns,
+        key=key,
+        key_enforced=bool(key),
+        next_column_id=next(ids),
+        mirror=replace(
+            mirror,
+            schema=remote.schema,
+            table=remote.name,
+            columns=followed,
+            known=_newest(remote),
+            chosen=bool(left_out),
+        ),
+    )
+
+
+def _adapted(new: MappedColumn, old: Column | None, numbered: dict[str, int], ids: Iterator[int]) -> Column:
+    if old is None:
+        return Column(numbered[new.name], new.name, new.type)
+    if _same(old.type, new.type) or can_widen(old.type, new.type):
+        return replace(old, name=new.name, type=old.type if _same(old.type, new.type) else new.type)
+    return Column(next(ids), new.name, new.type)
+
+
+def _same(one: ColumnType, other: ColumnType) -> bool:
+    """Arrays of equal elements are the same, whatever number their element has."""
+    if isinstance(one, Array) and isinstance(other, Array):
+        return _same(one.element, other.element)
+    return one == other

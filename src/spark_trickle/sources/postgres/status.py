@@ -1,0 +1,181 @@
+"""A source -> findings: what was looked at, what it is, whether that is well, and what to do if not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from spark_trickle.sources.postgres.capture import SCHEMA
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.sources.postgres.discover import Relation
+from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.run import rows
+from spark_trickle.sources.postgres.slot import slot_state
+from spark_trickle.sources.postgres.survey import Survey, survey
+
+MOST_COUNTED = 1_000_000
+_INSTALL = "Install the capture of this table again, then copy the table again."
+_COPY = "Copy the table again."
+_READ_IT = "Sync the source more often, and see trickle.source_status() for what keeps it from being read."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`fix` is empty if all is well."""
+
+    check: str
+    subject: str
+    value: str
+    fix: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.fix
+
+
+# --- the server ----------------------------------------------------------------------------------
+
+
+def server_findings(connection: Connection, wants_log: bool) -> list[Finding]:
+    """Settings that capture depends on; those of the log only if it is wanted."""
+    version, level, used, most, replication = rows(connection, _SERVER)[0]
+    found = [Finding("version", "server", version)]
+    if not wants_log:
+        return found
+    return [
+        *found,
+        Finding(
+            "wal_level",
+            "server",
+            level,
+            "" if level == "logical" else "Run ALTER SYSTEM SET wal_level = logical and restart the server.",
+        ),
+        Finding(
+            "replication slots",
+            "server",
+            f"{used} of {most} used",
+            "" if used < most else "Drop slots that nobody reads, or raise max_replication_slots.",
+        ),
+        Finding(
+            "replication",
+            "role",
+            "allowed" if replication else "not allowed",
+            "" if replication else "Run ALTER ROLE … REPLICATION for the role that we connect as.",
+        ),
+    ]
+
+
+# --- triggers and buffers ------------------------------------------------------------------------
+
+
+def capture_findings(
+    connection: Connection, schema: str = SCHEMA, most_rows: int = MOST_COUNTED
+) -> list[Finding]:
+    """Everything about all captures of a schema, table by table; no more than `most_rows` should wait."""
+    seen = survey(connection, schema, count_upto=most_rows + 1)
+    return [finding for oid in sorted(seen.captures) for finding in _findings(seen, oid, most_rows)]
+
+
+def _findings(seen: Survey, oid: int, most_rows: int) -> Iterable[Finding]:
+    capture, table = seen.captures[oid], seen.tables.get(oid)
+    if oid not in seen.sizes:
+        yield Finding("buffer", capture.table, "missing", _INSTALL)
+        return
+    if table is None:
+        yield Finding(
+            "table", capture.table, "dropped", "Drop its mirror, or attach the table that replaced it."
+        )
+        return
+    for change in capture.drift(table):
+        advice = _INSTALL if change.breaks else "Widen the capture if the column is needed."
+        yield Finding("columns", table.full_name, change.detail, advice)
+    yield from _trigger_findings(seen, oid)
+    yield from _loss_findings(seen, oid)
+    many = seen.counts[oid] > most_rows
+    count = f"more than {most_rows}" if many else str(seen.counts[oid])
+    text = f"{count} rows, {seen.sizes[oid]} bytes"
+    yield Finding("buffer", table.full_name, text, _READ_IT if many else "")
+
+
+def trigger_findings(connection: Connection, schema: str = SCHEMA) -> list[Finding]:
+    """Each trigger that should be there: whether it is, and fires."""
+    seen = survey(connection, schema)
+    known = [oid for oid in sorted(seen.captures) if oid in seen.tables]
+    return [finding for oid in known for finding in _trigger_findings(seen, oid)]
+
+
+def _trigger_findings(seen: Survey, oid: int) -> Iterable[Finding]:
+    table = seen.tables[oid]
+    plan = seen.captures[oid].planned(table)
+    for event in plan.events:
+        function = plan.function_name(event)
+        states = {t.table: t.state for t in seen.around[oid].triggers if t.function == function}
+        copies = table.partitions if event == "row" else ()
+        name = plan.trigger(event).as_string(None)
+        for place in (*plan.tables_of(event), *copies):
+            yield _trigger_finding(event, place, states.get(place.oid), name)
+
+
+def _trigger_finding(event: str, place: Relation, state: str | None, name: str) -> Finding:
+    check, table = f"{event} trigger", place.full_name
+    match state:
+        case None:
+            return Finding(check, table, "missing", _INSTALL)
+        case "D" | "R":
+            run = f"ALTER TABLE {quoted(place.schema, place.name)} ENABLE ALWAYS TRIGGER {name}"
+            return Finding(check, table, "disabled", f"Run {run}, then copy the table again.")
+        case "A":
+            return Finding(check, table, "enabled always")
+    return Finding(check, table, "enabled")
+
+
+def _loss_findings(seen: Survey, oid: int) -> Iterable[Finding]:
+    capture, name = seen.captures[oid], seen.tables[oid].full_name
+    if reason := seen.gap(oid):
+        yield Finding("losses", name, reason, _INSTALL)
+    for loss in seen.losses.get(oid, ()):
+        yield Finding("losses", name, f"{loss.times} times, last at {loss.last}: {loss.reason}", _COPY)
+    if capture.unlogged and (oid, capture.token) not in seen.alive:
+        yield Finding("losses", name, "the unlogged buffer was emptied by a crash", _COPY)
+    if capture.mode == "statement" and oid in seen.subscribed:
+        advice = "Capture this table with row triggers: replication fires no others."
+        yield Finding("losses", name, "the table is filled by a subscription", advice)
+
+
+# --- the log -------------------------------------------------------------------------------------
+
+
+def slot_findings(connection: Connection, slot: str, publication: str, max_lag_bytes: int) -> list[Finding]:
+    state = slot_state(connection, slot)
+    if state is None:
+        return [Finding("slot", slot, "missing", "Create the slot again, then copy all tables again.")]
+    behind = ""
+    if state.lag_bytes > max_lag_bytes:
+        behind = "Sync the source, more often if it is synced; DETACH SOURCE it if nobody needs it any more."
+    elif state.kept_bytes > max_lag_bytes:
+        behind = "End transactions that are open for long: the log since they began is kept for them."
+    exists = rows(connection, sql.SQL("SELECT FROM pg_publication WHERE pubname = {}").format(publication))
+    return [
+        Finding(
+            "slot",
+            slot,
+            state.lost or ("being read" if state.active else "idle"),
+            "Drop the slot and create it again, then copy all tables again." if state.lost else "",
+        ),
+        Finding("lag", slot, f"{state.lag_bytes} bytes, {state.kept_bytes} kept on disk", behind),
+        Finding(
+            "publication",
+            publication,
+            "exists" if exists else "missing",
+            "" if exists else "Create the publication again, then the slot, then copy all tables again.",
+        ),
+    ]
+
+
+_SERVER = sql.SQL("""
+    SELECT current_setting('server_version'), current_setting('wal_level'),
+        (SELECT count(*) FROM pg_replication_slots), current_setting('max_replication_slots')::int,
+        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)
+""")

@@ -1,0 +1,82 @@
+"""A mirror that cannot go on -> one that is exact again: copied once more, changed where it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.model import commit
+from spark_trickle.model.source import MirrorState, MirrorStatus
+from spark_trickle.model.table import Table
+from spark_trickle.sources.captures import add_to_log, has_log, open_log, put_triggers
+from spark_trickle.sources.copying import FILE_BOUNDS
+from spark_trickle.sources.job import Job
+from spark_trickle.sources.landing import Landing, land_difference
+from spark_trickle.sources.mirrored import adapted, columns_of
+from spark_trickle.sources.position import keep_buffer_position, keep_log_position
+from spark_trickle.sources.postgres.buffer import Position
+from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.discover import SourceTable
+from spark_trickle.sources.postgres.install import renew
+from spark_trickle.sources.postgres.moment import Moment
+from spark_trickle.sources.postgres.publication import published
+from spark_trickle.sources.postgres.watch import TableMarks, table_marks
+from spark_trickle.txn.work import begin
+
+
+def resync(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Landing, int]:
+    """Bring the columns of a mirror to those of its source, then its rows; what changed, and the snapshot."""
+    remote = job.require_remote(table)
+    work = begin(job.place)
+    state = _state(job, table)
+    new = adapted(table, remote, more)
+    if job.by_log:
+        token, mark = "", _show_in_log(job, table, remote, state)
+    else:
+        capture, _ = put_triggers(job, new, remote)
+        token, mark = renew(job.connection, capture), ""
+    if new != table:
+        work.define(commit.AlterTable(table, new))
+    columns = columns_of(new, remote)
+    with snapshot(job.connection, [remote]) as moment:
+        noted = table_marks(job.connection, remote, [c.name for c in columns])
+        rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, None, job.progress)
+        landing = land_difference(work, new, rows)
+    position = _position(job, token, moment, mark, noted)
+    done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=position)
+    return landing, job.commit(work, f"resync of {remote.full_name}", [done])
+
+
+def _state(job: Job, table: Table) -> MirrorState:
+    found = next((s for t, s in job.mirrors(begin(job.place)) if t.id == table.id), None)
+    if found is None or found.status is MirrorStatus.COPYING:
+        raise InvalidDefinitionError(
+            f'"{table.full_name}" has no complete copy yet', f"Run SYNC SOURCE {job.source.name} first."
+        )
+    return found
+
+
+def _position(job: Job, token: str, moment: Moment, published: str, noted: TableMarks) -> dict[str, object]:
+    if job.by_log:
+        return keep_log_position(moment, published, noted)
+    return keep_buffer_position(Position(token, moment), noted.parts)
+
+
+def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState) -> str:
+    """The mark of the table in the publication. A slot that is gone takes all mirrors with it."""
+    # Others that are in trouble wait for their own turn; what the log needs of a table may be gone there.
+    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
+    there = list({**job.remote(mirrors), table.id: remote}.values())
+    if has_log(job):
+        shown = published(job.connection, job.state.publication).get(remote.oid)
+        known = shown == state.position.get("published", "")  # else it came back by another hand
+        return add_to_log(job, there, [] if known else [remote])[remote.oid]
+    opened, marks = open_log(job, there)
+    lost = [
+        replace(s, status=MirrorStatus.RESYNC_NEEDED, reason="the replication slot had to be made anew")
+        for t, s in job.mirrors(begin(job.place))
+        if t.id != table.id and s.status is MirrorStatus.ACTIVE
+    ]
+    job.note(opened, lost)
+    return marks[remote.oid]

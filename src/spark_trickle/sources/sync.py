@@ -1,0 +1,206 @@
+"""One synchronisation: finish copies, read what changed, mend what broke, take away what nobody needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from spark_trickle.errors import (
+    ConflictError,
+    ResyncNeededError,
+    SourceBusyError,
+    TrickleError,
+)
+from spark_trickle.lake.catalog import sources
+from spark_trickle.model.source import Landed, MirrorStatus
+from spark_trickle.sources.by_log import read_log
+from spark_trickle.sources.by_trigger import left_waiting, read_buffers
+from spark_trickle.sources.captures import tidy
+from spark_trickle.sources.copying import go_on
+from spark_trickle.sources.job import Job
+from spark_trickle.sources.landing import Landing
+from spark_trickle.sources.link import Links
+from spark_trickle.sources.mirrored import mirror_of
+from spark_trickle.sources.options import read_options
+from spark_trickle.sources.postgres.buffer import claim, release
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.sources.postgres.copy import Progress
+from spark_trickle.sources.reading import Read, read_up_to
+from spark_trickle.sources.registering import has_part_in_source, require_registered
+from spark_trickle.sources.resync import resync
+from spark_trickle.sources.transition import move_to_log, move_to_triggers, wants_log
+from spark_trickle.txn import compact
+from spark_trickle.txn.work import Place, begin, now
+
+_PATIENCE = 30.0  # seconds to wait while another process reads the source
+_NOTED_EVERY = 30.0  # seconds between notes that a source was looked at and had nothing
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """What one synchronisation did: rows by mirror, mirrors that were copied again, and what is wrong."""
+
+    source: str
+    capture: str
+    rows_inserted: int = 0
+    rows_deleted: int = 0
+    tables: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    copied: tuple[str, ...] = ()
+    resynced: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    transactions: int = 0
+    snapshot: int = 0
+    duration_ms: float = 0.0
+    waiting: Mapping[str, int] = field(default_factory=dict)  # more changes than that are left in the source
+
+
+@contextmanager
+def using(
+    place: Place,
+    links: Links,
+    name: str,
+    progress: Callable[[Progress], None] = lambda _: None,
+    take_over: bool = False,
+) -> Iterator[Job]:
+    """A source, alone: nobody else reads its buffers meanwhile, and no other copy of the warehouse may."""
+    source = sources.find_source(place.warehouse.engine, name)
+    options = read_options(source.kind, source.options)
+    with links.to(source.name, options, "sync", partial(_claim_patiently, options.schema)) as connection:
+        fresh = sources.find_source(place.warehouse.engine, name)  # as the last one left it
+        job = Job(place, connection, fresh, options, progress)
+        if fresh.state.warehouse or has_part_in_source(fresh.state):
+            require_registered(job, take_over)
+        yield job
+        for schema in {options.schema, job.options.schema}:
+            release(connection, schema)
+
+
+def _claim_patiently(schema: str, connection: Connection) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return claim(connection, schema)
+        except SourceBusyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def sync(
+    place: Place,
+    links: Links,
+    name: str,
+    progress: Callable[[Progress], None] = lambda _: None,
+    take_over: bool = False,
+) -> SyncReport:
+    """Bring all mirrors of a source to what it holds now; `take_over` from another copy of the warehouse."""
+    for attempt in range(place.settings.commit_retries + 1):
+        try:
+            with using(place, links, name, progress, take_over) as job:
+                return _synced(job)
+        except ConflictError:  # somebody changed the catalog; nothing was consumed
+            if attempt == place.settings.commit_retries:
+                raise
+        except TrickleError as error:
+            _note_error(place, name, error)
+            raise
+    raise AssertionError
+
+
+def _synced(job: Job) -> SyncReport:
+    start = time.perf_counter()
+    copied = _finish_copies(job)
+    found = _read(job)
+    landings, resynced = dict(found.landings), {}
+    problems = _problems(job)
+    if job.options.resync == "auto":
+        resynced = {n: r for n, (status, r) in problems.items() if status is MirrorStatus.RESYNC_NEEDED}
+        for table, _ in job.mirrors(begin(job.place)):
+            if table.full_name in resynced:
+                landing, found.snapshot = resync(job, table)
+                landings[table.full_name] = landings.get(table.full_name, Landing()) + landing
+    tidy(job, None if resynced else found.shown)
+    compact.tidy(job.place, [t.id for t, _ in job.mirrors(begin(job.place)) if t.full_name in landings])
+    _note_success(job, found)
+    return SyncReport(
+        job.source.name,
+        job.state.capture.value,
+        sum(x.come for x in landings.values()),
+        sum(x.gone for x in landings.values()),
+        {n: (x.come, x.gone) for n, x in sorted(landings.items())},
+        copied,
+        resynced,
+        {n: reason for n, (_, reason) in problems.items() if n not in resynced},
+        found.transactions,
+        found.snapshot or begin(job.place).base.id,
+        (time.perf_counter() - start) * 1000,
+        left_waiting(job, found.sizes) if not job.by_log else {},
+    )
+
+
+def _finish_copies(job: Job) -> tuple[str, ...]:
+    """Those that a crash or a lost connection left behind."""
+    done = []
+    for table, state in job.mirrors(begin(job.place)):
+        if state.status is MirrorStatus.COPYING:
+            go_on(job, table, state)
+            done.append(".".join(mirror_of(table).becomes or ()))
+    return tuple(done)
+
+
+def _read(job: Job) -> Read:
+    if job.by_log:
+        try:
+            return read_log(job)
+        except ResyncNeededError as error:
+            # The slot itself is gone or moved: what lay between is lost for all of its tables.
+            if job.options.cdc_mode == "auto":
+                move_to_triggers(job, error.reason)
+            else:
+                _all_lost(job, error.reason)
+            return Read(begin(job.place))
+    if wants_log(job) and (moved := move_to_log(job)) is not None:
+        return moved
+    return read_buffers(job)
+
+
+def _all_lost(job: Job, reason: str) -> None:
+    lost = [
+        replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
+        for _, s in job.mirrors(begin(job.place))
+        if s.status is MirrorStatus.ACTIVE
+    ]
+    job.note(job.state, lost)
+
+
+def _problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
+    return {
+        t.full_name: (s.status, s.reason)
+        for t, s in job.mirrors(begin(job.place))
+        if s.status in (MirrorStatus.RESYNC_NEEDED, MirrorStatus.SCHEMA_CHANGED)
+    }
+
+
+def _note_success(job: Job, found: Read) -> None:
+    moment = now().isoformat(timespec="seconds")
+    last = job.state.synced
+    if job.state.error or not last or _seconds_between(last, moment) > _NOTED_EVERY:
+        state = replace(job.state, error="", synced=moment)
+        job.note(read_up_to(state, found.asked) if found.asked is not None else state)
+
+
+def _seconds_between(earlier: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+def _note_error(place: Place, name: str, error: TrickleError) -> None:
+    """Where source_status() finds it; the error itself goes to whoever asked for the sync."""
+    engine = place.warehouse.engine
+    source = sources.find_source(engine, name)
+    if source.state.error != error.message:
+        state = replace(source.state, error=error.message)
+        sources.move_on(engine, Landed(source, state))

@@ -1,0 +1,118 @@
+"""From triggers to the log, and back, without losing or doubling a change.
+
+The slot is made while the triggers still write. Then one reading of the buffers ends at a moment, and in the
+commit of that reading the mirrors change over: from the log they take what that moment has not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from spark_trickle.errors import TrickleError
+from spark_trickle.model.source import CaptureMode, MirrorStatus
+from spark_trickle.sources.by_trigger import read_until
+from spark_trickle.sources.captures import close_log, open_log
+from spark_trickle.sources.job import Job
+from spark_trickle.sources.mirrored import columns_of, drift_of, mirror_of
+from spark_trickle.sources.position import keep_log_position
+from spark_trickle.sources.postgres.publication import require_identity
+from spark_trickle.sources.postgres.status import server_findings
+from spark_trickle.sources.postgres.surroundings import look_around
+from spark_trickle.sources.postgres.watch import TableMarks, marks_in
+from spark_trickle.sources.reading import Read, commit_reading
+from spark_trickle.txn.work import begin, now
+
+_FIRST_TIMEOUT, _LONGEST_TIMEOUT = 5.0, 300.0  # seconds to wait for transactions that write
+
+
+def wants_log(job: Job) -> bool:
+    """Whether it is time to try; what stands in the way is noted where all can see it."""
+    if job.options.cdc_mode != "auto" or job.by_log:
+        return False
+    if job.state.retry_at and now() < datetime.fromisoformat(job.state.retry_at):
+        return False
+    reason = _obstacle(job)
+    if reason != job.state.blocked:
+        job.note(replace(job.state, blocked=reason))
+    return not reason
+
+
+def _obstacle(job: Job) -> str:
+    """Why the log cannot be used; empty if it can."""
+    for finding in server_findings(job.connection, wants_log=True):
+        if not finding.ok:
+            return f"{finding.check} is {finding.value}"
+    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
+    if not mirrors:
+        return "there is no mirror yet"
+    try:
+        for remote in job.remote(mirrors).values():
+            require_identity(remote)
+    except TrickleError as error:
+        return error.message
+    return ""
+
+
+def move_to_log(job: Job) -> Read | None:
+    """Change over; None, with the reason noted, if that has to wait."""
+    job.note(job.moved(CaptureMode.TRANSITIONING, "the server allows the log to be read"))
+    try:
+        marks = _prepare(job)
+    except TrickleError as error:
+        _fall_back(job, error.message)
+        return None
+    noted = _noted(job)  # before the moment: a rewrite that comes between them is told, not missed
+    found, moment = read_until(job)
+    for table, _ in job.mirrors(found.work):
+        state = found.states.get(table.id)
+        if state is not None and state.status is MirrorStatus.ACTIVE:
+            position = keep_log_position(moment, marks[mirror_of(table).oid], noted[table.id])
+            found.states[table.id] = replace(state, position=position)
+    moved = replace(job.moved(CaptureMode.WAL, "the log has taken over"), attempts=0, retry_at="", blocked="")
+    commit_reading(job, found, moved)
+    return found
+
+
+def _noted(job: Job) -> dict[int, TableMarks]:
+    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
+    there = job.remote(mirrors)
+    around = look_around(job.connection, [mirror_of(t).oid for t in mirrors])
+    return {
+        t.id: marks_in(around[mirror_of(t).oid], [c.name for c in columns_of(t, there[t.id])])
+        for t in mirrors
+        if t.id in there and not any(d.breaks for d in drift_of(t, there[t.id]))
+    }
+
+
+def _prepare(job: Job) -> dict[int, str]:
+    """Each attempt waits longer than the one before."""
+    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
+    seconds = min(_FIRST_TIMEOUT * 2**job.state.attempts, _LONGEST_TIMEOUT)
+    opened, marks = open_log(job, list(job.remote(mirrors).values()), seconds)
+    job.note(opened)
+    return marks
+
+
+def _fall_back(job: Job, reason: str) -> None:
+    """Triggers go on; the log is tried again later, and later still if it fails again."""
+    close_log(job)
+    attempts = job.state.attempts + 1
+    wait = min(_FIRST_TIMEOUT * 2**attempts, _LONGEST_TIMEOUT)
+    state = job.moved(CaptureMode.TRIGGER, reason)
+    later = (now() + timedelta(seconds=wait)).isoformat()
+    job.note(replace(state, attempts=attempts, retry_at=later, blocked=reason))
+
+
+def move_to_triggers(job: Job, reason: str) -> None:
+    """The log was lost. Every mirror has to be copied again, which the caller sees to."""
+    close_log(job)
+    states = [
+        replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
+        for _, s in job.mirrors(begin(job.place))
+        if s.status is not MirrorStatus.COPYING
+    ]
+    attempts = job.state.attempts + 1
+    later = (now() + timedelta(seconds=min(_FIRST_TIMEOUT * 2**attempts, _LONGEST_TIMEOUT))).isoformat()
+    state = job.moved(CaptureMode.TRIGGER, reason)
+    job.note(replace(state, attempts=attempts, retry_at=later), states)

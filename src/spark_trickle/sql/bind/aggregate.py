@@ -1,0 +1,323 @@
+"""GROUP BY and aggregate functions -> an Aggregate, and expressions over its columns.
+
+Functions that are sums over rows are taken apart into sums, so that a change of a group follows from the
+change of its rows: avg(x) is a sum and a count. All others are kept as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operators import (
+    Aggregate,
+    Call,
+    Expr,
+    Filter,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    column,
+)
+from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.sql.bind.aggregates import WRAPPERS, call_name
+from spark_trickle.sql.bind.block import Block, Tail
+from spark_trickle.sql.bind.expressions import (
+    SUBQUERIES,
+    Replace,
+    bound,
+    contains,
+    is_bound,
+    rewritten,
+    to_expr,
+)
+from spark_trickle.sql.bind.groups import Groups, computed_before, expanded_sets, groups_of, hint
+from spark_trickle.sql.bind.listed_names import otherwise
+from spark_trickle.sql.bind.query import outputs
+from spark_trickle.sql.bind.statistics import STATISTICS, statistic
+from spark_trickle.sql.bind.sums import Sums, exclusive_or, extremum, sql_over, sum_or_average, truth
+from spark_trickle.sql.dialect.spark import sql_of
+
+
+def aggregated(select: exp.Select, tail: Tail, block: Block) -> Tail:
+    groups = groups_of(select, tail, block)
+    named = [Output(block.env.fresh(hint(k)), to_expr(k)) for k in groups.keys]
+    gid = None
+    named = computed_before(groups, named, block)
+    if not groups.plain:
+        named, gid = expanded_sets(groups, named, block)
+    return _Aggregation(block, groups, named, gid).run(select, tail)
+
+
+class _Aggregation:
+    """Collects the calls of one GROUP BY while the expressions above it are rewritten."""
+
+    def __init__(self, block: Block, groups: Groups, keys: list[Output], gid: str | None) -> None:
+        self._block = block
+        self._env = block.env
+        self._groups = groups
+        self._keys = keys
+        self._gid = gid
+        self._by_text = {sql_of(k): o.name for k, o in zip(groups.keys, keys, strict=False)}
+        self._sums = Sums(block)
+        self._count = self._env.fresh("n")
+        self._counts_rows = False  # whether some expression asks for that number
+        self._finals: dict[str, exp.Expr] = {}
+        self._distinct: dict[str, _DistinctPart] = {}
+
+    def run(self, select: exp.Select, tail: Tail) -> Tail:
+        from spark_trickle.sql.bind.subquery import subqueries_computed
+
+        # Subqueries inside the arguments belong to the rows before grouping.
+        tail = tail.map(lambda n: rewritten(n, self._arguments(subqueries_computed)))
+        above = tail.map(self._above)
+        keys = (*self._given_keys(), *self._keys)
+        self._block.plan = self._joined(Aggregate(self._block.plan, keys, self._sums.calls, self._count))
+        self._after(select)
+        return above
+
+    def _arguments(self, compute: Callable[[exp.Expr, Block], exp.Expr]) -> Replace:
+        def change(part: exp.Expr) -> exp.Expr | None:
+            if isinstance(part, SUBQUERIES):
+                return part.copy()
+            if call_name(part) and contains(part, lambda n: isinstance(n, SUBQUERIES)):
+                return compute(part, self._block)
+            return None
+
+        return change
+
+    def _given_keys(self) -> list[Output]:
+        self._given = [self._env.fresh("g") for _ in self._block.given]
+        return [Output(n, column(g)) for n, g in zip(self._given, self._block.given, strict=True)]
+
+    def _after(self, select: exp.Select) -> None:
+        """From here on names mean keys; without GROUP BY there is a row for every given value."""
+        block = self._block
+        keys = zip(self._groups.keys, self._keys, strict=False)
+        renamed = {k.name: o.name for k, o in keys if is_bound(k)}
+        if block.given:
+            before, given = block.given, block.env.given
+            if given is not None and not self._groups.keys and not select.args.get("group"):
+                pairs = tuple(
+                    KeyPair(column(b), column(n), True) for b, n in zip(before, self._given, strict=True)
+                )
+                block.plan = Join(given.plan, block.plan, JoinKind.LEFT, pairs)
+            else:
+                block.plan = Project(
+                    block.plan,
+                    (
+                        *(Output(b, column(n)) for b, n in zip(before, self._given, strict=True)),
+                        *outputs(tuple(c for c in block.plan.columns if c not in self._given)),
+                    ),
+                )
+        block.scope = replace(block.scope, renamed=renamed)
+
+    # --- expressions above -----------------------------------------------------------------------
+
+    def _above(self, node: exp.Expr) -> exp.Expr:
+        def change(part: exp.Expr) -> exp.Expr | None:
+            if isinstance(part, SUBQUERIES):
+                return part.copy()
+            if (key := self._by_text.get(sql_of(part))) is not None:
+                return bound(key)
+            if isinstance(part, exp.Window):
+                return self._window(part)
+            if name := call_name(part):
+                return self._call(part, name)
+            if is_bound(part) and part.name not in set(self._by_text.values()) | set(self._block.given):
+                if (listed := otherwise(part)) is not None:
+                    return self._above(listed)
+                raise InvalidDefinitionError(
+                    f'column "{re.sub(r"_[0-9]+$", "", part.name)}" is neither grouped nor aggregated',
+                    "Add it to GROUP BY, or wrap it in any_value().",
+                )
+            return None
+
+        return rewritten(node, change)
+
+    def _window(self, node: exp.Window) -> exp.Expr:
+        """The function of a window is no aggregate of the group; what is inside it may be."""
+        rest = {k: self._deep(v) for k, v in node.args.items() if k != "this"}
+        return exp.Window(this=self._function(node.this), **rest)
+
+    def _function(self, node: exp.Expr) -> exp.Expr:
+        own = isinstance(node, WRAPPERS)
+        parts = {k: self._function(v) if own and k == "this" else self._deep(v) for k, v in node.args.items()}
+        new = node.__class__(**parts)
+        new.meta.update(node.meta)
+        return new
+
+    def _deep(self, value: object) -> object:
+        if isinstance(value, exp.Expr):
+            return self._above(value)
+        if isinstance(value, list):
+            return [self._deep(v) for v in value]
+        return value
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def _call(self, node: exp.Expr, name: str) -> exp.Expr:
+        text = sql_of(node)
+        if text not in self._finals:
+            self._finals[text] = self._final(node, name)
+        return self._finals[text].copy()
+
+    def _final(self, node: exp.Expr, name: str) -> exp.Expr:
+        if name in ("grouping", "grouping_id"):
+            return self._grouping(node, name)
+        condition, inner = None, node
+        if isinstance(inner, exp.Filter):
+            condition, inner = to_expr(inner.expression.this), inner.this
+        arguments = _arguments_of(inner)
+        if arguments is not None:
+            if any(isinstance(a, exp.Distinct) for a in arguments):
+                taken_apart = self._of_distinct(name, arguments, condition)
+            else:
+                taken_apart = self._algebraic(name, arguments, condition)
+            if taken_apart is not None:
+                return taken_apart
+        plain = bound(self._sums.add(Call(self._env.fresh(name), to_expr(node))))
+        if name in ("count", "count_if", "approx_count_distinct", "regr_count"):
+            return exp.Coalesce(this=plain, expressions=[exp.Literal.number(0)])
+        if name in ("collect_list", "collect_set", "array_agg"):
+            return exp.Coalesce(this=plain, expressions=[exp.Anonymous(this="array", expressions=[])])
+        return plain
+
+    def _algebraic(self, name: str, arguments: list[exp.Expr], condition: Expr | None) -> exp.Expr | None:
+        """The function as an expression over sums, or None if it is not one."""
+        allowed = f"({condition.sql})" if condition else "true"
+        columns = condition.columns if condition else frozenset[str]()
+        if name == "count" and (
+            not arguments
+            or isinstance(arguments[0], exp.Star)
+            or all(isinstance(a, exp.Literal) for a in arguments)
+        ):
+            if condition is None:
+                self._counts_rows = True
+                return sql_over(f"coalesce(`{self._count}`, 0)", self._count)
+            return self._count_final(self._sums.count_of(allowed, columns))
+        args = [to_expr(a) for a in arguments]
+        for a in args:
+            columns |= a.columns
+        if name == "count" or (name == "regr_count" and len(args) == 2):
+            present = " AND ".join(f"({a.sql}) IS NOT NULL" for a in args)
+            return self._count_final(self._sums.count_of(f"{allowed} AND {present}", columns))
+        if name == "count_if" and len(args) == 1:
+            return self._count_final(self._sums.count_of(f"{allowed} AND ({args[0].sql})", columns))
+        if name in ("regr_avgx", "regr_avgy") and len(args) == 2:
+            other, arg = args if name == "regr_avgx" else reversed(args)
+            return sum_or_average(self._sums, "avg", arg, f"{allowed} AND ({other.sql}) IS NOT NULL", columns)
+        if len(args) == 1 and (make := _OF_ONE.get(name)):
+            return make(self._sums, name, args[0], allowed, columns)
+        if len(args) == STATISTICS.get(name):
+            return statistic(self._sums, name, args, allowed, columns)
+        return None
+
+    # --- DISTINCT ----------------------------------------------------------------------------------
+
+    def _of_distinct(self, name: str, arguments: list[exp.Expr], condition: Expr | None) -> exp.Expr | None:
+        """The same function without DISTINCT, over the different values of each group."""
+        values = arguments[0].expressions if isinstance(arguments[0], exp.Distinct) else []
+        if len(arguments) != 1 or not values:
+            return None
+        if name in _SAME_OF_DISTINCT:
+            return self._algebraic(name, values, condition)
+        if name not in _OF_DISTINCT:
+            return None
+        text = f"{[sql_of(v) for v in values]} {condition.sql if condition else ''}"
+        part = self._distinct.get(text) or self._distinct_part(values, condition)
+        final = part.calls._algebraic(name, [bound(c) for c in part.values], None)
+        if final is not None:
+            self._distinct[text] = part
+        return final
+
+    def _distinct_part(self, values: list[exp.Expr], condition: Expr | None) -> _DistinctPart:
+        """Each different value of a group once: a node of its own, which counts how often it is there."""
+        fresh = self._env.fresh
+        plan = self._block.plan if condition is None else Filter(self._block.plan, condition)
+        keys = [Output(fresh("k"), column(g)) for g in self._block.given]
+        keys += [Output(fresh("k"), k.expr) for k in self._keys]
+        named = [Output(fresh("v"), to_expr(v)) for v in values]
+        inner = Aggregate(plan, (*keys, *named), (), fresh("n"))
+        calls = _Aggregation(Block(inner, self._block.scope, self._env), Groups(), [], None)
+        outer = tuple(Output(fresh("k"), column(k.name)) for k in keys)
+        return _DistinctPart(calls, outer, tuple(v.name for v in named), condition is None)
+
+    def _joined(self, plain: Aggregate) -> Operator:
+        """The groups with what is known of their different values beside them."""
+        parts = list(self._distinct.values())
+        if len(parts) == 1 and parts[0].has_all_groups and not plain.calls and not self._counts_rows:
+            made = parts[0].aggregate()
+            keys = zip(plain.keys, parts[0].keys, strict=True)
+            shown = tuple(Output(k.name, column(other.name)) for k, other in keys)
+            return Project(made, (*shown, *outputs(made.columns[len(shown) :])))
+        plan = self._sums.with_derived(plain)
+        for part in parts:
+            pairs = tuple(
+                KeyPair(column(mine.name), column(other.name), True)
+                for mine, other in zip(plain.keys, part.keys, strict=True)
+            )
+            kind = JoinKind.LEFT if pairs else JoinKind.INNER  # without keys each has just one row
+            plan = Join(plan, part.aggregate(), kind, pairs)
+        return plan
+
+    def _count_final(self, name: str) -> exp.Expr:
+        return sql_over(f"coalesce(`{name}`, 0)", name)
+
+    def _grouping(self, node: exp.Expr, name: str) -> exp.Expr:
+        if self._gid is None:
+            raise InvalidDefinitionError(f"{name}() needs GROUPING SETS, CUBE or ROLLUP", "Leave it out.")
+        arguments = node.expressions
+        if name == "grouping_id" and not arguments:
+            return sql_over(f"CAST(`{self._gid}` AS BIGINT)", self._gid)
+        width, bits = len(self._groups.keys), []
+        texts = [sql_of(k) for k in self._groups.keys]
+        for a in arguments:
+            if sql_of(a) not in texts:
+                raise InvalidDefinitionError(f"{name}() of what is no key", "Name an expression of GROUP BY.")
+            bits.append(width - 1 - texts.index(sql_of(a)))
+        parts = [f"(shiftright(`{self._gid}`, {b}) & 1)" for b in bits]
+        if name == "grouping":
+            return sql_over(f"CAST({parts[0]} AS TINYINT)", self._gid)
+        shifted = " + ".join(f"shiftleft({p}, {len(parts) - 1 - n})" for n, p in enumerate(parts))
+        return sql_over(f"CAST({shifted} AS BIGINT)", self._gid)
+
+
+@dataclass(frozen=True)
+class _DistinctPart:
+    """Aggregates over the different values of some expressions; `calls` collects what is asked of them."""
+
+    calls: _Aggregation
+    keys: tuple[Output, ...]
+    values: tuple[str, ...]
+    has_all_groups: bool  # no FILTER that may leave a group without any value
+
+    def aggregate(self) -> Operator:
+        inside = self.calls
+        made = Aggregate(inside._block.plan, self.keys, inside._sums.calls, inside._count)
+        return inside._sums.with_derived(made)
+
+
+_OF_ONE = {
+    **dict.fromkeys(("bool_and", "every", "bool_or", "some", "any"), truth),
+    **dict.fromkeys(("min", "max"), extremum),
+    **dict.fromkeys(("sum", "avg", "mean", "try_sum", "try_avg"), sum_or_average),
+    "bit_xor": exclusive_or,
+}
+# Of these it makes no difference how often a value is there.
+_SAME_OF_DISTINCT = frozenset(("min", "max", "bool_and", "every", "bool_or", "some", "any"))
+_OF_DISTINCT = frozenset(
+    ("count", "sum", "avg", "mean", "try_sum", "try_avg", "bit_xor", "regr_count", *STATISTICS)
+)
+
+
+def _arguments_of(call: exp.Expr) -> list[exp.Expr] | None:
+    if isinstance(call, exp.Any):
+        return [call.this.unnest()]
+    return call.expressions if isinstance(call, exp.Anonymous) else None

@@ -1,0 +1,119 @@
+"""Expressions of a query -> expressions over columns of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp, parse_one
+
+from spark_trickle.algebra.operators import Expr
+from spark_trickle.sql.dialect.spark import Verbatim, sql_of
+
+Replace = Callable[[exp.Expr], exp.Expr | None]
+SUBQUERIES = (exp.Query, exp.Exists)
+
+
+def bound(name: str) -> exp.Column:
+    """A column of the tree inside an expression of sqlglot."""
+    found = exp.Column(this=exp.to_identifier(name, quoted=True))
+    found.meta["bound"] = True
+    return found
+
+
+def is_bound(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and bool(node.meta.get("bound"))
+
+
+def with_fields(value: exp.Expr, names: Sequence[str]) -> exp.Expr:
+    """A field of a struct, or a field of that."""
+    for name in names:
+        value = exp.Dot(this=value, expression=exp.to_identifier(name, quoted=True))
+    return value
+
+
+def parsed(text: str, columns: frozenset[str]) -> exp.Expr:
+    """A text of ours as an expression, so that it can be looked at like any other."""
+    found: exp.Expr = parse_one(text, dialect=Verbatim)
+    for c in found.find_all(exp.Column):
+        if c.name in columns:
+            c.meta["bound"] = True
+    return exp.Paren(this=found)
+
+
+def rewritten(node: exp.Expr, change: Replace) -> exp.Expr:
+    """A copy in which `change` replaced what it wanted to; it does not look into replacements."""
+    new = change(node)
+    if new is not None:
+        return new
+    copy = node.__class__(**{k: _value(v, change) for k, v in node.args.items()})
+    copy.meta.update(node.meta)
+    return copy
+
+
+def _value(value: object, change: Replace) -> object:
+    if isinstance(value, exp.Expr):
+        return rewritten(value, change)
+    if isinstance(value, list):
+        return [_value(v, change) for v in value]
+    return value
+
+
+def to_expr(node: exp.Expr) -> Expr:
+    columns = frozenset(c.name for c in node.find_all(exp.Column) if is_bound(c))
+    return Expr(sql_of(node), columns)
+
+
+def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    if node is None:
+        return []
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        return [*conjuncts(node.left), *conjuncts(node.right)]
+    return [node]
+
+
+def shared_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    """The same, and of alternatives what all of them ask for: (a AND b) OR (a AND c) asks for a."""
+    return [found for part in conjuncts(node) for found in _shared(part)]
+
+
+def _shared(part: exp.Expr) -> list[exp.Expr]:
+    if not isinstance(part, exp.Or):
+        return [part]
+    ways = [{sql_of(c): c for c in shared_conjuncts(way)} for way in _alternatives(part)]
+    common = [text for text in ways[0] if all(text in way for way in ways)]
+    if not common:
+        return [part]
+    found = [ways[0][text] for text in common]
+    rest = [[c for text, c in way.items() if text not in common] for way in ways]
+    # A way that asks for nothing more is always open.
+    return [*found, exp.or_(*(exp.and_(*r) for r in rest))] if all(rest) else found
+
+
+def _alternatives(node: exp.Expr) -> list[exp.Expr]:
+    node = node.unnest()
+    if isinstance(node, exp.Or):
+        return [*_alternatives(node.left), *_alternatives(node.right)]
+    return [node]
+
+
+def conjunction(parts: list[Expr]) -> Expr | None:
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    columns = frozenset[str]().union(*(p.columns for p in parts))
+    return Expr(" AND ".join(f"({p.sql})" for p in parts), columns)
+
+
+def contains(node: exp.Expr, test: Callable[[exp.Expr], bool]) -> bool:
+    """Whether a part of the expression passes the test, subqueries left out."""
+    if test(node):
+        return True
+    if isinstance(node, SUBQUERIES):
+        return False
+    return any(contains(child, test) for child in node.iter_expressions())
+
+
+def is_subquery(node: exp.Expr) -> bool:
+    return isinstance(node, SUBQUERIES)

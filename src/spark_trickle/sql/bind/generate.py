@@ -1,0 +1,85 @@
+"""Functions that make rows -> a Generate: LATERAL VIEW, LATERAL, and functions that stand alone in FROM."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operators import Constant, Expr, Generate, Operator
+from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.bind.expressions import parsed, to_expr
+from spark_trickle.sql.bind.query import Env
+from spark_trickle.sql.bind.resolve import resolve
+from spark_trickle.sql.bind.scope import From, Scope, scope_of
+from spark_trickle.sql.dialect.functions import GENERATORS
+from spark_trickle.sql.dialect.spark import name_of, sql_of
+
+
+def is_generator(node: exp.Expr) -> bool:
+    return name_of(node) in GENERATORS
+
+
+def generated(found: From, call: exp.Expr, alias: exp.TableAlias | None, outer: bool, env: Env) -> From:
+    """Each row so far with every row that the function makes of it."""
+    from spark_trickle.sql.bind.join import carrying, mentions_given
+
+    node, own = _generator(call)
+    resolved = resolve(node, found.scope, env)
+    if mentions_given(resolved, env):
+        found = carrying(found, env)
+    generator = to_expr(resolved)
+    written = [i.name for i in (alias.args.get("columns") or ())] if alias is not None else []
+    names, new = generated_names(found.plan, generator, outer, env, written)
+    if written and len(written) != len(names):
+        raise InvalidDefinitionError(
+            f"{len(written)} names for {len(names)} columns of {name_of(call)}", "Name every column."
+        )
+    known_as = (alias.name.lower(),) if alias is not None and alias.name else ()
+    made = scope_of(known_as, tuple(zip(written or own or names, new, strict=True)))
+    plan = Generate(found.plan, generator, new, outer)
+    return From(plan, found.scope.joined(made), found.carries)
+
+
+def generated_alone(call: exp.Expr, alias: exp.TableAlias | None, env: Env) -> From:
+    """A function in FROM makes its rows of one row without columns."""
+    one = From(Constant((env.fresh("one"),), ((Expr("1"),),)), Scope(outer=env.outer))
+    if alias is None or not alias.name:
+        alias = exp.TableAlias(
+            this=exp.to_identifier(name_of(call)), columns=alias.args.get("columns") if alias else None
+        )
+    return generated(one, call, alias, False, env)
+
+
+def generated_names(
+    plan: Operator, generator: Expr, outer: bool, env: Env, written: list[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What Spark calls the columns of a generator, and what the tree does."""
+    if env.trial:
+        return tuple(written or ("col",)), tuple(env.fresh(n) for n in written or ("col",))
+    known = set(plan.columns)
+    names = tuple(n for n in env.types(Generate(plan, generator, (), outer)) if n not in known)
+    return names, tuple(env.fresh(n) for n in names)
+
+
+def _generator(call: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
+    """The call as Spark takes it in LATERAL VIEW, and the names of its columns where they are others."""
+    if is_generator(call):
+        return call, ()
+    if name_of(call) == "range":
+        return _range(call), ("id",)
+    raise UnsupportedError(
+        f"the table function {name_of(call) or sql_of(call)} in a stream table",
+        "Use range or a generator such as explode, or VALUES.",
+    )
+
+
+def _range(call: exp.Expr) -> exp.Expr:
+    """range(end), range(start, end), range(start, end, step): a row for each number before the end."""
+    arguments = [f"CAST({sql_of(a)} AS BIGINT)" for a in call.expressions]
+    if not 1 <= len(arguments) <= 4:
+        raise InvalidDefinitionError("range() takes one to four numbers", "Write range(start, end, step).")
+    start, end = (arguments[0], arguments[1]) if len(arguments) > 1 else ("CAST(0 AS BIGINT)", arguments[0])
+    step = arguments[2] if len(arguments) > 2 else "CAST(1 AS BIGINT)"
+    up, down = f"({step} > 0 AND {start} < {end})", f"({step} < 0 AND {start} > {end})"
+    last = f"CASE WHEN {step} > 0 THEN {end} - 1 ELSE {end} + 1 END"
+    some = f"CASE WHEN {up} OR {down} THEN sequence({start}, {last}, {step}) END"
+    return exp.Anonymous(this="explode", expressions=[parsed(some, frozenset())])

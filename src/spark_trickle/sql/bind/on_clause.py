@@ -1,0 +1,127 @@
+"""Subqueries in the ON of an outer, semi or anti join -> columns beside one of its sides, or pairs of both.
+
+The condition decides which rows are partners, not which rows there are, so it must not filter the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operators import (
+    Expr,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    UnionAll,
+    column,
+)
+from spark_trickle.sql.bind.block import Block
+from spark_trickle.sql.bind.correlated import columns_used
+from spark_trickle.sql.bind.expressions import bound, is_bound, rewritten
+from spark_trickle.sql.bind.join import How
+from spark_trickle.sql.bind.query import Env, distinct_rows, outputs
+from spark_trickle.sql.bind.scope import From, Scope
+from spark_trickle.sql.bind.subquery import filter_by_subquery, is_subquery_value, subqueries_computed
+
+
+def computed_beside(
+    part: exp.Expr, one: From, two: From, scope: Scope, env: Env
+) -> tuple[From, From, exp.Expr | None]:
+    """The condition over columns, if each of its subqueries needs the rows of one side only."""
+    blocks = [Block(side.plan, scope, env) for side in (one, two)]
+    mixed = False
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        nonlocal mixed
+        if not is_subquery_value(node):
+            return None
+        used = columns_used(node, scope, env)
+        block = next((b for b in blocks if used <= frozenset(b.plan.columns)), None)
+        if block is None:
+            mixed = True
+            return node
+        return subqueries_computed(node, block)
+
+    whole = rewritten(part, change)
+    if mixed:
+        return one, two, None
+    return replace(one, plan=blocks[0].plan), replace(two, plan=blocks[1].plan), whole
+
+
+Plain = tuple[tuple[KeyPair, ...], Expr | None]  # the conditions without subqueries
+
+
+@dataclass(frozen=True)
+class Partners:
+    """The pairs of values for which the subqueries in a condition hold; `names` maps columns to theirs."""
+
+    plan: Operator
+    names: Mapping[str, str]
+    one: tuple[str, ...]  # columns of each side that the subqueries use
+    two: tuple[str, ...]
+
+    def beside(self, side: From, used: tuple[str, ...]) -> From:
+        """Each row of a side with the values of the other that are its partners."""
+        return replace(side, plan=Join(side.plan, self.plan, JoinKind.INNER, self.keys(used)))
+
+    def keys(self, used: tuple[str, ...]) -> tuple[KeyPair, ...]:
+        """What ties the rows of a side to these values."""
+        return tuple(KeyPair(column(c), column(self.names[c]), True) for c in used)
+
+
+def partners(parts: list[exp.Expr], one: From, two: From, scope: Scope, plain: Plain, env: Env) -> Partners:
+    """Conditions on both sides at once: they are tested for all different pairs of values that they use."""
+    used = frozenset[str]().union(*(columns_used(p, scope, env) for p in parts))
+    mine, theirs = (tuple(c for c in side.plan.columns if c in used) for side in (one, two))
+    pairs = Join(one.plan, two.plan, JoinKind.INNER, *plain)
+    distinct = distinct_rows(Project(pairs, outputs((*mine, *theirs))), env)
+    new = dict(zip((*mine, *theirs), distinct.columns, strict=True))
+    block = Block(distinct, replace(scope, renamed=new), _with_given(env, new))
+    for part in parts:
+        filter_by_subquery(rewritten(part, lambda n: bound(new[n.name]) if is_bound(n) else None), block)
+    return Partners(Project(block.plan, outputs(tuple(new.values()))), new, mine, theirs)
+
+
+def by_subqueries(found: Partners, one: From, two: From, how: How) -> tuple[From, From, tuple[KeyPair, ...]]:
+    """The side whose rows need not be kept gets the values of its partners beside each row."""
+    if how.swapped:
+        turned = tuple(KeyPair(k.right, k.left, True) for k in found.keys(found.two))
+        return found.beside(one, found.one), two, turned
+    return one, found.beside(two, found.two), found.keys(found.one)
+
+
+def full_by_subqueries(found: Partners, one: From, two: From, plain: Plain, env: Env) -> Operator:
+    """All rows of the left with their partners, and the rows of the right that have none."""
+    keys, residual = plain
+    left = Join(
+        one.plan,
+        found.beside(two, found.two).plan,
+        JoinKind.LEFT,
+        (*keys, *found.keys(found.one)),
+        residual,
+    )
+    turned = tuple(KeyPair(k.right, k.left, k.null_safe) for k in keys)
+    lonely = Join(
+        two.plan,
+        found.beside(one, found.one).plan,
+        JoinKind.ANTI,
+        (*turned, *found.keys(found.two)),
+        residual,
+    )
+    kinds = env.types(one.plan)
+    nulls = tuple(Output(env.fresh(c), Expr(f"CAST(NULL AS {kinds[c]})")) for c in one.plan.columns)
+    shown = outputs((*one.plan.columns, *two.plan.columns))
+    return UnionAll((Project(left, shown), Project(lonely, (*nulls, *outputs(two.plan.columns)))))
+
+
+def _with_given(env: Env, new: dict[str, str]) -> Env:
+    if env.given is None:
+        return env
+    here = {outer: new.get(c, c) for outer, c in env.given.columns.items()}
+    return replace(env, given=replace(env.given, columns=here))

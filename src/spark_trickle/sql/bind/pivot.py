@@ -1,0 +1,160 @@
+"""PIVOT -> aggregates with a filter for each value; UNPIVOT -> a row for each of the columns."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operators import Expr, Filter, Generate, Operator, Output, Project
+from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.bind.aggregates import call_name, has_aggregate
+from spark_trickle.sql.bind.block import Block
+from spark_trickle.sql.bind.expressions import bound, rewritten, to_expr
+from spark_trickle.sql.bind.from_clause import named
+from spark_trickle.sql.bind.pivot_names import cell_name, members_of, value_names
+from spark_trickle.sql.bind.query import Env, outputs
+from spark_trickle.sql.bind.resolve import resolve
+from spark_trickle.sql.bind.scope import Bound, From
+from spark_trickle.sql.bind.select import finish
+from spark_trickle.sql.dialect.spark import Verbatim
+
+# Spark looks up values of these types; all others it aggregates with IF around their arguments.
+_LOOKED_UP = re.compile(r"tinyint|smallint|int|bigint|float|double|boolean|decimal\(\d+,\s*\d+\)", re.I)
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_ADVICE = "Write PIVOT (sum(v) FOR k IN (1, 2)) with all the values."
+
+
+def pivoted(found: From, pivot: exp.Pivot, env: Env) -> From:
+    fields: list[exp.Expr] = pivot.args.get("fields") or []
+    field = fields[0] if len(fields) == 1 else None
+    if not isinstance(field, exp.In) or not field.expressions:
+        raise UnsupportedError("PIVOT without one list of values", _ADVICE)
+    make = _unpivot if pivot.args.get("unpivot") else _pivot
+    return named(make(found, pivot, field, env), pivot.args.get("alias"), env)
+
+
+# --- PIVOT -------------------------------------------------------------------------------------------
+
+
+def _pivot(found: From, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
+    """Grouped by all columns that are neither aggregated nor told apart by value."""
+    keys = [resolve(k, found.scope, env) for k in members_of(field.this)]
+    calls = [resolve(c.unalias(), found.scope, env) for c in pivot.expressions]
+    if not all(has_aggregate(c) for c in calls):
+        raise InvalidDefinitionError("PIVOT needs an aggregate function", "Write PIVOT (sum(v) FOR …).")
+    used = frozenset[str]().union(*(to_expr(n).columns for n in (*keys, *calls)))
+    groups = [(n, c) for n, c in found.scope.star() if c not in used]
+    kinds = _kinds(keys, found, env)
+    tests = [_is_value(keys, kinds, value) for value in field.expressions]
+    cells = [
+        (cell_name(name, call, len(calls)), test, resolved)
+        for name, test in zip(value_names(field.expressions, found.plan, env), tests, strict=True)
+        for call, resolved in zip(pivot.expressions, calls, strict=True)
+    ]
+    plain = _grouped(found, groups, [(n, _filtered(call, test)) for n, test, call in cells], env)
+    made = env.types(plain.plan)
+    if not all(_LOOKED_UP.fullmatch(made[c]) for c in plain.columns[len(groups) :]):
+        return plain
+    # Where a value does not occur there is nothing to look up: also a count is NULL then, not 0.
+    present = [(n, _if_any(test, _filtered(call, test))) for n, test, call in cells]
+    return _grouped(found, groups, present, env)
+
+
+def _grouped(
+    found: From, groups: list[tuple[str, str]], cells: list[tuple[str, exp.Expr]], env: Env
+) -> Bound:
+    listed = [exp.alias_(bound(c), n, quoted=True, copy=False) for n, c in groups]
+    listed += [exp.alias_(node, n, quoted=True, copy=False) for n, node in cells]
+    select = exp.Select(expressions=listed)
+    if groups:
+        select.set("group", exp.Group(expressions=[bound(c) for _, c in groups]))
+    given = tuple(env.given.columns.values()) if env.given is not None and found.carries else ()
+    return finish(select, Block(found.plan, found.scope, env, given))
+
+
+def _kinds(keys: list[exp.Expr], found: From, env: Env) -> list[str]:
+    probes = tuple(Output(env.fresh("key"), to_expr(k)) for k in keys)
+    kinds = env.types(Project(found.plan, probes))
+    return [kinds[p.name] for p in probes]
+
+
+def _is_value(keys: list[exp.Expr], kinds: list[str], value: exp.Expr) -> exp.Expr:
+    """Spark turns the value into the type of the column, not the column into that of the value."""
+    wanted = members_of(value.this if isinstance(value, exp.PivotAlias) else value)
+    if any(w.find(exp.Column, exp.Query, exp.PivotAny, exp.Any) for w in wanted):
+        raise UnsupportedError("PIVOT with values that are no constants", _ADVICE)
+    if len(wanted) != len(keys):
+        raise InvalidDefinitionError(
+            f"{len(wanted)} values for {len(keys)} columns of PIVOT", "Give one for each column."
+        )
+    cast = [_as_kind(w, kind) for w, kind in zip(wanted, kinds, strict=True)]
+    return exp.and_(*(exp.NullSafeEQ(this=k.copy(), expression=w) for k, w in zip(keys, cast, strict=True)))
+
+
+def _as_kind(value: exp.Expr, kind: str) -> exp.Expr:
+    """A literal that is of the type already stays as it is: changes of it can be computed at the driver."""
+    whole = isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit()
+    text = isinstance(value, exp.Literal) and value.is_string
+    if (whole and kind in _WHOLE) or (text and kind == "string") or "<" in kind:
+        return value.copy()
+    return exp.Cast(this=value.copy(), to=exp.DataType.build(kind, dialect=Verbatim))
+
+
+def _filtered(call: exp.Expr, test: exp.Expr) -> exp.Expr:
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if not call_name(node):
+            return None
+        if isinstance(node, exp.Filter):
+            both = exp.and_(node.expression.this.copy(), test.copy())
+            return exp.Filter(this=node.this.copy(), expression=exp.Where(this=both))
+        return exp.Filter(this=node.copy(), expression=exp.Where(this=test.copy()))
+
+    return rewritten(call, change)
+
+
+def _if_any(test: exp.Expr, value: exp.Expr) -> exp.Expr:
+    some = exp.Anonymous(this="count_if", expressions=[test.copy()])
+    return exp.Case(ifs=[exp.If(this=exp.GT(this=some, expression=exp.Literal.number(0)), true=value)])
+
+
+# --- UNPIVOT -----------------------------------------------------------------------------------------
+
+
+def _unpivot(found: From, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
+    """Every row once for each entry of the list, with the values of the columns that it names."""
+    entries = [e.this if isinstance(e, exp.PivotAlias) else e for e in field.expressions]
+    columns = [[to_expr(resolve(m, found.scope, env)) for m in members_of(e)] for e in entries]
+    labels = [n.name for n in members_of(pivot.expressions[0])]
+    if any(len(c) != len(labels) for c in columns):
+        raise InvalidDefinitionError(
+            f"UNPIVOT needs {len(labels)} columns in each entry of its list",
+            "Name as many as there are values.",
+        )
+    number, name = env.fresh("entry"), env.fresh(field.this.name)
+    every = ", ".join(str(n) for n in range(len(entries)))
+    plan: Operator = Generate(found.plan, Expr(f"explode(array({every}))"), (number,))
+    texts = [Expr(exp.Literal.string(_entry_name(e)).sql()) for e in field.expressions]
+    values = [Output(env.fresh(n), _by_number(number, [c[i] for c in columns])) for i, n in enumerate(labels)]
+    used = frozenset[str]().union(*(c.columns for row in columns for c in row))
+    rest = [(n, c) for n, c in found.scope.star() if c not in used]
+    given = tuple(env.given.columns.values()) if env.given is not None and found.carries else ()
+    kept = outputs((*given, *dict.fromkeys(c for _, c in rest)))
+    plan = Project(plan, (*kept, Output(name, _by_number(number, texts)), *values))
+    if not pivot.args.get("include_nulls"):
+        some = " OR ".join(f"`{v.name}` IS NOT NULL" for v in values)
+        plan = Filter(plan, Expr(some, frozenset(v.name for v in values)))
+    made = ((field.this.name, name), *zip(labels, (v.name for v in values), strict=True))
+    return Bound(plan, (*rest, *made), given)
+
+
+def _by_number(number: str, choices: list[Expr]) -> Expr:
+    cases = " ".join(f"WHEN {n} THEN {c.sql}" for n, c in enumerate(choices))
+    columns = frozenset((number,)).union(*(c.columns for c in choices))
+    return Expr(f"CASE `{number}` {cases} END", columns)
+
+
+def _entry_name(entry: exp.Expr) -> str:
+    if isinstance(entry, exp.PivotAlias):
+        return str(entry.args["alias"].name)
+    return "_".join(m.name for m in members_of(entry))

@@ -1,0 +1,89 @@
+"""WITH RECURSIVE -> an operator that repeats its step until nothing new comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operators import (
+    Aggregate,
+    At,
+    Expr,
+    Join,
+    JoinKind,
+    Operator,
+    Output,
+    Project,
+    Recursive,
+    Scan,
+    SetOperation,
+    TopK,
+    Window,
+    column,
+)
+from spark_trickle.errors import UnsupportedError
+from spark_trickle.sql.bind.query import Env, bind_query, outputs, with_names
+from spark_trickle.sql.bind.scope import Bound, Types
+
+_ADVICE = "A recursive query is a UNION [ALL] of a start and one step that reads the rows found last."
+
+
+def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> Bound:
+    if not isinstance(query, exp.Union) or query.args.get("limit") or query.args.get("order"):
+        raise UnsupportedError(f'the recursive query "{name}" in this form', _ADVICE)
+    base = with_names(bind_query(query.left, env), names)
+    start = Project(base.plan, outputs(base.columns))
+    source = f"r{next(env.numbers)}"
+    columns = tuple((env.fresh(n), c) for n, c in base.outputs)
+    last = Bound(
+        Scan(source, columns),
+        tuple((n, here) for (n, _), (here, _) in zip(base.outputs, columns, strict=True)),
+    )
+    types = _types_with(env, source, start)
+    inside = replace(env, ctes={**env.ctes, name.lower(): last}, types=types)
+    step = bind_query(query.right, inside)
+    if len(step.outputs) != len(base.outputs):
+        raise UnsupportedError(f'different numbers of columns in the recursive query "{name}"', _ADVICE)
+    _refuse_non_monotone(name, step.plan, source)
+    wanted = env.types(start)
+    found = types(step.plan)
+    cast = tuple(
+        Output(
+            b,
+            column(c) if found[c] == wanted[b] else Expr(f"CAST(`{c}` AS {wanted[b]})", frozenset((c,))),
+        )
+        for b, c in zip(base.columns, step.columns, strict=True)
+    )
+    plan = Recursive(start, Project(step.plan, cast), source, query.args.get("distinct") is not False)
+    return Bound(plan, base.outputs)
+
+
+def _types_with(env: Env, source: str, base: Operator) -> Types:
+    """Types while the step is bound: the rows found last look like those of the start."""
+
+    def types(op: Operator) -> Mapping[str, str]:
+        return env.types(_replaced(op, source, base))
+
+    return types
+
+
+def _replaced(op: Operator, source: str, base: Operator) -> Operator:
+    if isinstance(op, Scan) and op.source == source:
+        return Project(base.at(At.NEW), tuple(Output(n, column(c)) for n, c in op.names))
+    return op.with_inputs(tuple(_replaced(child, source, base) for child in op.inputs))
+
+
+def _refuse_non_monotone(name: str, plan: Operator, source: str) -> None:
+    """What takes rows back when more come would never end, or end differently."""
+    for op in plan.walk():
+        if source not in op.sources:
+            continue
+        outer = isinstance(op, Join) and op.kind is not JoinKind.INNER and source in op.right.sources
+        full = isinstance(op, Join) and op.kind is JoinKind.FULL
+        if outer or full or isinstance(op, Aggregate | Window | TopK | SetOperation | Recursive):
+            raise UnsupportedError(
+                f'{type(op).__name__.lower()} over the rows of the recursive query "{name}"',
+                "Aggregate, sort or subtract outside of the recursion.",
+            )

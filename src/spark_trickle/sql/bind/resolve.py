@@ -1,0 +1,105 @@
+"""Names in an expression -> columns of the tree; subqueries are left for later."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
+from spark_trickle.sql.bind.expressions import SUBQUERIES, bound, is_bound, rewritten
+from spark_trickle.sql.bind.query import Env
+from spark_trickle.sql.bind.scope import Scope
+from spark_trickle.sql.bind.structs import (
+    Argument,
+    arguments,
+    is_struct,
+    is_zip,
+    named_struct,
+    takes_star,
+    zipped,
+)
+from spark_trickle.sql.dialect.functions import RANDOM, WITHOUT_BRACKETS
+from spark_trickle.sql.dialect.spark import name_of
+from spark_trickle.sql.lexer.places import placed
+
+
+def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
+    def place_and_change(part: exp.Expr) -> exp.Expr | None:
+        with placed(part):
+            return change(part)
+
+    def change(part: exp.Expr) -> exp.Expr | None:
+        if isinstance(part, SUBQUERIES):
+            return part.copy()
+        if isinstance(part, exp.Column) and not is_bound(part):
+            return _column(part, scope, env)
+        if is_struct(part):
+            return named_struct(resolved_arguments(part))
+        if is_zip(part):
+            return zipped(resolved_arguments(part))
+        if takes_star(part):
+            return with_arguments(part)
+        if name_of(part) in RANDOM:
+            raise UnsupportedError(
+                f"{name_of(part)}() in a stream table", "Its value would change with every refresh."
+            )
+        if name_of(part) == "identifier":
+            raise UnsupportedError("IDENTIFIER(…) in a stream table", "Write the name itself.")
+        if name_of(part) == "session_window":
+            raise UnsupportedError(
+                "session_window() in a stream table",
+                "Number the sessions with windows: lag() finds where one begins, a running sum counts them.",
+            )
+        return None
+
+    def resolved_arguments(part: exp.Expr) -> list[Argument]:
+        return [(n, resolve(v, scope, env)) for n, v in arguments(part, scope)]
+
+    def with_arguments(part: exp.Expr) -> exp.Expr:
+        copy = part.copy()
+        copy.set("expressions", [v for _, v in arguments(part, scope)])
+        return resolve(copy, scope, env)
+
+    return rewritten(node, place_and_change)
+
+
+def _column(node: exp.Column, scope: Scope, env: Env) -> exp.Expr:
+    parts = tuple(p.name for p in node.parts)
+    for taken in range(len(parts), 0, -1):
+        found = find(parts[:taken], scope, env)
+        if found is None:
+            continue
+        result: exp.Expr = bound(found)
+        for name in parts[taken:]:  # fields of a struct
+            result = exp.Dot(this=result, expression=exp.to_identifier(name, quoted=True))
+        return result
+    if len(parts) == 1 and node.name.lower() in WITHOUT_BRACKETS:  # in backticks too, if it is no column
+        return exp.Anonymous(this=node.name)
+    raise ColumnNotFoundError(".".join(parts), scope.names())
+
+
+def find(parts: tuple[str, ...], scope: Scope, env: Env) -> str | None:
+    """The column of a name here, or in the query around, noted as used."""
+    if (here := scope.find(parts)) is not None:
+        return here
+    if scope.outer is None:
+        return None
+    around = _find_outside(parts, scope.outer)
+    if around is None:
+        return None
+    if env.given is not None and around in env.given.columns:
+        return env.given.columns[around]
+    env.free.add(around)
+    return around
+
+
+def _find_outside(parts: tuple[str, ...], scope: Scope) -> str | None:
+    here = scope.find(parts)
+    if here is None:
+        return _find_outside(parts, scope.outer) if scope.outer is not None else None
+    if scope.renamed is None:
+        return here
+    if here not in scope.renamed:
+        raise UnsupportedError(
+            f'"{".".join(parts)}" in a subquery after GROUP BY', "Group by it, or aggregate it."
+        )
+    return scope.renamed[here]

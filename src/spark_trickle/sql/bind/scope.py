@@ -1,0 +1,127 @@
+"""Names in a query -> columns of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_trickle.algebra.operators import Operator
+from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A query as a tree: what users call its columns, and what the tree calls them."""
+
+    plan: Operator
+    outputs: tuple[tuple[str, str], ...]
+    given: tuple[str, ...] = ()  # columns that carry the values of the query around it
+    single: bool = False  # exactly one row, or one for each of these values
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(c for _, c in self.outputs)
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table that a query may read."""
+
+    source: str
+    columns: tuple[str, ...]
+    stored: tuple[str, ...] = ()  # what the plan calls them, where the query has other names for them
+
+    @property
+    def scanned(self) -> tuple[tuple[str, str], ...]:
+        """Each column as the query and as the plan calls it."""
+        return tuple(zip(self.columns, self.stored or self.columns, strict=True))
+
+
+@dataclass(frozen=True)
+class SourceView:
+    sql: str
+    columns: tuple[str, ...]
+    source_columns: tuple[str, ...]
+    home: str
+    find: Find | None = None  # what names mean in its text, if not what they mean around it
+
+
+Find = Callable[[tuple[str, ...], str], SourceTable | SourceView | None]
+# Spark's word on types: of the columns of a tree that are asked for, in Spark's own notation.
+Types = Callable[[Operator], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column of the tree under the name that a query has for it."""
+
+    alias: tuple[str, ...]  # lower case; a table without alias is known by all parts of its name
+    name: str
+    column: str
+
+    def belongs_to(self, qualifier: tuple[str, ...]) -> bool:
+        return bool(self.alias) and self.alias[-len(qualifier) :] == qualifier
+
+    def matches(self, parts: tuple[str, ...]) -> bool:
+        """Whether a dotted name in lower case means it."""
+        return self.name.lower() == parts[-1] and (len(parts) == 1 or self.belongs_to(parts[:-1]))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names mean at one level of a query; `outer` is the level around a subquery."""
+
+    columns: tuple[Named, ...] = ()  # what * shows, in its order
+    hidden: tuple[Named, ...] = ()  # copies of the columns of USING: only t.k and t.* reach them
+    outer: Scope | None = None
+    renamed: Mapping[str, str] | None = None  # after GROUP BY: what is left of the columns
+
+    @property
+    def everything(self) -> tuple[Named, ...]:
+        return self.hidden + self.columns
+
+    def joined(self, other: Scope) -> Scope:
+        return replace(self, columns=self.columns + other.columns, hidden=self.hidden + other.hidden)
+
+    def find(self, parts: tuple[str, ...]) -> str | None:
+        """The column that a dotted name means here, or None."""
+        lowered = tuple(p.lower() for p in parts)
+        reached = self.columns if len(lowered) == 1 else self.everything
+        found = {n.column for n in reached if n.matches(lowered)}
+        if len(found) > 1:
+            raise UnsupportedError(
+                f'the ambiguous name "{".".join(parts)}"', "Write the table before it, as in t.x."
+            )
+        return next(iter(found), None)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(n.name for n in self.columns)
+
+    def expanded(self, qualifier: tuple[str, ...] = ()) -> list[Named]:
+        """The columns of `*` or `t.*`; those that USING hides come first in the latter, as Spark has it."""
+        if not qualifier:
+            return list(self.columns)
+        lowered = tuple(p.lower() for p in qualifier)
+        found = [n for n in self.everything if n.belongs_to(lowered)]
+        if not found:
+            raise ColumnNotFoundError(f"{'.'.join(qualifier)}.*", self.names())
+        return found
+
+    def star(self) -> list[tuple[str, str]]:
+        return [(n.name, n.column) for n in self.columns]
+
+
+def scope_of(
+    alias: tuple[str, ...], outputs: tuple[tuple[str, str], ...], outer: Scope | None = None
+) -> Scope:
+    """A table, subquery or view in FROM under its alias."""
+    return Scope(tuple(Named(alias, name, column) for name, column in outputs), outer=outer)
+
+
+@dataclass(frozen=True)
+class From:
+    """Relations joined so far: their rows and the names in them."""
+
+    plan: Operator
+    scope: Scope
+    carries: bool = False  # whether each row has the given values of the outer query beside it

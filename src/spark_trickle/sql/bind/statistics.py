@@ -1,0 +1,250 @@
+"""Variances, covariances, correlations and regressions -> exact sums, and expressions over them.
+
+Numbers are added as whole numbers of their smallest unit, with their squares and products, so that what was
+added can be taken away again without a trace. Then the middle of the values, rounded to a whole unit, is
+subtracted from all of them at once: Σ(x − c)² = Σx² − c·(Σx + Σ(x − c)) is exact as well. What is left to
+subtract from it, (Σ(x − c))² ÷ n, is at most half of it, because |Σ(x − c)| ≤ n ÷ 2 and Σ(x − c)² is a
+sum of whole numbers. So nothing cancels out when it goes on with doubles, however far from zero the values
+are.
+
+A number of more than 14 digits does not fit: with its square, the sums would not have room for many rows. It
+is counted instead, and Spark's own function computes the groups that have one from all of their rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from spark_trickle.algebra.operators import Call, Expr
+from spark_trickle.sql.bind.sums import Sums, only_if, sql_over
+
+_DIGITS = 14  # of a number in units: sums of products have 38, which leaves room for ten billion rows
+_SCALE = 6  # digits behind the point that count, of numbers that may have more
+_NARROW = 9  # digits of numbers whose products fit into 64 bits
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_SUM = "DECIMAL(38, 0)"
+
+
+@dataclass(frozen=True)
+class Units:
+    """A number as a whole number of its smallest unit."""
+
+    value: str  # a BIGINT, of rows where it fits
+    scale: int
+    fits: str = ""  # the test for that; empty if all numbers of the type fit
+    narrow: bool = False  # a product of two is a BIGINT too
+
+
+def units_of(arg: str, kind: str, exact_floats: bool = False) -> Units | None:
+    """None for types whose numbers are never added up, but always computed again."""
+    if kind in ("tinyint", "smallint", "int"):
+        return Units(f"CAST({arg} AS BIGINT)", 0, narrow=True)
+    if kind == "bigint":
+        most = 10**_DIGITS - 1
+        return Units(f"({arg})", 0, f"({arg}) BETWEEN -{most} AND {most}")
+    if found := _DECIMAL.fullmatch(kind):
+        precision, scale = int(found[1]), int(found[2])
+        if precision <= _DIGITS:
+            return Units(_whole(f"({arg})", scale), scale, narrow=precision <= _NARROW)
+        return _short_decimal(arg, min(scale, _SCALE))
+    if kind in ("float", "double") and not exact_floats:
+        return _short_double(f"CAST({arg} AS DOUBLE)")
+    return None
+
+
+def _short_decimal(arg: str, scale: int) -> Units:
+    end = 10 ** (_DIGITS - scale) - 1  # what is rounded to this scale fits too
+    near = f"CASE WHEN ({arg}) > -{end} AND ({arg}) < {end} THEN {arg} END"
+    short = f"CAST({near} AS DECIMAL({_DIGITS}, {scale}))"
+    return Units(_whole(short, scale), scale, f"coalesce({short} = ({arg}), false)")
+
+
+def _short_double(value: str) -> Units:
+    end = 10 ** (_DIGITS - _SCALE) - 1
+    short = f"CAST(CASE WHEN abs({value}) < {end}e0D THEN {value} END AS DECIMAL({_DIGITS}, {_SCALE}))"
+    return Units(_whole(short, _SCALE), _SCALE, f"coalesce(CAST({short} AS DOUBLE) = {value}, false)")
+
+
+def _whole(decimal: str, scale: int) -> str:
+    wide = f"CAST({decimal} AS DECIMAL(20, {scale}))"
+    return f"CAST({wide} * {10**scale} AS BIGINT)" if scale else f"CAST({decimal} AS BIGINT)"
+
+
+# --- sums ----------------------------------------------------------------------------------------------
+
+
+class _Moments:
+    """What the functions are made of, over the rows in which no argument is null and all of them fit."""
+
+    def __init__(self, sums: Sums, test: str, columns: frozenset[str], units: list[Units]) -> None:
+        self._sums, self._test, self._columns, self._units = sums, test, columns, units
+        count = sums.count_of(test, columns)
+        self.used, self._columns_of_sums = [count], {count}
+        self.n = f"`{count}`"
+
+    def mean(self, at: int) -> str:
+        value = f"CAST({self._sum(at)} AS DOUBLE) / {self.n}{_divided(self._units[at].scale)}"
+        return self._derived("mean", value)
+
+    def differ(self, at: int) -> str:
+        """Whether not all values are equal."""
+        return self._derived("differ", f"{self._shifted(at, at)} > 0")
+
+    def moment(self, one: int, other: int) -> str:
+        """The sum of the products of what the values are off their means."""
+        rests = " * ".join(f"CAST({self._rest(at)} AS DOUBLE)" for at in (one, other))
+        scale = self._units[one].scale + self._units[other].scale
+        exact = f"CAST({self._shifted(one, other)} AS DOUBLE)"
+        return self._derived("moment", f"({exact} - {rests} / {self.n}){_divided(scale)}")
+
+    def _derived(self, name: str, value: str) -> str:
+        found = self._sums.derive(name, f"CASE WHEN {self.n} > 0 THEN {value} END", self._columns_of_sums)
+        self.used.append(found)
+        return f"`{found}`"
+
+    def _shifted(self, one: int, other: int) -> str:
+        """The sum of the products of what the values are off their middles."""
+        rest, sums = self._rest(one), [self._sum(at) for at in (one, other)]
+        products = self._column(self._products(self._units[one], self._units[other]))
+        return f"({products} - {self._middle(one)} * {sums[1]} - {self._middle(other)} * {rest})"
+
+    def _rest(self, at: int) -> str:
+        """The sum of what the values are off their middle."""
+        return f"({self._sum(at)} - {self._middle(at)} * {self._wide_count})"
+
+    def _middle(self, at: int) -> str:
+        return f"CAST({self._sum(at)} / {self._wide_count} AS DECIMAL(20, 0))"
+
+    @property
+    def _wide_count(self) -> str:
+        return f"CAST({self.n} AS DECIMAL(20, 0))"
+
+    def _column(self, name: str) -> str:
+        self._columns_of_sums.add(name)
+        return f"`{name}`"
+
+    def _sum(self, at: int) -> str:
+        one = self._units[at]
+        value = self._counted(one.value) if one.narrow else ""
+        return self._column(self._sums.sum_of(self._term(one.value), _SUM, value))
+
+    def _products(self, one: Units, other: Units) -> str:
+        if not (one.narrow and other.narrow):
+            made = f"CAST({one.value} AS DECIMAL(20, 0)) * CAST({other.value} AS DECIMAL(15, 0))"
+            return self._sums.sum_of(self._term(made), _SUM)
+        made = f"{one.value} * {other.value}"
+        # The upper and the lower half by themselves have sums of 64 bits, which Spark adds much faster.
+        upper = f"sum(shiftright({self._counted(made)}, 31))"
+        lower = f"sum(({self._counted(made)}) & 2147483647)"
+        total = f"CAST({upper} AS DECIMAL(20, 0)) * 2147483648 + {lower}"
+        return self._sums.total_of(self._term(made), _SUM, total)
+
+    def _term(self, value: str) -> Expr:
+        return Expr(self._counted(f"CAST({value} AS {_SUM})"), self._columns)
+
+    def _counted(self, value: str) -> str:
+        return f"CASE WHEN {self._test} THEN {value} END"
+
+
+def _divided(scale: int) -> str:
+    """From units back to numbers."""
+    return f" / {10**scale}D" if scale else ""
+
+
+# --- functions -----------------------------------------------------------------------------------------
+
+
+def statistic(
+    sums: Sums, name: str, args: list[Expr], allowed: str, columns: frozenset[str]
+) -> exp.Expr | None:
+    """The function over exact sums; None if numbers of these types are always computed again."""
+    units = [u for a in args if (u := units_of(a.sql, sums.type_of(a), sums.exact_floats)) is not None]
+    if len(units) < len(args):
+        return None
+    present = " AND ".join([allowed, *(f"({a.sql}) IS NOT NULL" for a in args)])
+    fits = " AND ".join(u.fits for u in units if u.fits)
+    moments = _Moments(sums, f"{present} AND {fits}" if fits else present, columns, units)
+    made = _FUNCTIONS[name](moments)
+    if not fits:
+        return sql_over(f"CASE {made} END", *moments.used)
+    left_out = f"CASE WHEN {present} AND NOT ({fits}) THEN 1 ELSE 0 END"
+    others = sums.sum_of(Expr(left_out, columns), "BIGINT")
+    call = f"{name}({', '.join([only_if(allowed, args[0].sql), *(a.sql for a in args[1:])])})"
+    again = Expr(f"CASE WHEN sum({left_out}) > 0 THEN {call} END", columns)
+    spare = Call(sums.fresh(name), again, Expr("CAST(NULL AS DOUBLE)"), "DOUBLE", again_if=others)
+    spared = sums.add(spare)
+    return sql_over(f"CASE WHEN `{others}` > 0 THEN `{spared}` {made} END", others, spared, *moments.used)
+
+
+def _variance(m: _Moments) -> str:
+    return f"WHEN {m.n} > 0 THEN {m.moment(0, 0)} / {m.n}"
+
+
+def _variance_of_sample(m: _Moments) -> str:
+    return f"WHEN {m.n} > 1 THEN {m.moment(0, 0)} / ({m.n} - 1)"
+
+
+def _deviation(m: _Moments) -> str:
+    return f"WHEN {m.n} > 0 THEN sqrt({m.moment(0, 0)} / {m.n})"
+
+
+def _deviation_of_sample(m: _Moments) -> str:
+    return f"WHEN {m.n} > 1 THEN sqrt({m.moment(0, 0)} / ({m.n} - 1))"
+
+
+def _covariance(m: _Moments) -> str:
+    return f"WHEN {m.n} > 0 THEN {m.moment(0, 1)} / {m.n}"
+
+
+def _covariance_of_sample(m: _Moments) -> str:
+    return f"WHEN {m.n} > 1 THEN {m.moment(0, 1)} / ({m.n} - 1)"
+
+
+def _correlation(m: _Moments) -> str:
+    made = f"{m.moment(0, 1)} / sqrt({m.moment(0, 0)} * {m.moment(1, 1)})"
+    return f"WHEN {m.differ(0)} AND {m.differ(1)} THEN {made}"
+
+
+# Of a regression the first argument is what depends on the second.
+
+
+def _r_squared(m: _Moments) -> str:
+    both = m.moment(0, 1)
+    made = f"{both} * {both} / ({m.moment(1, 1)} * {m.moment(0, 0)})"
+    return f"WHEN {m.differ(1)} AND {m.differ(0)} THEN {made} WHEN {m.differ(1)} THEN 1D"
+
+
+def _slope(m: _Moments) -> str:
+    return f"WHEN {m.differ(1)} THEN {m.moment(0, 1)} / {m.moment(1, 1)}"
+
+
+def _intercept(m: _Moments) -> str:
+    made = f"{m.mean(0)} - {m.moment(0, 1)} / {m.moment(1, 1)} * {m.mean(1)}"
+    return f"WHEN {m.differ(1)} THEN {made}"
+
+
+def _squares(at: int) -> Callable[[_Moments], str]:
+    return lambda m: f"WHEN {m.n} > 0 THEN {m.moment(at, at)}"
+
+
+_FUNCTIONS: dict[str, Callable[[_Moments], str]] = {
+    "var_pop": _variance,
+    **dict.fromkeys(("var_samp", "variance"), _variance_of_sample),
+    "stddev_pop": _deviation,
+    **dict.fromkeys(("stddev_samp", "stddev", "std"), _deviation_of_sample),
+    "covar_pop": _covariance,
+    "covar_samp": _covariance_of_sample,
+    "corr": _correlation,
+    "regr_r2": _r_squared,
+    "regr_slope": _slope,
+    "regr_intercept": _intercept,
+    "regr_sxx": _squares(1),
+    "regr_syy": _squares(0),
+    "regr_sxy": lambda m: f"WHEN {m.n} > 0 THEN {m.moment(0, 1)}",
+}
+_OF_ONE = ("var_pop", "var_samp", "variance", "stddev_pop", "stddev_samp", "stddev", "std")
+STATISTICS = {name: 1 if name in _OF_ONE else 2 for name in _FUNCTIONS}  # how many arguments each has

@@ -1,0 +1,116 @@
+"""What stream tables understand beyond Spark's SQL -> queries without it, and refusals that do not count.
+
+Spark judges every query first. Of what it refuses only this much may still be a plan: a few constructs that
+its grammar lacks, and correlated or recursive queries that its analyzer does not take. All else, such as a
+condition that is missing, sqlglot might read in a way that nobody meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spark_trickle.errors import QueryError, SqlSyntaxError, TrickleError
+from spark_trickle.sql.lexer.words import Word, split_words
+
+# Conditions of Spark's analyzer, or how they begin.
+_TAKEN = (
+    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY",
+    "SCALAR_SUBQUERY_IS_IN_GROUP_BY_OR_AGGREGATE_FUNCTION",
+    "UNION_NOT_SUPPORTED_IN_RECURSIVE_CTE",
+    "INVALID_RECURSIVE_REFERENCE",
+    "INVALID_INLINE_TABLE.CANNOT_EVALUATE_EXPRESSION_IN_INLINE_TABLE",  # VALUES of the row around
+    "NON_FOLDABLE_ARGUMENT",  # range() of the row beside
+)
+_COMPARE = frozenset(("=", "==", "<>", "!=", "<", ">", "<=", ">=", "<=>"))
+_SETS = frozenset(("UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT"))
+_QUERIES = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE"))
+_IN_WINDOWS = frozenset(("PARTITION", "ORDER", "ROWS", "RANGE", "DISTRIBUTE", "SORT", "CLUSTER"))
+
+
+def may_be_taken(refusal: TrickleError) -> bool:
+    """Whether a plan of ours may do what Spark would not; names that it lacks may be those of outer rows."""
+    if isinstance(refusal, SqlSyntaxError):
+        return False
+    return not isinstance(refusal, QueryError) or refusal.condition.startswith(_TAKEN)
+
+
+def without_additions(query: str) -> str:
+    """The query without what Spark's grammar lacks; if Spark cannot read the rest, it is no query."""
+    words = split_words(query)
+    gone = [False] * len(words)
+    for at in range(len(words)):
+        for addition in _ADDITIONS:
+            for place in range(at, addition(words, at)):
+                gone[place] = True
+    found, end = "", 0
+    for word, left_out in zip(words, gone, strict=True):
+        found += query[end : word.start] + ("" if left_out else query[word.start : word.end])
+        end = word.end
+    return found + query[end:]
+
+
+def _upper(words: tuple[Word, ...], at: int) -> str:
+    return words[at].upper if 0 <= at < len(words) else ""
+
+
+def _after_brackets(words: tuple[Word, ...], at: int) -> int:
+    """The place after the bracket that closes the one at `at`."""
+    depth = 0
+    for place in range(at, len(words)):
+        depth += {"(": 1, ")": -1}.get(_upper(words, place), 0)
+        if depth == 0:
+            return place + 1
+    return len(words)
+
+
+# Each tells where the addition ends that begins at a word; before it, if there is none.
+
+
+def _quantifier(words: tuple[Word, ...], at: int) -> int:
+    """> ALL (SELECT …)"""
+    if _upper(words, at) not in ("ANY", "ALL", "SOME") or _upper(words, at - 1) not in _COMPARE:
+        return at
+    inside = at + 1
+    while _upper(words, inside) == "(":
+        inside += 1
+    return at + 1 if inside > at + 1 and _upper(words, inside) in _QUERIES else at
+
+
+def _distinct_on(words: tuple[Word, ...], at: int) -> int:
+    """DISTINCT ON (a, b)"""
+    on = _upper(words, at) == "ON" and _upper(words, at - 1) == "DISTINCT" and _upper(words, at + 1) == "("
+    return _after_brackets(words, at + 1) if on else at
+
+
+def _by_name(words: tuple[Word, ...], at: int) -> int:
+    """UNION ALL BY NAME"""
+    named = _upper(words, at) == "BY" and _upper(words, at + 1) == "NAME" and _upper(words, at - 1) in _SETS
+    return at + 2 if named else at
+
+
+def _named_window(words: tuple[Word, ...], at: int) -> int:
+    """OVER (w ORDER BY a)"""
+    opened = _upper(words, at - 1) == "(" and _upper(words, at - 2) in ("OVER", "AS")
+    name = words[at].is_identifier and _upper(words, at) not in _IN_WINDOWS | _QUERIES
+    return at + 1 if opened and name and _upper(words, at + 1) in _IN_WINDOWS else at
+
+
+def _joined_pivot(words: tuple[Word, ...], at: int) -> int:
+    """JOIN t PIVOT (…) p ON …: Spark would pivot the join."""
+    if _upper(words, at) not in ("PIVOT", "UNPIVOT"):
+        return at
+    start = at + 3 if _upper(words, at + 2) == "NULLS" else at + 1
+    if _upper(words, start) != "(":
+        return at
+    end = _after_brackets(words, start)
+    following = [_upper(words, place) for place in range(end, end + 3)]
+    return end if "ON" in following or "USING" in following else at
+
+
+_ADDITIONS: tuple[Callable[[tuple[Word, ...], int], int], ...] = (
+    _quantifier,
+    _distinct_on,
+    _by_name,
+    _named_window,
+    _joined_pivot,
+)

@@ -1,0 +1,60 @@
+"""The change of a node and a result that only shows its rows -> one SQL text for both.
+
+Stored columns are called `_s0`, `_s1`, …, shown ones `_o0`, `_o1`, …; `_keep` says which rows are shown.
+"""
+
+from __future__ import annotations
+
+from spark_trickle.algebra.operators import Filter, Operator, Project, Scan
+from spark_trickle.model.quoting import quote
+from spark_trickle.sql.render.query import W, render
+
+KEEP = "_keep"
+
+
+def shows_only(plan: Operator, node: str) -> bool:
+    """Whether each row of a result is made of one row of a node."""
+    while isinstance(plan, Project | Filter):
+        plan = plan.input
+    return isinstance(plan, Scan) and plan.source == node
+
+
+def stored_columns(own: Scan) -> dict[str, str]:
+    return {f"_s{n}": c for n, c in enumerate(own.columns)}
+
+
+def shown_columns(result: Operator) -> dict[str, str]:
+    return {f"_o{n}": c for n, c in enumerate(result.columns)}
+
+
+def render_beside(delta: Operator, own: Scan, result: Operator) -> str:
+    stored = stored_columns(own)
+    renamed = ", ".join(f"{quote(c)} AS {quote(s)}" for s, c in stored.items())
+    kept = ", ".join(quote(s) for s in stored)
+    text, guarded = _levels(result, f"SELECT {renamed}, {W} FROM ({render(delta)})", stored, kept)
+    shown = ", ".join(f"{quote(c)} AS {quote(o)}" for o, c in shown_columns(result).items())
+    keep = quote(KEEP) if guarded else f"true AS {quote(KEEP)}"
+    return f"SELECT {kept}, {W}, {keep}, {shown} FROM ({text})"
+
+
+def _levels(op: Operator, source: str, stored: dict[str, str], kept: str) -> tuple[str, bool]:
+    """The text of a chain of operators that carries the stored columns along.
+
+    Rows that a filter took out stay, but nothing is computed of them: it might fail.
+    """
+    carried = f"{kept}, {W}"
+    if isinstance(op, Scan):
+        where = {c: s for s, c in stored.items()}
+        listed = ", ".join(f"{quote(where[c])} AS {quote(n)}" for n, c in op.names)
+        return f"SELECT {carried}, {listed} FROM ({source})", False
+    assert isinstance(op, Project | Filter)
+    inner, guarded = _levels(op.input, source, stored, kept)
+    if guarded:
+        carried += f", {quote(KEEP)}"
+    if isinstance(op, Project):
+        guard = f"CASE WHEN {quote(KEEP)} THEN {{}} END" if guarded else "{}"
+        listed = ", ".join(f"{guard.format(o.expr.sql)} AS {quote(o.name)}" for o in op.outputs)
+        return f"SELECT {carried}, {listed} FROM ({inner})", guarded
+    columns = ", ".join(quote(c) for c in op.input.columns)
+    test = f"CASE WHEN {quote(KEEP)} THEN {op.predicate.sql} END" if guarded else op.predicate.sql
+    return f"SELECT {kept}, {W}, coalesce({test}, false) AS {quote(KEEP)}, {columns} FROM ({inner})", True

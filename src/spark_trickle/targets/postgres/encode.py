@@ -1,0 +1,205 @@
+"""Arrow rows -> lines of CSV that PostgreSQL reads as the same values, exactly or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+
+from spark_trickle.errors import TargetValueError
+from spark_trickle.model.arrow import arrow_type, can_hold
+from spark_trickle.model.table import Column
+from spark_trickle.model.types import Array, ColumnType, Scalar, Struct, is_float
+from spark_trickle.targets.postgres.target import Target, pg_type
+
+_PIECE = 50_000  # rows that are texts at a time
+_DAY = 86_400_000_000  # microseconds
+_EPOCH = date(1970, 1, 1).toordinal()
+_ERA = 146_097  # days of 400 years, after which the calendar begins again
+_COMMON = (
+    1 - _EPOCH,
+    date.max.toordinal() + 1 - _EPOCH,
+)  # the years 1 to 9999, which Arrow writes as SQL does
+_FIRST_DAY = -2_440_588  # 4714-11-24 BC, the first day of PostgreSQL
+_LAST_DAY = 2_145_042_905  # 5874897-12-31
+_NUMERIC = re.compile("byte|short|integer|long|boolean|decimal")
+
+
+def to_csv(target: Target, rows: pa.Table) -> Iterator[bytes]:
+    """NULL is nothing, an empty text is \"\"; columns in the order of the target, found by name."""
+    for start in range(0, rows.num_rows, _PIECE):
+        piece = rows.slice(start, _PIECE)
+        texts = [to_text(c, _plain(piece.column(c.name))) for c in target.columns]
+        output = pa.BufferOutputStream()
+        options = csv.WriteOptions(include_header=False, quoting_style="needed")
+        csv.write_csv(pa.table(texts, names=[str(n) for n in range(len(texts))]), output, options)
+        yield output.getvalue().to_pybytes()
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+
+def to_text(column: Column, values: pa.Array) -> pa.Array:
+    """Values as texts; numbers and truth values may stay what they are, because CSV shows them exactly."""
+    if can_hold(column.type):
+        values = values.cast(arrow_type(column.type))
+    return _written(column, column.type, values)
+
+
+def _written(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
+    match kind:
+        case Array(Scalar() as element):
+            return _list(values, _written(column, element, values.values))
+        case Array() | Struct():
+            return pc.if_else(values.is_null(), None, _json(column, kind, values))
+        case Scalar("string"):
+            return _checked(column, values)
+        case Scalar("binary"):
+            return _texts(None if v is None else _hex(v) for v in values.to_pylist())
+        case Scalar("date"):
+            return _dates(column, values)
+        case Scalar("timestamp" | "timestamp_ntz"):
+            return _timestamps(column, values)
+        case Scalar(name) if name.startswith(("decimal", "time(")):
+            return values.cast(pa.string())
+        case Scalar(name) if name.startswith("interval"):
+            write = _months if "year" in name or "month" in name else _duration
+            numbers = values.cast(pa.int64()).to_pylist()
+            return _texts(None if v is None else write(v) for v in numbers)
+        case Scalar():
+            return _checked(column, values) if pa.types.is_string(values.type) else values
+
+
+def _texts(values: Iterable[str | None]) -> pa.Array:
+    return pa.array(list(values), pa.string())
+
+
+def _checked(column: Column, texts: pa.Array) -> pa.Array:
+    """PostgreSQL has no place for the character 0, neither in texts nor in JSON."""
+    bad = pc.match_substring(texts, "\0")
+    if pc.any(bad).as_py():
+        raise _refused(column, repr(texts.filter(bad)[0].as_py()))
+    return texts
+
+
+def _refused(column: Column, value: str) -> TargetValueError:
+    return TargetValueError(column.name, pg_type(column.type), value)
+
+
+def _hex(value: bytes) -> str:
+    return f"\\x{value.hex()}"
+
+
+def _months(value: int) -> str:
+    return f"{value} months"
+
+
+def _duration(value: int) -> str:
+    """As hours, minutes and seconds: days of PostgreSQL need not have 24 hours."""
+    seconds, micros = divmod(abs(value), 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{micros:06}"
+
+
+# --- arrays --------------------------------------------------------------------------------------
+
+
+def _list(lists: pa.ListArray, elements: pa.Array) -> pa.Array:
+    """{"one","with \\" and \\\\",NULL}, all lists at once."""
+    texts = elements.cast(pa.string())
+    escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
+    quoted = pc.fill_null(_enclosed('"', escaped, '"'), "NULL")
+    return pc.if_else(lists.is_null(), None, _joined("{", lists, quoted, "}"))
+
+
+def _joined(opening: str, lists: pa.ListArray, elements: pa.Array, closing: str) -> pa.Array:
+    joined = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, elements), ",")
+    return _enclosed(opening, joined, closing)
+
+
+def _enclosed(opening: str, texts: pa.Array, closing: str) -> pa.Array:
+    return pc.binary_join_element_wise(opening, texts, closing, "")
+
+
+# --- dates and times -----------------------------------------------------------------------------
+
+
+def _dates(column: Column, values: pa.Array) -> pa.Array:
+    days = values.cast(pa.int32())
+    _require_within(column, days, 1)
+    if _within(days, *_COMMON):
+        return values.cast(pa.string())
+    return _texts(None if d is None else "".join(_day(d)) for d in days.to_pylist())
+
+
+def _timestamps(column: Column, values: pa.Array) -> pa.Array:
+    """In UTC, the time zone of our connections. Both ways write the same, because JSON keeps the text."""
+    micros = values.cast(pa.int64())
+    _require_within(column, micros, _DAY)
+    if _within(micros, _COMMON[0] * _DAY, _COMMON[1] * _DAY):
+        return micros.cast(pa.timestamp("us")).cast(pa.string())
+    return _texts(None if m is None else _moment(m) for m in micros.to_pylist())
+
+
+def _moment(micros: int) -> str:
+    days, rest = divmod(micros, _DAY)
+    day, era = _day(days)
+    return f"{day} {_duration(rest)}{era}"
+
+
+def _day(days: int) -> tuple[str, str]:
+    """A day as it is written, and " BC" if it needs that; Python's own calendar has only 9999 years."""
+    cycles, rest = divmod(days + _EPOCH - 1, _ERA)
+    found = date(1, 1, 1) + timedelta(rest)
+    year = found.year + 400 * cycles
+    shown = year if year > 0 else 1 - year
+    return f"{shown:04}-{found.month:02}-{found.day:02}", "" if year > 0 else " BC"
+
+
+def _require_within(column: Column, values: pa.Array, unit: int) -> None:
+    for value in pc.min_max(values).values():
+        number = value.as_py()
+        if number is not None and not _FIRST_DAY <= number // unit <= _LAST_DAY:
+            raise _refused(column, "".join(_day(number // unit)))
+
+
+def _within(values: pa.Array, low: int, end: int) -> bool:
+    least, most = (v.as_py() for v in pc.min_max(values).values())
+    return least is None or (low <= least and most < end)
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+def _json(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
+    """Each value as a piece of JSON, null included; whole columns, so that no type of Python is between."""
+    match kind:
+        case Struct(fields):
+            parts = [_json(column, f.type, v) for f, v in zip(fields, values.flatten(), strict=True)]
+            names = [f"{json.dumps(f.name, ensure_ascii=False)}:" for f in fields]
+            pairs = [pc.binary_join_element_wise(n, p, "") for n, p in zip(names, parts, strict=True)]
+            written = _enclosed("{", pc.binary_join_element_wise(*pairs, ","), "}")
+        case Array(element):
+            written = _joined("[", values, _json(column, element, values.values), "]")
+        case _:
+            written = _json_scalar(column, kind, values)
+    return pc.fill_null(pc.if_else(values.is_null(), None, written), "null")
+
+
+def _json_scalar(column: Column, kind: Scalar, values: pa.Array) -> pa.Array:
+    texts = _written(column, kind, values).cast(pa.string())
+    if is_float(kind):
+        known = pc.is_finite(values)
+        words = pc.replace_substring(pc.replace_substring(texts, "inf", "Infinity"), "nan", "NaN")
+        return pc.if_else(known, texts, _enclosed('"', words, '"'))
+    if _NUMERIC.match(kind.name):
+        return texts
+    return _texts(None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist())

@@ -1,0 +1,83 @@
+"""Statements of one published table -> done in one transaction, or one of our errors and nothing done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.pq import TransactionStatus
+
+from spark_trickle.errors import (
+    InternalError,
+    RepairNeededError,
+    SourceSetupError,
+    TargetChangedError,
+    TargetRefusedError,
+    TrickleError,
+)
+from spark_trickle.sources.postgres.connect import Connection, first_line, scrub, secrets_of
+from spark_trickle.sources.postgres.run import Statement, explain, require_open
+
+
+@contextmanager
+def changing(connection: Connection, table: str, lock_seconds: float) -> Iterator[None]:
+    """All of the block or nothing of it; locks are waited for, but not longer than that."""
+    if connection.info.transaction_status != TransactionStatus.IDLE and not connection.closed:
+        raise InternalError("publishing was begun inside of a transaction, which would decide about its end")
+    try:
+        with connection.transaction():
+            timeout = sql.Literal(f"{int(lock_seconds * 1000)}ms")
+            execute(connection, sql.SQL("SET LOCAL lock_timeout = {}").format(timeout))
+            yield
+            require_open(connection)
+    except psycopg.Error as error:
+        ours = _explain(error, table, secrets_of(connection))
+    else:
+        return
+    raise ours from None  # the original may hold a secret
+
+
+@contextmanager
+def asking(connection: Connection, table: str) -> Iterator[None]:
+    """For questions, which need no transaction."""
+    try:
+        yield
+    except psycopg.Error as error:
+        ours = _explain(error, table, secrets_of(connection))
+    else:
+        return
+    raise ours from None
+
+
+def execute(connection: Connection, statement: Statement) -> psycopg.Cursor[Any]:
+    return connection.execute(statement)
+
+
+def value(connection: Connection, query: Statement) -> Any:
+    """The only value of a query that gives one row."""
+    found = execute(connection, query).fetchone()
+    assert found is not None
+    return found[0]
+
+
+def _explain(error: psycopg.Error, table: str, secrets: tuple[str, ...]) -> TrickleError:
+    """What only happens to a table that we write; all else is explained as for a source."""
+    detail = scrub(first_line(error), secrets)
+    match error:
+        case errors.UniqueViolation():
+            return RepairNeededError(table, f"a row with this key is there already: {detail}")
+        case errors.UndefinedColumn() | errors.UndefinedTable() | errors.DatatypeMismatch():
+            return TargetChangedError(table, (detail,))
+        case psycopg.IntegrityError() | psycopg.DataError() | errors.DependentObjectsStillExist():
+            return TargetRefusedError(table, detail)
+        case errors.ProgramLimitExceeded() | errors.RaiseException() | errors.FeatureNotSupported():
+            return TargetRefusedError(table, detail)
+        case errors.ReadOnlySqlTransaction():
+            return SourceSetupError(
+                f"the target cannot be written: {detail}",
+                "Connect to the primary server, and not as a reader.",
+            )
+    return explain(error, secrets)

@@ -1,0 +1,120 @@
+"""The ledger and the tables it names -> how far each is, and what others did to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from psycopg import sql
+
+from spark_trickle.model.source import Site
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.targets.postgres.follow import find_wider
+from spark_trickle.targets.postgres.ledger import Entry, entries, own_entry, relation_of
+from spark_trickle.targets.postgres.rows import is_empty
+from spark_trickle.targets.postgres.run import asking, execute
+from spark_trickle.targets.postgres.target import LEDGER, Target, pg_type
+
+
+@dataclass(frozen=True)
+class State:
+    """A published table; `changes` says what others did to it, so that it can no longer be written."""
+
+    schema: str
+    name: str
+    warehouse: str
+    stream: str
+    snapshot: int | None
+    applied_at: datetime | None
+    rows: int
+    inserted: int
+    deleted: int
+    changes: tuple[str, ...] = ()
+    site: Site | None = None
+    mark: str = ""
+    columns_behind: bool = False  # types have grown here, and the next push lets them grow there
+
+    @property
+    def drifted(self) -> bool:
+        return bool(self.changes)
+
+
+def published(connection: Connection, ledger: str = LEDGER) -> list[State]:
+    """All tables of a ledger, whichever warehouse fills them; only that they are gone is noticed here."""
+    with asking(connection, ledger):
+        return [_state(e, _gone(connection, e)) for e in entries(connection, ledger)]
+
+
+def state(connection: Connection, target: Target) -> State:
+    """How far a table is. Its rows are as many as we wrote; that others changed them is found out later."""
+    with asking(connection, target.full_name):
+        entry = own_entry(connection, target)
+        found = compare_table(connection, target, entry)
+        return replace(_state(entry, found.changes), columns_behind=bool(found.grown))
+
+
+def has_rows(connection: Connection, target: Target) -> bool:
+    with asking(connection, target.full_name):
+        return not is_empty(connection, target)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What is not as `create` made it; `grown` columns have a wider type here, which a push brings there."""
+
+    changes: tuple[str, ...] = ()
+    grown: Mapping[str, str] = field(default_factory=dict)
+
+
+def compare_table(connection: Connection, target: Target, entry: Entry) -> Differences:
+    """A published table with what it should be, as far as a difference keeps us from writing."""
+    if gone := _gone(connection, entry):
+        return Differences(gone)
+    found = {name: rest for name, *rest in execute(connection, _COLUMNS.format(entry.relation)).fetchall()}
+    wanted = {c.name: pg_type(c.type) for c in target.columns}
+    grown = find_wider(target, {name: kind for name, (kind, _) in found.items()})
+    changes = (
+        *(f'column "{n}" was dropped or renamed' for n in wanted if n not in found),
+        *(
+            f'column "{n}" has type {found[n][0]}, not {kind}'
+            for n, kind in wanted.items()
+            if n in found and found[n][0] != kind and n not in grown
+        ),
+        *(
+            f'column "{n}" was added and needs a value'
+            for n, (_, needed) in found.items()
+            if n not in wanted and needed
+        ),
+    )
+    return Differences(changes, grown)
+
+
+def _gone(connection: Connection, entry: Entry) -> tuple[str, ...]:
+    now = relation_of(connection, entry.schema, entry.name)
+    if now is None:
+        return ("it was dropped or renamed",)
+    return () if now == entry.relation else ("another table has its name now",)
+
+
+def _state(entry: Entry, changes: tuple[str, ...]) -> State:
+    return State(
+        schema=entry.schema,
+        name=entry.name,
+        warehouse=entry.warehouse,
+        stream=entry.stream,
+        snapshot=entry.snapshot,
+        applied_at=entry.applied_at,
+        rows=entry.rows,
+        inserted=entry.inserted,
+        deleted=entry.deleted,
+        changes=changes,
+        site=entry.site,
+        mark=entry.mark,
+    )
+
+
+_COLUMNS = sql.SQL("""
+    SELECT attname::text, format_type(atttypid, atttypmod), attnotnull AND NOT atthasdef AND attidentity = ''
+    FROM pg_attribute WHERE attrelid = {} AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+""")

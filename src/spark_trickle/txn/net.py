@@ -1,0 +1,74 @@
+"""Several changes of one table in a transaction -> one, so that the feed shows what the commit really did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from spark_trickle.dml.rows import cancelled_frame
+from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, negated, single_weights, summed
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import room_of_statement
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.collect import collect_known
+from spark_trickle.spark.frames import Frame
+from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
+from spark_trickle.txn.work import Work
+
+
+def merge_changes(work: Work) -> None:
+    for table_id, change in list(work.changes.items()):
+        steps = {f.as_of for f in change.added}
+        if len(steps) > 1 and any(f.deletes for f in change.added):
+            change = replace(change, added=_merged(work, change.table, change.added))
+        # What was removed by ending files: its sum is the content that the transaction found.
+        if len({f.as_of for f in change.feed_only}) > 1:
+            change = replace(change, feed_only=_merged(work, change.table, change.feed_only))
+        work.changes[table_id] = change
+
+
+def _merged(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    rows = rows_with_weights(work.place.spark, work.place.storage.locate, table, added)
+    net = cancelled_frame(work, table, rows)
+    count = sum(f.rows for f in added)
+    room = room_of_statement(work.place.settings)
+    few = collect_known(net, room, count) if fits_arrow(table) else None
+    files = store_frame(work, table, net) if few is None else store_rows(work, table, few)
+    updates = all(f.updates for f in added)
+    return tuple(replace(f, updates=updates) for f in files)
+
+
+def difference(
+    work: Work, table: Table, come: Sequence[DataFile], gone: Sequence[DataFile]
+) -> tuple[DataFile, ...]:
+    """The rows of some files without those of others, written as one change."""
+    if room_of_statement(work.place.settings).holds((*come, *gone)):
+        plus, minus = loaded(work, table, come), loaded(work, table, gone)
+        if plus is not None and minus is not None:
+            return store_rows(
+                work, table, single_weights(summed(table, pa.concat_tables([plus, negated(minus)])))
+            )
+    rows = _weighted(work, table, come)
+    if gone:
+        others = [c for c in rows.columns if c != WEIGHT]
+        minus_rows = _weighted(work, table, gone)
+        taken = minus_rows.select(*others, (-minus_rows[WEIGHT]).alias(WEIGHT))
+        rows = rows.unionByName(taken)
+    return store_frame(work, table, cancelled_frame(work, table, rows))
+
+
+def _weighted(work: Work, table: Table, files: Sequence[DataFile]) -> Frame:
+    return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+
+
+def loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
+    """The rows of files with their weights, at the driver; None if they can only be read by Spark."""
+    if not all(can_hold(c.type) for c in table.columns):
+        return None
+    parts = [from_storage(table, work.place.storage.read(table, f)) for f in files]
+    if any(p is None for p in parts):
+        return None
+    return pa.concat_tables([arrow_schema(table).empty_table(), *parts])

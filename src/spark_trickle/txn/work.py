@@ -1,0 +1,309 @@
+"""One transaction: a catalog at one snapshot, what was changed so far, and DataFrames that see both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import count
+from typing import TYPE_CHECKING
+
+from spark_trickle.errors import CatalogBusyError, ConflictError, ReadOnlyTableError
+from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog.commit import publish
+from spark_trickle.lake.catalog.conflicts import Overlap
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.lease import SessionLease
+from spark_trickle.lake.catalog.turns import Blocked, hold_turn
+from spark_trickle.lake.storage.files import Storage
+from spark_trickle.lake.warehouse import Warehouse
+from spark_trickle.model.catalog import Catalog, Snapshot
+from spark_trickle.model.commit import (
+    AlterTable,
+    Commit,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    Definition,
+    DropSchema,
+    DropTable,
+    DropView,
+    TableChange,
+)
+from spark_trickle.model.files import DataFile, Log, split_log
+from spark_trickle.model.source import Landed
+from spark_trickle.model.stream import Refreshed
+from spark_trickle.model.table import Table
+from spark_trickle.model.types import fixed_width
+from spark_trickle.settings import Settings
+from spark_trickle.spark.frames import Frame, Session
+from spark_trickle.spark.read import content, identity_columns, rows_with_weights
+from spark_trickle.spark.view_cache import Held
+from spark_trickle.txn.overlap import find_conflict
+from spark_trickle.txn.reads import Reads
+from spark_trickle.txn.tail import Tails
+
+if TYPE_CHECKING:
+    from spark_trickle.lake.catalog.read import TableSize
+
+
+_OVERTAKEN = 3  # times that others may commit while rows are compared
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where statements run: the warehouse, Spark, the settings, and the schema of unqualified names."""
+
+    warehouse: Warehouse
+    spark: Session
+    settings: Settings
+    schema: str
+    lease: SessionLease
+    tails: Tails
+    held: Held
+    shelf: Shelf
+    functions: Mapping[str, Callable[..., Frame]] = field(default_factory=dict)  # table functions of ours
+    kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
+    catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
+    unlanded: dict[str, int] = field(default_factory=dict)  # records of logs on their way, by source
+
+    @property
+    def storage(self) -> Storage:
+        return self.warehouse.storage
+
+
+@dataclass
+class Work:
+    """Reads one snapshot plus its own changes; `commit` publishes them all at once or not at all."""
+
+    place: Place
+    catalog: Catalog
+    base: Snapshot
+    definitions: list[Definition] = field(default_factory=list)
+    changes: dict[int, TableChange] = field(default_factory=dict)
+    written: list[tuple[Table, str]] = field(default_factory=list)
+    refreshed: list[Refreshed] = field(default_factory=list)
+    landed: Landed | None = None
+    reads: Reads = field(default_factory=Reads)
+    ticket: int | None = None  # its turn, if it conflicted before and holds one
+    once_committed: list[Callable[[], None]] = field(default_factory=list)  # what others are told of it
+    effects: Callable[[Work, Table], Work] | None = None  # what a stream table would be after this commit
+    _steps: Iterator[int] = field(default_factory=lambda: count(1))  # a scratch goes on with the same
+    _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
+    _change_files: dict[tuple[int, int, int], tuple[DataFile, ...]] = field(default_factory=dict)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def target(self, parts: tuple[str, ...]) -> Table:
+        """A table that a statement may change."""
+        table = self.catalog.table(parts, self.place.schema)
+        if table.derived:
+            raise ReadOnlyTableError(table.full_name, table.mirror.full_name if table.mirror else None)
+        return table
+
+    def files(self, table: Table) -> tuple[DataFile, ...]:
+        """The files whose sum is the table, as this transaction sees it."""
+        change = self.changes.get(table.id)
+        committed = self.files_at(table, self.base.id)
+        if change is None:
+            return committed
+        gone = {f.path for f in change.ended}
+        return tuple(f for f in committed if f.path not in gone) + change.added
+
+    def files_at(self, table: Table, snapshot_id: int) -> tuple[DataFile, ...]:
+        key = (table.id, snapshot_id)
+        if key not in self._files:
+            with reading(self.place.warehouse.engine) as connection:
+                self._files[key] = read.files(connection, table.id, snapshot_id)
+        return self._files[key]
+
+    def change_files(self, table: Table, since: int) -> tuple[DataFile, ...]:
+        """What was committed to a table after a snapshot, up to the one that is read."""
+        key = (table.id, since, self.base.id)
+        if key not in self._change_files:
+            with reading(self.place.warehouse.engine) as connection:
+                self._change_files[key] = read.change_files(connection, table.id, since, self.base.id)
+        return self._change_files[key]
+
+    def see(self, table: Table, snapshot_id: int) -> None:
+        """Read a table as of another snapshot than the rest."""
+        self._files[(table.id, self.base.id)] = self.files_at(table, snapshot_id)
+
+    def scratch(self, empty: Iterable[Table] = ()) -> Work:
+        """A work that begins where this one is, to try changes in; it sees some tables as empty.
+
+        It is never committed. The files that it writes are discarded with those of this one.
+        """
+        files = {**self._files, **{(t.id, self.base.id): () for t in empty}}
+        return replace(self, changes=dict(self.changes), refreshed=[], _files=files)
+
+    def sizes(self) -> dict[int, TableSize]:
+        with reading(self.place.warehouse.engine) as connection:
+            return read.sizes(connection, self.base.id)
+
+    def row_count(self, table: Table) -> int:
+        return sum(f.weight for f in self.files(table))
+
+    def rows(self, table: Table) -> Frame:
+        """All rows of a table; that the transaction looked at them is noted."""
+        self.reads.note_table(table.id)
+        return self.target_rows(table)
+
+    def target_rows(self, table: Table) -> Frame:
+        """The same for a statement that notes itself which of them it looks at."""
+        return self.rows_of(table, self.files(table))
+
+    def rows_for_query(self, table: Table) -> Frame:
+        """The rows with all that follows from this transaction, if somebody has to compute it."""
+        if self.effects is None or table.stream is None:
+            return self.rows(table)
+        after = self.effects(self, table)
+        return after.rows(after.catalog.table_by_id(table.id) or table)
+
+    def rows_at(self, table: Table, snapshot_id: int) -> Frame:
+        self.place.lease.cover(snapshot_id, now())
+        return self.rows_of(table, self.files_at(table, snapshot_id))
+
+    def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
+        place, log = self.place, split_log(files)
+        settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
+        tail = place.tails.read(table, log)
+        return content(settled, table, tail, _can_broadcast(table, log, place.settings))
+
+    # --- changing --------------------------------------------------------------------------------
+
+    def next_as_of(self) -> int:
+        """The place of the next change in the log of a table: after everything this transaction sees."""
+        return self.base.id + next(self._steps)
+
+    def wrote(self, table: Table, name: str) -> None:
+        self.written.append((table, name))
+
+    def change(self, change: TableChange) -> None:
+        earlier = self.changes.get(change.table.id)
+        self.changes[change.table.id] = earlier.then(change) if earlier else change
+
+    def define(self, definition: Definition) -> None:
+        """Add a definition and see it at once."""
+        match definition:
+            case CreateSchema(schema):
+                self.catalog = self.catalog.with_schema(schema).with_ids_taken(1)
+            case DropSchema(schema):
+                self.catalog = self.catalog.without_schema(schema)
+            case CreateTable(table):
+                self.catalog = self.catalog.with_relation(table).with_ids_taken(2)
+            case CreateView(view):
+                self.catalog = self.catalog.with_relation(view).with_ids_taken(1)
+            case AlterTable(old, new):
+                definition = AlterTable(old, new.after(self.catalog.table_by_id(old.id) or old))
+                self.catalog = self.catalog.with_relation(definition.new)
+            case DropTable(table):
+                self.catalog = self.catalog.without_relation(table)
+                self.changes.pop(table.id, None)
+            case DropView(view):
+                self.catalog = self.catalog.without_relation(view)
+        self.definitions.append(definition)
+
+    def new_id(self) -> int:
+        return self.catalog.snapshot.next_catalog_id
+
+    # --- ending ----------------------------------------------------------------------------------
+
+    @property
+    def empty(self) -> bool:
+        return self._commit_value().empty
+
+    @property
+    def moved_tables(self) -> frozenset[int]:
+        """The tables whose rows it changes, and the stream tables that it moves on."""
+        return self._commit_value().moved_tables
+
+    def commit(self, message: str | None = None) -> Snapshot:
+        """Publish; after a conflict nothing is left behind. Nothing changed: the snapshot that was read."""
+        commit = replace(self._commit_value(), message=message)
+        if commit.empty:
+            self.discard()
+            return self.base
+        try:
+            snapshot = self._publish(commit)
+        except (ConflictError, CatalogBusyError):  # certain that nothing was committed
+            self.discard()
+            raise
+        self.place.warehouse.changed.ring()
+        # Any other error may come after the catalog committed: the files stay, and VACUUM decides.
+        used = {f.path.split("/")[0] for c in commit.changes for f in c.added + c.feed_only}
+        self.written = [(table, name) for table, name in self.written if name not in used]
+        self.discard()
+        for tell in self.once_committed:
+            tell()
+        return snapshot
+
+    def _publish(self, commit: Commit) -> Snapshot:
+        """What others committed since is no obstacle as long as this transaction would do the same after it.
+
+        It is compared while others go on committing; who is overtaken again and again queues up.
+        """
+        warehouse = self.place.warehouse
+        with ExitStack() as turn:
+            for attempt in count():
+                found = publish(warehouse.engine, warehouse.folder, commit, now())
+                if isinstance(found, Snapshot):
+                    return found
+                if isinstance(found, Overlap):
+                    if conflict := find_conflict(self.place, commit, self.reads, found.upto):
+                        raise conflict
+                    commit = replace(commit, compared=found.upto)
+                if commit.ticket is None and (isinstance(found, Blocked) or attempt >= _OVERTAKEN):
+                    ticket = turn.enter_context(hold_turn(warehouse, commit.moved_tables))
+                    commit = replace(commit, ticket=ticket)
+                elif isinstance(found, Blocked):
+                    # It changes a table for which its ticket is not good: whoever retries gets another one.
+                    name = commit.changes[0].table.full_name
+                    raise ConflictError(name, self.base.id, self.base.id, "claimed")
+        raise AssertionError
+
+    def discard(self) -> None:
+        """Delete files of this transaction that no commit needs."""
+        while self.written:
+            self.place.storage.discard(*self.written.pop())
+
+    def _commit_value(self) -> Commit:
+        return Commit(
+            read_snapshot=self.base.id,
+            read_next_id=self.base.next_catalog_id,
+            definitions=tuple(self.definitions),
+            changes=tuple(self._noted(c) for c in self.changes.values() if not c.empty),
+            refreshed=tuple(self.refreshed),
+            landed=self.landed,
+            ticket=self.ticket,
+        )
+
+    def _noted(self, change: TableChange) -> TableChange:
+        reads = self.reads.of_table(change.table.id)
+        depends = change.depends or any(r.by_statement for r in reads)
+        return replace(change, depends=depends, reads=bool(reads))
+
+
+def _can_broadcast(table: Table, log: Log, settings: Settings) -> bool:
+    """Whether what a tail takes away can be sent to all executors: every one holds it in memory."""
+    width = fixed_width(c.type for c in identity_columns(table))
+    memory = log.tail_deletes_memory if width is None else width * log.tail_deletes
+    return log.tail_deletes <= settings.broadcast_rows and memory <= settings.broadcast_bytes
+
+
+def begin(place: Place, ticket: int | None = None) -> Work:
+    with reading(place.warehouse.engine) as connection:
+        base = read.newest(connection)
+        known = place.catalogs.get(base.schema_version)
+        catalog = replace(known, snapshot=base) if known else read.catalog(connection, base)
+    if known is None:
+        place.catalogs.clear()  # only the newest is worth keeping
+        place.catalogs[base.schema_version] = catalog
+    place.lease.cover(base.id, now())
+    return Work(place, catalog, base, ticket=ticket)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

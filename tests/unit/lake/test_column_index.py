@@ -1,0 +1,166 @@
+"""Columns in memory: what is found in them is what the files hold, and they stay within their budget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_trickle.errors import DamagedFileError
+from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.storage.files import Storage
+from spark_trickle.model.arrow import arrow_schema
+from spark_trickle.model.files import DataFile, Role
+from spark_trickle.model.table import WEIGHT, Column, Table
+from spark_trickle.model.types import Scalar
+
+MANY = 10**9
+TABLE = Table(
+    id=1,
+    schema="main",
+    name="t",
+    columns=(
+        Column(11, "k", Scalar("long")),
+        Column(12, "v", Scalar("string")),
+        Column(13, "d", Scalar("double")),
+    ),
+    key=(),
+    key_enforced=False,
+    path="t/",
+    next_column_id=14,
+    view_id=2,
+)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    (tmp_path / "_trickle").mkdir()
+    return Storage.open(str(tmp_path), "s")
+
+
+def stored(storage: Storage, name: str, rows: list[tuple[int | None, str, int]]) -> DataFile:
+    columns = [list(c) for c in zip(*((k, v, 0.5, w) for k, v, w in rows), strict=True)]
+    made = pa.table(
+        [pa.array(c, f.type) for c, f in zip(columns, arrow_schema(TABLE), strict=True)],
+        schema=arrow_schema(TABLE),
+    )
+    storage.write(TABLE, name, made, "zstd")
+    return storage.describe(TABLE, name, Role.CHANGE, 1, made.nbytes)
+
+
+def files(storage: Storage) -> list[DataFile]:
+    return [
+        stored(storage, "a.parquet", [(1, "x", 1), (2, "y", 1), (None, "z", 1), (2, "x", 1)]),
+        stored(storage, "b.parquet", [(2, "y", -1), (3, "y", 1)]),
+    ]
+
+
+def found(
+    shelf: Shelf, table: Table, where: list[DataFile], by: str, values: pa.Array, most: int = MANY
+) -> object:
+    rows = shelf.find(table, where, ["v"], by, values, most)
+    return (
+        None
+        if rows is None
+        else sorted(zip(*(rows.column(c).to_pylist() for c in ("v", WEIGHT)), strict=True))
+    )
+
+
+def test_the_first_look_is_for_spark_and_the_second_finds_rows(storage: Storage) -> None:
+    shelf, where = Shelf(storage, MANY), files(storage)
+    assert found(shelf, TABLE, where, "k", pa.array([2, 7])) is None
+    assert found(shelf, TABLE, where, "k", pa.array([2, 7])) == [("x", 1), ("y", -1), ("y", 1)]
+    assert shelf.lookups == 1
+    assert found(shelf, TABLE, where, "v", pa.array(["x"])) is None
+    assert found(shelf, TABLE, where[:1], "k", pa.array([], pa.int64())) == []
+
+
+def test_all_rows(storage: Storage) -> None:
+    shelf, where = Shelf(storage, MANY), files(storage)
+    assert shelf.rows(TABLE, where, ["k"]) is None
+    rows = shelf.rows(TABLE, where, ["k"])
+    assert rows is not None
+    assert rows.column("k").to_pylist() == [1, 2, None, 2, 2, 3]
+    assert rows.column(WEIGHT).to_pylist() == [1, 1, 1, 1, -1, 1]
+
+
+def test_columns_are_found_by_their_ids_and_new_ones_are_null(storage: Storage) -> None:
+    where = files(storage)
+    later = replace(
+        TABLE,
+        columns=(Column(11, "key.new", Scalar("long")), *TABLE.columns[1:], Column(14, "n", Scalar("date"))),
+    )
+    shelf = Shelf(storage, MANY)
+    shelf.find(later, where, ["v", "n"], "key.new", pa.array([1]), MANY)
+    rows = shelf.find(later, where, ["v", "n"], "key.new", pa.array([1]), MANY)
+    assert rows is not None
+    assert rows.to_pylist() == [{"v": "x", "n": None, WEIGHT: 1}]
+
+
+def test_a_column_of_another_type_is_read_again(storage: Storage) -> None:
+    where = files(storage)
+    shelf = Shelf(storage, MANY)
+    for _ in range(2):
+        shelf.find(TABLE, where, ["k"], "k", pa.array([1]), MANY)
+    wide = replace(TABLE, columns=(Column(11, "k", Scalar("decimal(20,0)")), *TABLE.columns[1:]))
+    rows = shelf.find(wide, where, ["k"], "k", pa.array([1], pa.decimal128(20, 0)), MANY)
+    assert rows is not None
+    assert rows.schema.field("k").type == pa.decimal128(20, 0)
+    rows = shelf.find(replace(TABLE), where, ["k"], "k", pa.array([1]), MANY)
+    assert rows is not None
+    assert rows.schema.field("k").type == pa.int64()
+
+
+def test_too_many_rows_are_for_spark(storage: Storage) -> None:
+    shelf, where = Shelf(storage, MANY), files(storage)
+    found(shelf, TABLE, where, "k", pa.array([2]))
+    assert found(shelf, TABLE, where, "k", pa.array([2]), most=2) is None
+    assert found(shelf, TABLE, where, "k", pa.array([2]), most=3) is not None
+
+
+def test_the_budget_is_kept(storage: Storage) -> None:
+    where = [
+        stored(storage, f"{n}.parquet", [(i * 7919 % 1000, f"v{i}", 1) for i in range(1000)])
+        for n in range(4)
+    ]
+    shelf = Shelf(storage, 35_000)
+    assert found(shelf, TABLE, where[:1], "k", pa.array([2])) is None  # the first look
+    assert found(shelf, TABLE, where, "k", pa.array([2])) is None  # all four at once are too much
+    for file in where:
+        assert found(shelf, TABLE, [file], "k", pa.array([7919 % 1000])) == [("v1", 1)]
+        assert shelf.bytes <= 35_000
+    assert shelf.bytes > 0
+    shelf.resize(10_000)
+    assert shelf.bytes <= 10_000
+
+
+def test_the_budget_is_kept_when_a_look_finds_too_much(storage: Storage) -> None:
+    """Texts are longer than was thought, and read for nothing."""
+    where = [stored(storage, "long.parquet", [(1, f"{i:0100}", 1) for i in range(1000)])]
+    shelf = Shelf(storage, 30_000)
+    for _ in range(2):
+        assert found(shelf, TABLE, where, "k", pa.array([1]), most=10) is None
+    assert shelf.bytes <= 30_000
+
+
+def test_a_missing_file_is_told_of(storage: Storage) -> None:
+    shelf, where = Shelf(storage, MANY), files(storage)
+    found(shelf, TABLE, where, "k", pa.array([2]))
+    Path(storage.path(TABLE, "b.parquet")).unlink()
+    with pytest.raises(DamagedFileError):
+        found(shelf, TABLE, where, "k", pa.array([2]))
+
+
+def test_values_that_had_too_many_rows_are_not_sought_again(storage: Storage) -> None:
+    shelf, both = Shelf(storage, MANY), files(storage)
+    hot, more, others = pa.array([2, 3]), pa.array([1, 2, 3]), pa.array([2, 4, 5])
+    assert not shelf.is_crowded(TABLE, both, "k", hot, 100)
+    shelf.note_crowded(TABLE, both, "k", hot, 100)
+    assert shelf.is_crowded(TABLE, both, "k", hot, 100)
+    assert shelf.is_crowded(TABLE, both, "k", more, 100)
+    assert not shelf.is_crowded(TABLE, both, "k", others, 100)
+    assert not shelf.is_crowded(TABLE, both, "d", hot, 100)
+    assert not shelf.is_crowded(TABLE, both, "k", hot, 200)  # more rows may come
+    assert not shelf.is_crowded(TABLE, both[1:], "k", hot, 100)  # a third of the table is left

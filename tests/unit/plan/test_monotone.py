@@ -1,0 +1,133 @@
+"""What may stand in a circle: operators that only add, and a DISTINCT on every way around."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_trickle.algebra.operators import (
+    Aggregate,
+    Call,
+    Constant,
+    Expr,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Project,
+    Recursive,
+    Scan,
+    SetKind,
+    SetOperation,
+    TopK,
+    UnionAll,
+    Window,
+    column,
+)
+from spark_trickle.errors import CircleRefusedError
+from spark_trickle.model.stream import Mode
+from spark_trickle.model.table import Table
+from spark_trickle.plan.monotone import repeated, taking
+from spark_trickle.plan.split import Node, split
+from spark_trickle.refresh.circular_definition import check_growth, check_member, check_mode
+
+MEMBER, OTHER = Scan("t1", (("a", "x"),)), Scan("t2", (("b", "x"),))
+CIRCLE = frozenset(("t1",))
+ON = (KeyPair(column("a"), column("b")),)
+COUNTED = Aggregate(MEMBER, (Output("k", column("a")),), (), "n")
+DISTINCT = Project(COUNTED, (Output("k", column("k")),))
+SUM = Call("s", Expr("sum(`a`)", frozenset("a")))
+
+
+def join(left: Operator, right: Operator, kind: JoinKind) -> Join:
+    keys = ON if left is MEMBER else (KeyPair(column("b"), column("a")),)
+    return Join(left, right, kind, keys, mark="m" if kind is JoinKind.MARK else None)
+
+
+ADDING: dict[str, Operator] = {
+    "filter": Filter(MEMBER, Expr("`a` > 1", frozenset("a"))),
+    "union": UnionAll((MEMBER, OTHER, Constant(("c",), ((Expr("1"),),)))),
+    "inner": join(MEMBER, OTHER, JoinKind.INNER),
+    "semi right": join(OTHER, MEMBER, JoinKind.SEMI),
+    "distinct": DISTINCT,
+    "explode": Generate(MEMBER, Expr("explode(`a`)", frozenset("a")), ("e",)),
+    "intersect": SetOperation(MEMBER, OTHER, SetKind.INTERSECT),
+    "anti left": join(MEMBER, OTHER, JoinKind.ANTI),
+    "outer left": join(MEMBER, OTHER, JoinKind.LEFT),
+    "except left": SetOperation(MEMBER, OTHER, SetKind.EXCEPT),
+    "sums outside": join(MEMBER, Aggregate(OTHER, (), (SUM,), "n"), JoinKind.INNER),
+}
+TAKING: dict[str, tuple[Operator, str]] = {
+    "sum": (Aggregate(MEMBER, (Output("k", column("a")),), (SUM,), "n"), "an aggregate"),
+    "count": (Project(COUNTED, (Output("n2", column("n")),)), "an aggregate"),
+    "exists": (Aggregate(MEMBER, (), (), "n"), "EXISTS"),
+    "anti right": (join(OTHER, MEMBER, JoinKind.ANTI), "NOT IN"),
+    "outer right": (join(OTHER, MEMBER, JoinKind.LEFT), "an outer join"),
+    "full": (join(MEMBER, OTHER, JoinKind.FULL), "an outer join"),
+    "mark": (join(OTHER, MEMBER, JoinKind.MARK), "a subquery"),
+    "except": (SetOperation(OTHER, MEMBER, SetKind.EXCEPT_ALL), "EXCEPT"),
+    "window": (Window(MEMBER, (), (Output("r", Expr("rank()")),)), "a window"),
+    "limit": (TopK(MEMBER, (), 3), "LIMIT"),
+    "recursion": (Recursive(MEMBER, OTHER, "r1", True), "WITH RECURSIVE"),
+    "above": (Window(DISTINCT, (), (Output("r", Expr("rank()")),)), "a window"),
+}
+
+
+@pytest.mark.parametrize("name", ADDING)
+def test_more_rows_make_more_rows(name: str) -> None:
+    assert taking(split(ADDING[name]), CIRCLE) is None
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_more_rows_may_take_rows_away(name: str) -> None:
+    plan, word = TAKING[name]
+    assert (taking(split(plan), CIRCLE) or "").startswith(word)
+    assert taking(split(plan), frozenset(("t9",))) is None
+    with pytest.raises(CircleRefusedError, match=word):
+        check_member(table(1), split(plan), {1: split(plan)})
+
+
+def test_what_grows_outside_is_judged_in_the_same_way() -> None:
+    assert taking(split(ADDING["anti left"]), frozenset(("t2",))) is not None
+    assert taking(split(ADDING["inner"]), frozenset(("t2",))) is None
+
+
+def test_rows_are_repeated_unless_a_distinct_is_between() -> None:
+    both = frozenset(("t1", "t2"))
+    assert repeated(split(MEMBER), both) == {"t1"}
+    assert repeated(split(DISTINCT), both) == frozenset()
+    assert repeated(split(join(OTHER, MEMBER, JoinKind.SEMI)), both) == {"t2"}
+    # One way passes a DISTINCT, the other does not.
+    mixed = UnionAll((DISTINCT, Filter(replace(MEMBER), Expr("true"))))
+    assert repeated(split(mixed), both) == {"t1"}
+
+
+def test_every_way_around_needs_a_distinct() -> None:
+    tables = {1: table(1), 2: table(2)}
+    reads_one, reads_two = split(MEMBER), split(OTHER)
+    check_growth(tables, {1: reads_two, 2: split(DISTINCT)})
+    with pytest.raises(CircleRefusedError, match="DISTINCT") as caught:
+        check_growth(tables, {1: reads_two, 2: reads_one})
+    assert "UNION" in caught.value.hint
+    # Two circles share a member; only one of them has a DISTINCT.
+    with pytest.raises(CircleRefusedError):
+        check_growth(tables, {1: split(UnionAll((MEMBER, OTHER))), 2: split(DISTINCT)})
+
+
+def test_immediate_members_are_refused() -> None:
+    check_mode(table(1), Mode.AUTO)
+    with pytest.raises(CircleRefusedError, match="IMMEDIATE"):
+        check_mode(table(1), Mode.IMMEDIATE)
+
+
+def table(i: int) -> Table:
+    return Table(i, "main", f"t{i}", (), (), False, "", 1, i + 1000)
+
+
+def test_nodes_carry_it_on() -> None:
+    nodes = (Node("n1", COUNTED), Node("n2", TopK(Scan("n1", (("k", "k"),)), (), 3)))
+    assert taking(nodes, CIRCLE) == "LIMIT"
