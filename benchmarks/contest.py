@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from benchmarks.timing import clocked, timed
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Action, Mode
 from spark_trickle.refresh.decide import decide

@@ -27,7 +27,7 @@ RECURSIVE = "delta/recursive.py"
 RENDER, GROUPS = "sql/render/query.py", "sql/render/groups.py"
 AGGREGATE, SUBQUERY = "sql/bind/aggregate.py", "sql/bind/subquery.py"
 SUMS, STATISTICS = "sql/bind/sums.py", "sql/bind/statistics.py"
-HERE, ORDER, SET = "arrow/", "plan/join_order.py", "sql/bind/set_operations.py"
+ARROW, ORDER, SET = "arrow/", "plan/join_order.py", "sql/bind/set_operations.py"
 BIND_JOIN, ON, PIVOT = "sql/bind/join.py", "sql/bind/on_clause.py", "sql/bind/pivot.py"
 
 MUTANTS = (
@@ -90,11 +90,11 @@ MUTANTS = (
     Mutant("the ON of an outer join chooses among the rows that are kept", BIND_JOIN, "side = one if how.swapped else two\n    exprs", "side = two if how.swapped else one\n    exprs"),
     Mutant("rows that equal the last of the buffer are beyond it", RENDER, "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS later", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS later"),
     Mutant("an extremum that goes stays", GROUPS, "{'<=' if c.pick == 'min' else '>='}", "{'<' if c.pick == 'min' else '>'}"),
-    Mutant("rows that lose the extremum are not counted", HERE + "extrema.py", "pc.add(known, step), known)", "known, known)"),
-    Mutant("a better value has as many rows as the one before", HERE + "extrema.py", "told = pc.if_else(better, step,", "told = pc.if_else(better, pc.add(pc.coalesce(known, 0), step),"),
+    Mutant("rows that lose the extremum are not counted", ARROW + "extrema.py", "pc.add(known, step), known)", "known, known)"),
+    Mutant("a better value has as many rows as the one before", ARROW + "extrema.py", "told = pc.if_else(better, step,", "told = pc.if_else(better, pc.add(pc.coalesce(known, 0), step),"),
     Mutant("Spark adds the rows of a better value to those of the one before", GROUPS, "WHEN {better} THEN 1 ELSE", "WHEN {better} THEN 1 + {kept} ELSE"),
     Mutant("all rows of a group are counted as having its extremum", GROUPS, "f\"best.`{pick.name}` = every.trickle_value\"", "\"every.trickle_value IS NOT NULL\""),
-    Mutant("what goes is trimmed away", HERE + "groups.py", "else net_change(rows)", "else net_change(rows).filter(pc.greater(net_change(rows).column(WEIGHT), 0))"),
+    Mutant("what goes is trimmed away", ARROW + "groups.py", "else net_change(rows)", "else net_change(rows).filter(pc.greater(net_change(rows).column(WEIGHT), 0))"),
     Mutant("the worse of two values is kept", GROUPS, '"least" if call.pick', '"greatest" if call.pick'),
     Mutant("weights are dropped in unions", RENDER, "{f', {W}' if weighted else ''} FROM ({render(part)})", "{f', 1 AS {W}' if weighted else ''} FROM ({render(part)})"),
     Mutant("semi join counts its matches", RENDER, 'JoinKind.SEMI: "LEFT SEMI JOIN"', 'JoinKind.SEMI: "JOIN"'),
@@ -107,18 +107,18 @@ MUTANTS = (
     Mutant("two queries in FROM of a subquery are not for the same row", BIND_JOIN, "return one, aside(two), tuple(KeyPair(column(n), column(new[n]), True) for n in names)", "return one, aside(two), ()"),
     Mutant("a row without a partner in FROM of a subquery is for no row around", BIND_JOIN, "both.get(c) or column(c)", "column(c)"),
     Mutant("a subquery in ON pairs every value with every other", ON, "JoinKind.INNER, self.keys(used))", "JoinKind.INNER, ())"),
-    Mutant("a group without rows is left at the driver", HERE + "sums.py", "chosen = pc.and_(moved, pc.greater(sums[op.count], 0)) if keys else moved", "chosen = moved"),
-    Mutant("what goes is added at the driver", HERE + "groups.py", "return pc.if_else(pc.greater(weight, 0), values, pc.negate_checked(values))", "return values"),
-    Mutant("null is no key at the driver", HERE + "joins.py", "        if null_safe:  #", "        if False:  #"),
-    Mutant("a left join at the driver loses rows without a partner", HERE + "joins.py", "    alone = left.filter(pc.invert(hit))", "    alone = left.filter(pc.invert(hit)).slice(0, 0 if op.kind is JoinKind.LEFT else None)"),
-    Mutant("a group that loses its least value is not read again at the driver", HERE + "extrema.py", "pc.invert(_is_better(c, was, gone))", "_is_better(c, gone, was)"),
-    Mutant("the row that is shaken stays as it was at the driver", HERE + "rows.py", "rows.filter(pc.invert(_hits(plan, rows, keys)))", "rows.filter(_hits(plan, rows, keys))"),
-    Mutant("rows with null as a key are not looked up", HERE + "wanted.py", "if not (null_safe and known.null_count):", "if True:"),
-    Mutant("what equals the last row of a buffer is beyond it at the driver", HERE + "top.py", "<= last))", "< last))"),
-    Mutant("a full join at the driver loses strangers", HERE + "joins.py", "    if op.kind is JoinKind.FULL:\n        strangers", "    if op.kind is JoinKind.FULL and left.num_rows:\n        strangers"),
+    Mutant("a group without rows is left at the driver", ARROW + "sums.py", "chosen = pc.and_(moved, pc.greater(sums[op.count], 0)) if keys else moved", "chosen = moved"),
+    Mutant("what goes is added at the driver", ARROW + "groups.py", "return pc.if_else(pc.greater(weight, 0), values, pc.negate_checked(values))", "return values"),
+    Mutant("null is no key at the driver", ARROW + "joins.py", "        if null_safe:  #", "        if False:  #"),
+    Mutant("a left join at the driver loses rows without a partner", ARROW + "joins.py", "    alone = left.filter(pc.invert(hit))", "    alone = left.filter(pc.invert(hit)).slice(0, 0 if op.kind is JoinKind.LEFT else None)"),
+    Mutant("a group that loses its least value is not read again at the driver", ARROW + "extrema.py", "pc.invert(_is_better(c, was, gone))", "_is_better(c, gone, was)"),
+    Mutant("the row that is shaken stays as it was at the driver", ARROW + "evaluate.py", "rows.filter(pc.invert(_hits(plan, rows, keys)))", "rows.filter(_hits(plan, rows, keys))"),
+    Mutant("rows with null as a key are not looked up", ARROW + "restrict.py", "if not (null_safe and known.null_count):", "if True:"),
+    Mutant("what equals the last row of a buffer is beyond it at the driver", ARROW + "top_k.py", "<= last))", "< last))"),
+    Mutant("a full join at the driver loses strangers", ARROW + "joins.py", "    if op.kind is JoinKind.FULL:\n        strangers", "    if op.kind is JoinKind.FULL and left.num_rows:\n        strangers"),
     Mutant("alternatives lose what they do not share", "sql/bind/expressions.py", "if all(rest) else found", "if not rest else found"),
     Mutant("a column that only a condition needs is pruned", "algebra/prune.py", "below = _named(op) | needed\n        case Aggregate", "below = needed\n        case Aggregate"),
-    Mutant("a union without its first part is empty", HERE + "reduce.py", "        if not parts:\n            return None", "        if not parts or self.reduced(op.parts[0]) is None:\n            return None"),
+    Mutant("a union without its first part is empty", ARROW + "reduce.py", "        if not parts:\n            return None", "        if not parts or self.reduced(op.parts[0]) is None:\n            return None"),
     Mutant("a condition over two tables is lost with the order", ORDER, "JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast", "JoinKind.INNER, tuple(keys.values()), None, broadcast=broadcast"),
     Mutant("null equals nothing after the order changed", ORDER, "found[c] = KeyPair(a, b, c.pair.null_safe)", "found[c] = KeyPair(a, b)"),
     Mutant("a condition of one table is lost with the order", ORDER, "return relation if predicate is None else Filter(relation, predicate)", "return relation"),
@@ -127,10 +127,10 @@ MUTANTS = (
     Mutant("a covariance counts rows with one null", STATISTICS, 'IS NOT NULL" for a in args)])\n    fits', 'IS NOT NULL" for a in args[:1])])\n    fits'),
     Mutant("a unit is a whole number", STATISTICS, "{10**scale} AS BIGINT", "1 AS BIGINT"),
     Mutant("numbers that no sum holds are forgotten", GROUPS, "coalesce(own.`{n}`, 0) + part.`{n}` > 0", "part.`{n}` > 0"),
-    Mutant("numbers that no sum holds are forgotten at the driver", HERE + "extrema.py", "pc.add(pc.fill_null(stored[n], 0), part.column(n)), 0)", "part.column(n), 0)"),
+    Mutant("numbers that no sum holds are forgotten at the driver", ARROW + "extrema.py", "pc.add(pc.fill_null(stored[n], 0), part.column(n)), 0)", "part.column(n), 0)"),
     Mutant("a function that was computed from all rows stays", GROUPS, 'return f"CASE WHEN sign < 0 THEN {was} END"', 'return was'),
     Mutant("bits that go are turned round", GROUPS, 'if call.combine != "sum":', 'if not call.combine:'),
-    Mutant("bits that go are turned round at the driver", HERE + "groups.py", 'return values if call.combine == "bit_xor" else weighed(values, weight)', 'return weighed(values, weight)'),
+    Mutant("bits that go are turned round at the driver", ARROW + "groups.py", 'return values if call.combine == "bit_xor" else weighed(values, weight)', 'return weighed(values, weight)'),
     Mutant("PIVOT counts what is not there as 0", PIVOT, "_if_any(test, _filtered(call, test))", "_filtered(call, test)"),
 )  # fmt: skip
 

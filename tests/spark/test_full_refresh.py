@@ -10,7 +10,7 @@ import pytest
 
 from spark_trickle import connect
 from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.stream import experience
+from spark_trickle.lake.catalog.states import experience
 from spark_trickle.model.stream import Action, Run
 from spark_trickle.session import Trickle
 from tests.conftest import rows

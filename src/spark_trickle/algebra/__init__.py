@@ -1,0 +1,1 @@
+"""Queries and their changes as trees of operators; pure."""

@@ -1,0 +1,1 @@
+"""Statements that change tables -> changes of a transaction."""

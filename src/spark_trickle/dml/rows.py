@@ -22,10 +22,8 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.collect import collect_known, collect_within
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.observe import observed
-from spark_trickle.spark.read import consolidated
-from spark_trickle.spark.run import run_sql, select
+from spark_trickle.spark.run import select
 from spark_trickle.spark.session import require_ansi
-from spark_trickle.spark.types import columns_sql
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work
@@ -151,11 +149,3 @@ def _weighted(plan: RowPlan, frame: Frame) -> Frame:
         structs.append(f"IF({condition}, struct({fields}, {weight} AS {WEIGHT}), NULL)")
     images_of_row = f"filter(array({', '.join(structs)}), image -> image IS NOT NULL)"
     return select(frame.where(f"NOT {SAME}"), f"inline({images_of_row})")
-
-
-def cancelled_frame(work: Work, table: Table, weighted: Frame) -> Frame:
-    """The net of a change, each row with weight +1 or −1."""
-    net = consolidated(table, "{rows}")
-    sign = f"SELECT {columns_sql(table)}, IF({WEIGHT} > 0, 1, -1) AS {WEIGHT} FROM ({net}) AS net "
-    copies = f"LATERAL VIEW explode(array_repeat(0, abs({WEIGHT}))) _trickle_copies AS _trickle_copy"
-    return run_sql(work.place.spark, sign + copies, rows=weighted)

@@ -1,0 +1,1 @@
+"""The truth: tables, snapshots and files, in a catalog and a data folder."""

@@ -6,8 +6,7 @@ import json
 from datetime import timedelta
 
 from spark_trickle.algebra.explain import cost
-from spark_trickle.lake.catalog import reports
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import reports, states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.reports import Past, quantile
 from spark_trickle.model.stream import GIVEN_UP

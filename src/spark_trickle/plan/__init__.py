@@ -1,0 +1,1 @@
+"""A plan -> a better plan, pass by pass."""

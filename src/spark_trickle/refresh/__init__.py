@@ -1,0 +1,1 @@
+"""Stream tables: how they are defined, and how they are brought up to date."""

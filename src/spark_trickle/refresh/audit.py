@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from spark_trickle.errors import TransactionStateError, TrickleError
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.reports import past
 from spark_trickle.model.stream import Action, Frontier

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_trickle.algebra.operators import Aggregate
 from spark_trickle.errors import NoFixpointError
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile

@@ -14,7 +14,7 @@ from spark_trickle.errors import (
     InvalidDefinitionError,
     UnsupportedError,
 )
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
 from spark_trickle.lake.storage.files import new_table_path

@@ -17,7 +17,7 @@ from spark_trickle.algebra.operators import (
     Window,
 )
 from spark_trickle.errors import TrickleError
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Mode, StreamState
 from spark_trickle.model.table import Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.table import Table
 from spark_trickle.refresh import explain

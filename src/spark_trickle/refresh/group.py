@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from spark_trickle.errors import CatalogBusyError, ConflictError, TrickleError
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import states
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.define import fill_again, refresh_unit

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import Aggregate, Operator
 from spark_trickle.arrow.evaluate import rows_here
-from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
@@ -31,6 +30,7 @@ from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import count, run_sql
 from spark_trickle.sql.render.beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
+from spark_trickle.txn.net import cancelled_frame
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work, now
 

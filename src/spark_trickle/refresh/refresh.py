@@ -11,7 +11,7 @@ from spark_trickle.algebra.operators import Operator, Recursive
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.errors import FuseBlownError, QueryError
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable

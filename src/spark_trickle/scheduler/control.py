@@ -10,7 +10,7 @@ from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.lake.catalog import scheduling
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.scheduling import Alert
-from spark_trickle.lake.catalog.stream import changed_tables
+from spark_trickle.lake.catalog.states import changed_tables
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.drop import stream_table

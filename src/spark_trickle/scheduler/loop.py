@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from threading import Event, Thread
 
 from spark_trickle.errors import CatalogBusyError, Kind, SparkLostError, TrickleError, WarehouseError
-from spark_trickle.lake.catalog import scheduling, sources
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import scheduling, sources, states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.model.stream import RefreshReport, Status

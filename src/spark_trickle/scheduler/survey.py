@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spark_trickle.lake.catalog import scheduling
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import scheduling, states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Status, StreamState
 from spark_trickle.refresh.graph import Graph, graph_of

@@ -13,7 +13,7 @@ from spark_trickle.errors import (
     raise_failures,
 )
 from spark_trickle.lake.catalog.engine import require_writable
-from spark_trickle.lake.catalog.stream import move_on
+from spark_trickle.lake.catalog.states import move_on
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.apply import applied

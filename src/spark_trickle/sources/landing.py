@@ -8,7 +8,6 @@ from itertools import chain
 
 import pyarrow as pa
 
-from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.model.arrow import single_weights, summed, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role
@@ -18,6 +17,7 @@ from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.sql.lexer.words import quote
+from spark_trickle.txn.net import cancelled_frame
 from spark_trickle.txn.store import store_frame, store_rows
 from spark_trickle.txn.work import Work
 

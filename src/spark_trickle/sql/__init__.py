@@ -1,0 +1,1 @@
+"""SQL text <-> values and trees."""

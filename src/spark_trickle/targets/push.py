@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.errors import NotPublishedError, RepairNeededError, TrickleError
 from spark_trickle.lake.catalog import read, sources
 from spark_trickle.lake.catalog.engine import reading
@@ -31,6 +30,7 @@ from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.write import write_staged
 from spark_trickle.targets.postgres import front as postgres
 from spark_trickle.targets.postgres.front import Applied, State, Target
+from spark_trickle.txn.net import cancelled_frame
 from spark_trickle.txn.work import Place, Work, begin, now
 
 _QUIET_SNAPSHOTS = 100  # a table without changes is moved on now and then, so that VACUUM can

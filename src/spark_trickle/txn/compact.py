@@ -10,9 +10,8 @@ from math import ceil
 
 import pyarrow as pa
 
-from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.errors import ConflictError, TrickleError
-from spark_trickle.lake.catalog.stream import note_compaction
+from spark_trickle.lake.catalog.states import note_compaction
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role, split_log
 from spark_trickle.model.room import room_of_statement
@@ -22,6 +21,7 @@ from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
+from spark_trickle.txn.net import cancelled_frame
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Place, Work, begin
 

@@ -7,16 +7,25 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from spark_trickle.dml.rows import cancelled_frame
 from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, negated, single_weights, summed
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.spark.read import consolidated, rows_with_weights
+from spark_trickle.spark.run import run_sql
+from spark_trickle.spark.types import columns_sql
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work
+
+
+def cancelled_frame(work: Work, table: Table, weighted: Frame) -> Frame:
+    """The net of a change, each row with weight +1 or −1."""
+    net = consolidated(table, "{rows}")
+    sign = f"SELECT {columns_sql(table)}, IF({WEIGHT} > 0, 1, -1) AS {WEIGHT} FROM ({net}) AS net "
+    copies = f"LATERAL VIEW explode(array_repeat(0, abs({WEIGHT}))) _trickle_copies AS _trickle_copy"
+    return run_sql(work.place.spark, sign + copies, rows=weighted)
 
 
 def merge_changes(work: Work) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import FuseBlownError, QueryError, TrickleError
-from spark_trickle.lake.catalog import scheduling
-from spark_trickle.lake.catalog import stream as states
+from spark_trickle.lake.catalog import scheduling, states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Status, StreamState
 from tests.unit.lake.lakes import NOW, Lake

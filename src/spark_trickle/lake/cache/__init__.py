@@ -1,0 +1,1 @@
+"""What was read of data files lately, in memory."""

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from sqlalchemy import Connection, Engine, and_, insert, update
 from sqlalchemy import Table as SqlTable
 
-from spark_trickle.lake.catalog import ducklake, read, sources, stream, turns
+from spark_trickle.lake.catalog import ducklake, read, sources, states, turns
 from spark_trickle.lake.catalog import schema as s
 from spark_trickle.lake.catalog.conflicts import Overlap, find_overlap
 from spark_trickle.lake.catalog.engine import writing
@@ -66,7 +66,7 @@ def _publish(
         ).write(commit, current)
         for done in commit.refreshed:
             report = replace(done.report, snapshot=snapshot.id)
-            stream.record(connection, replace(done, report=report), current.id, snapshot.id)
+            states.record(connection, replace(done, report=report), current.id, snapshot.id)
         if commit.landed is not None:
             sources.record(connection, commit.landed, current.id)
         note.prepare(snapshot)
@@ -265,7 +265,7 @@ class _Writer:
         self._end(s.view, view_id=table.view_id)
         self._end(s.trickle_table, table_id=table.id)
         self._end(s.data_file, table_id=table.id)
-        stream.forget(self._connection, table.id)
+        states.forget(self._connection, table.id)
         sources.forget_mirror(self._connection, table.id)
         sources.forget_published(self._connection, table.id)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, delete, func, insert, select
 
-from spark_trickle.lake.catalog import lease, read, sources, stream
+from spark_trickle.lake.catalog import lease, read, sources, states
 from spark_trickle.lake.catalog import schema as s
 from spark_trickle.lake.catalog.engine import reading, writing
 from spark_trickle.lake.storage.crashpoint import crash_point
@@ -110,7 +110,7 @@ def _oldest_needed(connection: Connection, own_session: str, now: datetime, reta
     # The session that runs VACUUM knows what it still reads; the others are protected by their leases.
     others = [x for x in lease.active(connection, now) if x.session_id != own_session]
     # What stream tables have not seen yet, and what has not been published yet.
-    waits = (stream.oldest_frontier(connection), sources.oldest_published(connection))
+    waits = (states.oldest_frontier(connection), sources.oldest_published(connection))
     waiting = [snapshot for snapshot in waits if snapshot is not None]
     return min([needed, *waiting, *(x.reads_since for x in others if x.reads(now))])
 

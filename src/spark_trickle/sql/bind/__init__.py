@@ -1,0 +1,1 @@
+"""A query -> a tree of operators."""

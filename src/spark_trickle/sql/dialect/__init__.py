@@ -1,0 +1,1 @@
+"""Query text <-> sqlglot's trees, as Spark understands it."""

@@ -1,0 +1,1 @@
+"""SQL text -> words with their places."""

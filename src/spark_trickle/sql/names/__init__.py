@@ -1,0 +1,1 @@
+"""The tables that a query names, and other texts in their places."""

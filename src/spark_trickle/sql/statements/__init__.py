@@ -1,0 +1,1 @@
+"""Statement text -> statements as values."""
