@@ -15,7 +15,7 @@ from spark_trickle.errors import (
     SourceSetupError,
     SourceUnavailableError,
 )
-from spark_trickle.sources import captures, transition
+from spark_trickle.sources import by_log, captures, transition
 from spark_trickle.txn.work import begin
 from tests.sources.conftest import Shop
 
@@ -105,6 +105,37 @@ def test_a_slot_that_is_gone(shop: Shop, mode: str) -> None:
     assert mode == "wal" or "slot" in shop.tr.answer("wal_source_status").dicts()[0]["transitions"]
     shop.run("DELETE FROM orders WHERE id < 5")
     shop.tr.sync("shop")
+    exact(shop)
+
+
+def test_more_than_a_poll_was_committed_and_not_confirmed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the commit here and the confirmation there a process may die; a server forgets it in a crash."""
+    mirrored(shop, "wal")
+    shop.tr.sync("shop")
+    shop.tr.sql("SET trickle.wal_max_changes_per_poll = 20")
+    with monkeypatch.context() as patched:
+        patched.setattr(by_log, "advance", lambda *_: None)
+        shop.run("UPDATE orders SET amount = amount + 1")
+        shop.tr.sync("shop")
+    shop.run("INSERT INTO orders VALUES (777, 'after', 1)")
+    assert shop.tr.sync("shop").tables == {"main.orders": (1, 0)}
+    exact(shop)
+
+
+def test_polls_that_cancel_out_are_passed_over(shop: Shop) -> None:
+    """Two transactions fill a poll, and nothing is left of them: what follows is seen all the same."""
+    mirrored(shop, "wal")
+    shop.tr.sync("shop")
+    for setting in ("wal_max_changes_per_poll = 6", "wal_max_lag_bytes = 1000000000"):
+        shop.tr.sql(f"SET trickle.{setting}")
+    shop.run(
+        "INSERT INTO orders VALUES (555, 'new', 1)",
+        "DELETE FROM orders WHERE id = 555",
+        "INSERT INTO orders VALUES (777, 'after', 1)",
+    )
+    assert shop.tr.sync("shop").tables == {"main.orders": (1, 0)}
     exact(shop)
 
 

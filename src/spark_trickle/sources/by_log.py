@@ -80,14 +80,18 @@ def _poll(job: Job, end: LogEnd, ahead: timedelta) -> Read:
     found.transactions = batch.transactions
     if batch.first_committed is not None:
         found.committed = batch.first_committed + ahead
-    moved = batch.read_lsn - job.state.lsn
-    if not found.work.empty or found.troubles or found.grown or moved > job.place.settings.wal_max_lag_bytes:
+    if not found.work.empty or found.troubles or found.grown or _is_worth_noting(job, batch):
         commit_reading(job, found, _moved_state(job, batch, end))
         job.place.unlanded[job.source.name] = 0
         advance(job.connection, job.state.slot, job.state.lsn)
     else:
         found.work.discard()
     return found
+
+
+def _is_worth_noting(job: Job, batch: Batch) -> bool:
+    """Whether to commit a position alone: what lies beyond is not shown before, or much log can go."""
+    return batch.is_cut or batch.read_lsn - job.state.lsn > job.place.settings.wal_max_lag_bytes
 
 
 def _moved_state(job: Job, batch: Batch, end: LogEnd) -> SourceState:
@@ -135,7 +139,9 @@ def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]
     """The mirrors that can be followed; what stops the others is noted."""
     at, oids = job.state, [mirror_of(t).oid for t, _ in mirrors]
     seen = survey_log(job.connection, at.slot, at.publication, oids)
-    check_slot(at.slot, seen.slot, at.lsn)
+    if check_slot(at.slot, seen.slot, at.lsn).confirmed < at.lsn:
+        # We died after a commit, or the server crashed: what is known would be all that a poll shows.
+        advance(job.connection, at.slot, at.lsn)
     found.shown = seen.published
     followed = {}
     for table, state in mirrors:

@@ -70,6 +70,7 @@ class Batch:
     committed: datetime | None  # when the last of them was
     first_committed: datetime | None = None  # when the first that changed one of the tables was
     records: int = 0  # of the log that were read
+    is_cut: bool = False  # there may be more before the end
 
 
 def peek(
@@ -101,8 +102,8 @@ def peek(
     with closing(shown.messages):
         net = assemble(shown, followed, after)
     # The server stops early only at `max_changes`; it leaves out transactions that hold nothing of ours.
-    to_the_end = end.whole and shown.count < max_changes
-    read = max(net.end_lsn, end.lsn) if to_the_end else net.end_lsn
+    is_cut = shown.count >= max_changes
+    read = max(net.end_lsn, end.lsn) if end.whole and not is_cut else net.end_lsn
     return Batch(
         tuple(_changes(t) for t in net.tables),
         net.end_lsn,
@@ -111,6 +112,7 @@ def peek(
         _moment_of(net.commit_time),
         _moment_of(net.first_commit_time),
         shown.count,
+        is_cut,
     )
 
 
