@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from spark_trickle.model import types
+from spark_trickle.model.stream_options import StreamOptions, read_stream_options
 from spark_trickle.model.types import ColumnType
 
 
@@ -78,10 +79,11 @@ class Stream:
     home: str  # schema of unqualified names
     mode: Mode
     schedule: str | None
-    options: Mapping[str, str]
+    options: StreamOptions
     sources: tuple[Source, ...]
     nodes: tuple[int, ...]  # tables of the inner nodes, in order
     plan: str
+    moments: tuple[str, ...] = ()  # functions in it whose value depends on when they are asked
     time_zone: str = ""  # of the session that made it, where its rows depend on it
     views: tuple[tuple[int, str], ...] = ()  # ids and names of the views that are part of it
     known: tuple[KnownNames, ...] = ()  # what its texts call the tables and columns that they read
@@ -92,7 +94,8 @@ class Stream:
             "home": self.home,
             "mode": self.mode.value,
             "schedule": self.schedule,
-            "options": dict(self.options),
+            "options": self.options.texts(),
+            "moments": list(self.moments),
             "sources": [[s.table_id, [list(c) for c in s.columns], s.name] for s in self.sources],
             "nodes": list(self.nodes),
             "plan": self.plan,
@@ -103,15 +106,17 @@ class Stream:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Stream:
+        options: dict[str, str] = value["options"]  # older definitions have the moments in there
         return cls(
             query=value["query"],
             home=value["home"],
             mode=Mode(value["mode"]),
             schedule=value["schedule"],
-            options=value["options"],
+            options=read_stream_options({k: v for k, v in options.items() if k != "moments"}),
             sources=tuple(_source(*parts) for parts in value["sources"]),
             nodes=tuple(value["nodes"]),
             plan=value["plan"],
+            moments=tuple(value.get("moments", options.get("moments", "").split())),
             time_zone=value.get("time_zone", ""),
             views=tuple((i, name) for i, name in value.get("views", ())),
             known=tuple(_known_names_from_json(*parts) for parts in value.get("known", ())),

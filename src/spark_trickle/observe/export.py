@@ -25,7 +25,7 @@ def definition_sql(work: Work, table: Table, stream: Stream) -> str:
         text = stream.schedule[5:] if cron else stream.schedule
         parts.append(f"{'SCHEDULE CRON' if cron else 'SCHEDULE'} {literal(text)}")
     parts.append(f"REFRESH MODE {stream.mode}")
-    options = [f"{k} = {_option(v)}" for k, v in sorted(stream.options.items()) if k != "moments"]
+    options = [f"{k} = {_option(v)}" for k, v in sorted(stream.options.texts().items())]
     if options:
         parts.append(f"WITH ({', '.join(options)})")
     texts = wording_of(work.catalog, stream).texts

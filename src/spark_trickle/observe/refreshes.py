@@ -291,5 +291,4 @@ def _recommended(work: Work, table: Table) -> Advice:
         known = states.experience(connection, table.id)
         past = reports.past(connection, table.id, _LATEST)
     sizes = [p.delta_rows for p in past if p.error is None and p.delta_rows]
-    moments = tuple(stream.options.get("moments", "").split())
-    return recommend(known, sizes, work_rows(work, table), moments)
+    return recommend(known, sizes, work_rows(work, table), stream.moments)

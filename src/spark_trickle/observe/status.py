@@ -8,9 +8,10 @@ from spark_trickle.lake.catalog import reports, scheduling, sources
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.read_counts import all_reads
 from spark_trickle.model.stream import Action, Mode, Status, Stream
+from spark_trickle.model.stream_options import Tier
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
-from spark_trickle.scheduler.due import Tier, World, interval, plan, scheduled_interval
+from spark_trickle.scheduler.due import World, interval, plan, scheduled_interval
 from spark_trickle.scheduler.survey import look
 from spark_trickle.scheduler.tiers import Use, suggest_tier
 from spark_trickle.txn.work import Work, now
@@ -38,7 +39,7 @@ def status(work: Work) -> Answer:
                 stream.mode.value,
                 effective_mode(stream, actions.get(i)),
                 stream.schedule or "calculated",
-                stream.options.get("tier", "hot"),
+                stream.options.tier.value,
                 standing.state.frontier,
                 _seconds(standing.changed_since, moment),
                 last.started if last else None,
@@ -72,7 +73,7 @@ def effective_mode(stream: Stream, last_action: str | None) -> str | None:
     """What refreshes really do, whatever mode was asked for; None while AUTO had nothing to do."""
     if stream.mode is Mode.IMMEDIATE:
         return Mode.IMMEDIATE.value
-    if stream.mode is Mode.FULL or stream.options.get("moments"):
+    if stream.mode is Mode.FULL or stream.moments:
         return Mode.FULL.value
     if last_action is None:
         return Mode.DIFFERENTIAL.value if stream.mode is Mode.DIFFERENTIAL else None
@@ -114,7 +115,7 @@ def health_check(work: Work) -> Answer:
 
 def _never_due(world: World, i: int) -> bool:
     stream = world.graph.tables[i].stream
-    return stream is None or stream.mode == "IMMEDIATE" or stream.options.get("tier") == "frozen"
+    return stream is None or stream.mode == "IMMEDIATE" or stream.options.tier is Tier.FROZEN
 
 
 def _late(world: World, i: int, moment: datetime, work: Work) -> bool:
@@ -244,7 +245,7 @@ def suggest_tiers(work: Work) -> Answer:
         table = world.graph.tables[i]
         if table.stream is None or table.stream.mode is Mode.IMMEDIATE:
             continue
-        tier = Tier(table.stream.options.get("tier", "hot").lower())
+        tier = table.stream.options.tier
         use = Use(
             tier, scheduled_interval(world, i, place.settings), watched.get(i), read.get(i), i in followed
         )

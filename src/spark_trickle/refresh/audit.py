@@ -80,14 +80,14 @@ def _obstacle(table: Table) -> str:
     if membership_is_value(stream.query):
         return "Spark says false where x IN (SELECT …) is unknown"
     written = {w.text.lower() for w in split_words(stream.query)}
-    if hidden := sorted(set(stream.options.get("moments", "").split()) & CLOCKS - written):
+    if hidden := sorted(set(stream.moments) & CLOCKS - written):
         return f"a view asks the clock by {hidden[0]}()"
     return ""
 
 
 def _moment(work: Work, table: Table) -> datetime | None:
     """What the clock showed when the rows were computed."""
-    if not definition(table).options.get("moments"):
+    if not definition(table).moments:
         return None
     with reading(work.place.warehouse.engine) as connection:
         done = (p for p in past(connection, table.id) if p.error is None and p.action != Action.NO_DATA)

@@ -22,6 +22,7 @@ from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
 from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Source, Stream
+from spark_trickle.model.stream_options import StreamOptions
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import can_widen
 from spark_trickle.plan.split import Node
@@ -35,7 +36,6 @@ from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.inputs import source_table
 from spark_trickle.refresh.node import Clock
-from spark_trickle.refresh.options import check_options, is_on
 from spark_trickle.refresh.outdated import outdated, zone_of
 from spark_trickle.refresh.query_names import wording_of
 from spark_trickle.refresh.refresh import Occasion, outside, refresh, run_nodes
@@ -52,19 +52,19 @@ def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Oc
         raise InvalidDefinitionError(
             f'there is no refresh mode "{statement.mode}"', f"There are {', '.join(Mode)}."
         )
-    options = dict(statement.options)
-    check_options(options)
+    options = StreamOptions().with_texts(statement.options)
     parse_schedule(statement.schedule)
     if not _room(work, statement):
         return Result(warnings=())
-    exact = is_on(options, "exact_floats")
-    compiled = compile_query(work, statement.query, work.place.schema, statement.columns, exact)
+    compiled = compile_query(
+        work, statement.query, work.place.schema, statement.columns, options.exact_floats
+    )
     moments = _moments(compiled.nodes, Mode(statement.mode))
     _refuse_mirrors(work, Mode(statement.mode), compiled.sources)
     _warn_of_blanks(compiled.sources)
     table = _define(work, schema, name, statement, compiled, moments)
     told = _tell_concerns(work, table, compiled.nodes)
-    if is_on(options, "initialize", True):
+    if options.initialize:
         done = fill(work, table, "created", occasion=occasion)
         return Result(rows_inserted=done.rows_inserted, warnings=told)
     return Result(warnings=told)
@@ -142,7 +142,8 @@ def _define(
         home=work.place.schema,
         mode=Mode(statement.mode),
         schedule=statement.schedule,
-        options=_all_options(dict(statement.options), moments),
+        options=StreamOptions().with_texts(statement.options),
+        moments=moments,
         sources=compiled.sources,
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
@@ -154,10 +155,6 @@ def _define(
     check_column_names(list(table.column_names))
     work.define(commit.CreateTable(table))
     return table
-
-
-def _all_options(written: dict[str, str], moments: tuple[str, ...]) -> dict[str, str]:
-    return {**written, **({"moments": " ".join(moments)} if moments else {})}
 
 
 def _define_nodes(
@@ -259,9 +256,8 @@ def _redefine(work: Work, table: Table, stream: Stream, new_query: bool = False)
     """`new_query`: someone wrote it now, so it means what names mean now, also if its text is the same."""
     same = table.stream is not None and stream.query == table.stream.query
     names = table.column_names if same else ()
-    exact = is_on(dict(stream.options), "exact_floats")
     wording = None if new_query else wording_of(work.catalog, stream)
-    compiled = compile_query(work, stream.query, stream.home, names, exact, wording)
+    compiled = compile_query(work, stream.query, stream.home, names, stream.options.exact_floats, wording)
     check_circle(work, table, stream.mode, compiled)
     _refuse_mirrors(work, stream.mode, compiled.sources)
     for node in table.stream.nodes if table.stream else ():
@@ -274,9 +270,7 @@ def _redefine(work: Work, table: Table, stream: Stream, new_query: bool = False)
     )
     new = replace(
         stream,
-        options=_all_options(
-            {k: v for k, v in stream.options.items() if k != "moments"}, _moments(compiled.nodes, stream.mode)
-        ),
+        moments=_moments(compiled.nodes, stream.mode),
         sources=compiled.sources,
         nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
@@ -362,13 +356,12 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
     stream = table.stream
     assert stream is not None
     if statement.query is None:
-        check_options(dict(statement.options))
         parse_schedule(statement.schedule)
         new = replace(
             stream,
             schedule=statement.schedule or stream.schedule,
             mode=Mode(statement.mode or stream.mode),
-            options={**stream.options, **dict(statement.options)},
+            options=stream.options.with_texts(statement.options),
         )
         _moments(nodes_of(stream.plan), new.mode)
         _refuse_mirrors(work, new.mode, new.sources)

@@ -41,7 +41,6 @@ from spark_trickle.refresh.node import (
     run_node,
     run_with_result,
 )
-from spark_trickle.refresh.options import is_on
 from spark_trickle.refresh.outdated import outdated
 from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.refresh.unseen import seen
@@ -136,7 +135,8 @@ def outside(work: Work, tables: Sequence[Table], at_commit: bool = False) -> tup
 
 
 def refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:
-    ceiling = int(definition(table).options.get("fuse_ceiling") or work.place.settings.fuse_default_ceiling)
+    own = definition(table).options.fuse_ceiling
+    ceiling = work.place.settings.fuse_default_ceiling if own is None else own
     if ceiling and facts.changed_rows > ceiling:
         raise FuseBlownError(table.full_name, facts.changed_rows, ceiling)
 
@@ -144,10 +144,10 @@ def refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:
 def append_only_ended(work: Work, table: Table, facts: Facts, decision: Decision) -> Decision:
     """A promise that its sources only grow ends with the first row that goes."""
     stream = definition(table)
-    if not is_on(dict(stream.options), "append_only") or not facts.deleted_rows:
+    if not stream.options.append_only or not facts.deleted_rows:
         return decision
-    kept = {**stream.options, "append_only": "false"}
-    work.define(AlterTable(table, replace(table, stream=replace(stream, options=kept))))
+    kept = replace(stream, options=replace(stream.options, append_only=False))
+    work.define(AlterTable(table, replace(table, stream=kept)))
     message = f"{facts.deleted_rows} rows of {', '.join(facts.changed)} went"
 
     def tell() -> None:
@@ -180,14 +180,13 @@ def report_of(table: Table, decision: Decision, facts: Facts, work: Work, clock:
 def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     """One query tells whether anything changed; sizes are looked up only if it did."""
     stream = definition(table)
-    moments = tuple(stream.options.get("moments", "").split())
     other = outdated(work, table)
     if frontier is None:
-        return Facts(stream.mode, None, work.base.id, (), 0, 0, (), moments)
+        return Facts(stream.mode, None, work.base.id, (), 0, 0, (), stream.moments)
     tables = [source_table(work, s) for s in stream.sources]
     changed = _changed(work, tables, frontier)
     if not changed:
-        return Facts(stream.mode, frontier.tables, work.base.id, (), 0, 0, other, moments)
+        return Facts(stream.mode, frontier.tables, work.base.id, (), 0, 0, other, stream.moments)
     files = [f for t in changed for f in changed_files(work, t, frontier)]
     return Facts(
         mode=stream.mode,
@@ -199,7 +198,7 @@ def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
         changed_memory=sum(f.memory for f in files),
         source_rows=sum(work.row_count(t) for t in tables),
         outdated=other,
-        moments=moments,
+        moments=stream.moments,
         known=_experience(work, table),
     )
 

@@ -33,7 +33,7 @@ def after_steps(inputs: Inputs, table: Table, plan: Operator, prefix: str = "k")
 def framed(inputs: Inputs, plan: Operator) -> Frame:
     """The rows of a plan; all nodes of a refresh see the clock at one moment."""
     text = render(plan)
-    if inputs.moment is not None and inputs.stream.options.get("moments"):
+    if inputs.moment is not None and inputs.stream.moments:
         text = fixed_at(text, inputs.moment)
     return run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
 

@@ -100,7 +100,8 @@ def _of_the_query(known: Known, settings: Settings) -> list[Threshold]:
 
 def _of_the_change(known: Known, settings: Settings) -> list[Threshold]:
     changed, rows = known.facts.changed_rows, known.facts.source_rows
-    fuse = int(known.stream.options.get("fuse_ceiling") or settings.fuse_default_ceiling)
+    own = known.stream.options.fuse_ceiling
+    fuse = settings.fuse_default_ceiling if own is None else own
     found = [
         Threshold(
             "differential_free_rows",

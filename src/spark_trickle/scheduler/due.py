@@ -8,20 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from spark_trickle.model.schedule import Calculated, Cron, Every, parse_schedule
 from spark_trickle.model.stream import Mode, Status, StreamState
+from spark_trickle.model.stream_options import Tier
 from spark_trickle.refresh.graph import Graph
 from spark_trickle.settings import Settings
-
-
-class Tier(StrEnum):
-    HOT = "hot"
-    WARM = "warm"
-    COLD = "cold"
-    FROZEN = "frozen"
-
 
 _FACTOR = {Tier.HOT: 1.0, Tier.WARM: 2.0, Tier.COLD: 10.0}
 _MOST_BACKOFF = 8.0
@@ -121,7 +113,7 @@ def _due_at(world: World, i: int, now: datetime, settings: Settings) -> tuple[da
         retry = standing.state.retry_at
         return (retry, why) if retry is not None and retry > now else (None, why)
     filled = standing.state.frontier is not None
-    if filled and standing.changed_since is None and not stream.options.get("moments"):
+    if filled and standing.changed_since is None and not stream.moments:
         return None, "no source changed"
     last = standing.last_started
     if last is None or not filled:
@@ -141,7 +133,7 @@ def _blocked(world: World, i: int, now: datetime) -> str:
         return "all refreshes are paused"
     if standing.state.status in (Status.SUSPENDED, Status.FUSED):
         return f"{standing.state.status}: {standing.state.error or 'resume it'}"
-    if stream.options.get("tier", "").lower() == Tier.FROZEN:
+    if stream.options.tier is Tier.FROZEN:
         return "tier frozen"
     if standing.state.retry_at is not None and standing.state.retry_at > now:
         return f"retried after an error at {standing.state.retry_at:%H:%M:%S} UTC"
@@ -158,7 +150,7 @@ def interval(world: World, i: int, settings: Settings) -> float:
     stream, standing = world.graph.tables[i].stream, world.standings[i]
     assert stream is not None
     base = scheduled_interval(world, i, settings)
-    base *= _FACTOR.get(Tier(stream.options.get("tier", "hot").lower()), 1.0)
+    base *= _FACTOR.get(stream.options.tier, 1.0)
     took = standing.last_duration_ms / 1000
     if settings.auto_backoff and took > base:
         base *= min(_MOST_BACKOFF, took / base)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from spark_trickle.lake.catalog.read_counts import Reads
-from spark_trickle.scheduler.due import Tier
+from spark_trickle.model.stream_options import Tier
 
 _ENOUGH = timedelta(days=1)  # of watching before anything is suggested
 _UNUSED = timedelta(days=7)  # without a read, and it need not be kept fresh

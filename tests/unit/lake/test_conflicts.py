@@ -20,6 +20,7 @@ from spark_trickle.model.commit import (
 )
 from spark_trickle.model.files import Role
 from spark_trickle.model.stream import Mode, Source, Stream
+from spark_trickle.model.stream_options import StreamOptions
 from spark_trickle.model.table import Schema, Table, View
 from tests.unit.lake.lakes import Lake, data_file, renamed, table_value
 
@@ -136,7 +137,7 @@ def test_an_insert_after_a_compaction_reads_on(lake: Lake) -> None:
 def test_a_stream_table_that_came_meanwhile_sees_what_changes_at_once(lake: Lake, mode: Mode) -> None:
     table = lake.create(next(_names))
     read_at = lake.newest()
-    stream = Stream("SELECT 1", "main", mode, None, {}, (Source(table.id, ()),), (), "[]")
+    stream = Stream("SELECT 1", "main", mode, None, StreamOptions(), (Source(table.id, ()),), (), "[]")
     lake.commit(
         definitions=[
             CreateTable(replace(table_value(lake.newest().next_catalog_id, next(_names)), stream=stream))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.model.stream import Action, Mode, Stream
+from spark_trickle.model.stream_options import StreamOptions
 from spark_trickle.observe.status import effective_mode
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Facts
@@ -59,7 +60,7 @@ def test_auto_that_always_computes_everything_says_so() -> None:
 
 
 def test_every_threshold_has_a_value_a_limit_and_advice() -> None:
-    stream = Stream("", "main", Mode.AUTO, None, {"fuse_ceiling": "90"}, (), (), "")
+    stream = Stream("", "main", Mode.AUTO, None, StreamOptions(fuse_ceiling=90), (), (), "")
     facts = Facts(Mode.AUTO, 1, 2, ("t",), 100, 400)
     known = Known(stream, world(DEEP).nodes, facts, (), errors_in_a_row=2, in_circle=False)
     found = {t.setting: t for t in list_thresholds(known, Settings())}
@@ -96,5 +97,5 @@ def test_every_threshold_has_a_value_a_limit_and_advice() -> None:
     ],
 )
 def test_the_mode_in_effect(mode: Mode, moments: str, last: str | None, expected: str | None) -> None:
-    stream = Stream("", "main", mode, None, {"moments": moments}, (), (), "")
+    stream = Stream("", "main", mode, None, StreamOptions(), (), (), "", tuple(moments.split()))
     assert effective_mode(stream, last) == expected

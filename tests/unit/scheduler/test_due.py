@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_trickle.model.stream import Mode, Source, Status, Stream, StreamState
+from spark_trickle.model.stream_options import StreamOptions, Tier
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.scheduler.due import Standing, World, interval, lagging, plan, retry_delay
@@ -21,7 +22,7 @@ def table(i: int, reads: tuple[int, ...] = (), **stream: object) -> Table:
     made = Table(i, "main", f"t{i}", (), (), False, "", 1, i + 1000)
     if not reads:
         return made
-    given = {"mode": Mode.AUTO, "schedule": "10s", "options": {}, **stream}
+    given = {"mode": Mode.AUTO, "schedule": "10s", "options": StreamOptions(), **stream}
     defined = Stream(
         "SELECT", "main", sources=tuple(Source(r, ()) for r in reads), nodes=(), plan="", **given
     )  # type: ignore[arg-type]
@@ -87,10 +88,10 @@ def test_an_immediate_one_is_never_due() -> None:
 
 
 def test_tiers_and_backoff_stretch_the_interval() -> None:
-    for tier, seconds in (("hot", 10), ("warm", 20), ("cold", 100)):
-        g = graph(table(1), table(10, (1,), options={"tier": tier}))
+    for tier, seconds in ((Tier.HOT, 10), (Tier.WARM, 20), (Tier.COLD, 100)):
+        g = graph(table(1), table(10, (1,), options=StreamOptions(tier=tier)))
         assert interval(world(g, a=standing(10)), 10, SETTINGS) == seconds
-    frozen = graph(table(1), table(10, (1,), options={"tier": "frozen"}))
+    frozen = graph(table(1), table(10, (1,), options=StreamOptions(tier=Tier.FROZEN)))
     assert plan(world(frozen, a=standing(10)), NOW, SETTINGS).waiting[10] == "tier frozen"
     slow = replace(standing(10), last_duration_ms=25_000.0)
     assert interval(world(ONE, a=slow), 10, SETTINGS) == 25
@@ -105,7 +106,7 @@ def test_tiers_and_backoff_stretch_the_interval() -> None:
     ],
 )
 def test_the_longest_schedule_has_a_date(schedule: str, settings: Settings) -> None:
-    g = graph(table(1), table(10, (1,), schedule=schedule, options={"tier": "cold"}))
+    g = graph(table(1), table(10, (1,), schedule=schedule, options=StreamOptions(tier=Tier.COLD)))
     slow = replace(standing(10), last_duration_ms=1e18)
     found = plan(world(g, a=slow), NOW, settings)
     assert found.wake is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_trickle.lake.catalog.read_counts import Reads
 from spark_trickle.lake.catalog.tally import Tally
-from spark_trickle.scheduler.due import Tier
+from spark_trickle.model.stream_options import Tier
 from spark_trickle.scheduler.streaks import Streaks
 from spark_trickle.scheduler.tiers import Use, suggest_tier
 from spark_trickle.scheduler.workers import Workers

@@ -1,0 +1,72 @@
+"""What WITH (…) says of a stream table, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any
+
+from spark_trickle.errors import InvalidDefinitionError
+
+
+class Tier(StrEnum):
+    """How often the scheduler refreshes, compared with the schedule."""
+
+    HOT = "hot"
+    WARM = "warm"  # half as often
+    COLD = "cold"  # a tenth as often
+    FROZEN = "frozen"  # never
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    initialize: bool = True  # fill it at once, or at its first refresh
+    append_only: bool = False  # its sources only grow; switched off by the first UPDATE or DELETE
+    exact_floats: bool = False  # compute sums of doubles again instead of adding to them
+    tier: Tier = Tier.HOT
+    fuse_ceiling: int | None = None  # changed rows beyond which it stops until reset_fuse; 0 for no fuse
+
+    def with_texts(self, written: Iterable[tuple[str, str]]) -> StreamOptions:
+        """The same with what a user wrote, or an error that says what is wrong with it."""
+        return replace(self, **{name: _value(name, text) for name, text in written})
+
+    def texts(self) -> dict[str, str]:
+        """What differs from the defaults, as a user would write it."""
+        plain = StreamOptions()
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: str(v).lower() for name, v in found.items() if v != getattr(plain, name)}
+
+
+def read_stream_options(texts: Mapping[str, str]) -> StreamOptions:
+    return StreamOptions().with_texts(texts.items())
+
+
+def _value(name: str, text: str) -> Any:
+    known = [f.name for f in fields(StreamOptions)]
+    if name not in known:
+        raise InvalidDefinitionError(f'there is no option "{name}"', f"There are {', '.join(known)}.")
+    if name == "tier":
+        return _tier(text)
+    if name == "fuse_ceiling":
+        return _number(name, text)
+    return _flag(name, text)
+
+
+def _tier(text: str) -> Tier:
+    try:
+        return Tier(text.lower())
+    except ValueError:
+        raise InvalidDefinitionError(f'there is no tier "{text}"', f"There are {', '.join(Tier)}.") from None
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isdigit():
+        raise InvalidDefinitionError(f'option "{name}" is no number: {text}', "Write a whole number.")
+    return int(text)
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidDefinitionError(f'option "{name}" is neither true nor false', "Write true or false.")
+    return text.lower() == "true"
