@@ -46,7 +46,7 @@ def test_a_small_change_of_a_large_graph_is_small(
     name: str, tr: Trickle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collected: list[int] = []
-    collect = node.collect_at_most
+    collect = node.collect_within
 
     def counting(*arguments: Any) -> Any:
         found = collect(*arguments)
@@ -54,7 +54,7 @@ def test_a_small_change_of_a_large_graph_is_small(
         return found
 
     for module in (finding, node):
-        monkeypatch.setattr(module, "collect_at_most", counting)
+        monkeypatch.setattr(module, "collect_within", counting)
 
     def spent(graph: str) -> tuple[int, int, int, int]:
         """Rows that came and went, all rows that any step brought to the driver, and jobs."""
