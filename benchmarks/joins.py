@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.plan.split import Node, split
+from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.sql.bind.query import bind
 from spark_trickle.sql.bind.scope import SourceTable
 
@@ -19,7 +19,7 @@ def join_query(depth: int) -> str:
 
 def join_node(depth: int) -> Node:
     bound = bind(join_query(depth), _find, _types, "main")
-    (node,) = split(bound.plan)
+    (node,) = split_into_nodes(bound.plan)
     return node
 
 

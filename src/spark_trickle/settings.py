@@ -230,7 +230,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-def gathered(file: Path | None, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
+def gather_settings(file: Path | None, environment: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
     """The defaults, then trickle.toml, then TRICKLE_* of the environment, then what the call says."""
     from_file = _from_file(file)
     from_environment = {

@@ -16,13 +16,13 @@ import sqlglot
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan
 from spark_trickle.algebra.prune import prune
-from spark_trickle.arrow.evaluate import rows_here
+from spark_trickle.arrow.evaluate import evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.plan.arrange import fit
-from spark_trickle.plan.join_order import connected, driven
+from spark_trickle.plan.arrange import arrange_change
+from spark_trickle.plan.join_order import connect_joins, order_joins
 from spark_trickle.plan.sizes import Sizes
-from spark_trickle.plan.split import Node, split
+from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.plan.steps import Step, with_steps
 from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.sql.bind.query import bind
@@ -73,7 +73,7 @@ class World:
                 self._frame(f"{self.ids[name]}_{at}", table, [], weighted=at == "delta")
             self._frame(name, table, [])
         self.bound: Bound = bind(query, self._find, self._types, "main")
-        self.nodes: tuple[Node, ...] = split(prune(connected(self.bound.plan)))
+        self.nodes: tuple[Node, ...] = split_into_nodes(prune(connect_joins(self.bound.plan)))
         self.content: dict[str, Counter[Row]] = {}
         self.logs: dict[str, list[Row]] = {}
         self.refreshes = 0
@@ -171,9 +171,9 @@ class World:
         """Arranged for few stored rows and for many in turn."""
         plan = differentiate_node(node.plan, node.own, changed)
         self.refreshes += 1
-        plan = plan and fit(plan, self.refreshes % 3 > 0, lambda _: self.refreshes % 2 * 10**9)
+        plan = plan and arrange_change(plan, self.refreshes % 3 > 0, lambda _: self.refreshes % 2 * 10**9)
         sizes = Sizes(self._any_size, self._any_size, lambda _: (), self.refreshes % 5)
-        return plan and driven(plan, sizes)
+        return plan and order_joins(plan, sizes)
 
     def _any_size(self, name: str) -> int:
         """The order of joins depends on it, their result does not."""
@@ -183,7 +183,7 @@ class World:
         plan = self.delta_plan(node, changed)
         if plan is None:
             return []
-        here = rows_here(Frames(self), plan)
+        here = evaluate_plan(Frames(self), plan)
         reduced = Reducer(Frames(self), self._keep).reduced(plan)
         if reduced is None:
             assert not _net(self.run(plan)), "something is left of a change that was left out"

@@ -46,8 +46,8 @@ MUTANTS = (
     Mutant("the old rows are not taken away", TOUCHED, "Signed(old, -1)", "Signed(old, 1)"),
     Mutant("the new rows are taken away", TOUCHED, "Signed(new, 1)", "Signed(new, -1)"),
     Mutant("before and after are the same moment", TOUCHED, "subtract(build(At.NEW), build(At.OLD))", "subtract(build(At.NEW), build(At.NEW))"),
-    Mutant("groups are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), exprs, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), exprs, keys))"),
-    Mutant("partitions are computed from the old input", STATE, "new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))", "new = replace(op, input=restricted(op.input.at(At.OLD), op.partition, keys))"),
+    Mutant("groups are computed from the old input", STATE, "new = replace(op, input=restrict_to_keys(op.input.at(At.NEW), exprs, keys))", "new = replace(op, input=restrict_to_keys(op.input.at(At.OLD), exprs, keys))"),
+    Mutant("partitions are computed from the old input", STATE, "new = replace(op, input=restrict_to_keys(op.input.at(At.NEW), op.partition, keys))", "new = replace(op, input=restrict_to_keys(op.input.at(At.OLD), op.partition, keys))"),
     Mutant("a window that is shown whole has columns by their place", STATE, "tuple((c, names[c]) for c in op.input.columns)", "tuple(zip(op.input.columns, own.columns, strict=True))"),
     Mutant("a window is shown whole by as many columns", "plan/split.py", "sorted(inner.values()) != sorted(node.plan.columns)", "len(inner) != len(node.plan.columns)"),
     Mutant("the first rows are chosen from the old input", STATE, "replace(op, input=op.input.at(At.NEW)), own.at(At.OLD)", "replace(op, input=op.input.at(At.OLD)), own.at(At.OLD)"),
@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant("a log is read without its weights", GROUPS, "{_signed(c, f'`{c.name}`') if op.own.weighted else f'`{c.name}`'} AS `{c.name}`", "`{c.name}` AS `{c.name}`"),
     Mutant("a summed group without rows stays", GROUPS, 'if keys else "true" for when in ("was", "is")', 'if keys else "true" for when in ("was", "was")'),
     Mutant("what comes to a sum is forgotten", GROUPS, '("is", f"`{c.name}`"))', '("is", f"CASE WHEN fresh = 0 THEN `{c.name}` END"))'),
-    Mutant("sums of many groups read the touched ones only half", "plan/arrange.py", "own=restricted(op.own, keys, Keys(partial, keys))", "own=restricted(op.own, keys[:0] + tuple(column(k) for k in op.keys[:0]), Keys(partial, keys)) if not op.keys else replace(op.own, moment=At.DELTA)"),
+    Mutant("sums of many groups read the touched ones only half", "plan/arrange.py", "own=restrict_to_keys(op.own, keys, Keys(partial, keys))", "own=restrict_to_keys(op.own, keys[:0] + tuple(column(k) for k in op.keys[:0]), Keys(partial, keys)) if not op.keys else replace(op.own, moment=At.DELTA)"),
     Mutant("groups without distinct values are lost", AGGREGATE, "kind = JoinKind.LEFT if pairs else JoinKind.INNER", "kind = JoinKind.INNER"),
     Mutant("distinct values are counted as often as they are there", AGGREGATE, "inner = Aggregate(plan, (*keys, *named), (), fresh(\"n\"))", "inner = Project(plan, (*keys, *named))"),
     Mutant("a buffer never runs dry", RENDER, "(n < {op.least} AND held >= {op.least}) OR n > {op.most}", "n > {op.most}"),
@@ -130,7 +130,7 @@ MUTANTS = (
     Mutant("numbers that no sum holds are forgotten at the driver", ARROW + "extrema.py", "pc.add(pc.fill_null(stored[n], 0), part.column(n)), 0)", "part.column(n), 0)"),
     Mutant("a function that was computed from all rows stays", GROUPS, 'return f"CASE WHEN sign < 0 THEN {was} END"', 'return was'),
     Mutant("bits that go are turned round", GROUPS, 'if call.combine != "sum":', 'if not call.combine:'),
-    Mutant("bits that go are turned round at the driver", ARROW + "groups.py", 'return values if call.combine == "bit_xor" else weighed(values, weight)', 'return weighed(values, weight)'),
+    Mutant("bits that go are turned round at the driver", ARROW + "groups.py", 'return values if call.combine == "bit_xor" else apply_weight(values, weight)', 'return apply_weight(values, weight)'),
     Mutant("PIVOT counts what is not there as 0", PIVOT, "_if_any(test, _filtered(call, test))", "_filtered(call, test)"),
 )  # fmt: skip
 

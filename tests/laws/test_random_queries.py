@@ -28,11 +28,11 @@ from spark_trickle.algebra.operators import (
 )
 from spark_trickle.algebra.prune import prune
 from spark_trickle.delta.differentiate import differentiate
-from spark_trickle.delta.recursive import recomputed
+from spark_trickle.delta.recursive import recompute
 from spark_trickle.delta.stateful import fold, recompute_groups
-from spark_trickle.delta.touched import before_and_after, restricted, touched_keys
+from spark_trickle.delta.touched import before_and_after, restrict_to_keys, touched_keys
 from spark_trickle.errors import TrickleError
-from spark_trickle.plan.split import Node, split
+from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.sql.bind import query as bind
 from spark_trickle.sql.bind.scope import Bound
 from tests.cases.reader import CaseTable, parse_cases
@@ -109,7 +109,7 @@ class Compiled(World):
         columns = zip(names, self.bound.columns, strict=True)
         root = Project(self.bound.plan, tuple(Output(n, Expr(f"`{c}`", frozenset((c,)))) for n, c in columns))
         self.bound = Bound(prune(root), tuple((n, n) for n in names))
-        self.nodes = split(self.bound.plan)
+        self.nodes = split_into_nodes(self.bound.plan)
         super()._start()
 
     def _frame(self, name: str, table: Table, rows: list[Row], weighted: bool = False) -> None:
@@ -147,7 +147,7 @@ class Doubting(Compiled):
             if delta is not None:
                 self._same(fold(node.plan, node.own, delta), recompute_groups(node.plan, node.own, delta))
         if isinstance(node.plan, Recursive) and (delta := self.delta_plan(node, changed)) is not None:
-            self._same(delta, recomputed(node.plan, node.own))
+            self._same(delta, recompute(node.plan, node.own))
         # The step of a recursion reads rows that are there only while it runs.
         for op in () if isinstance(node.plan, Recursive) else node.plan.walk():
             if isinstance(op, Join) and (fast := differentiate(op, changed)) is not None:
@@ -173,8 +173,8 @@ def _joined_again(op: Join, changed: frozenset[str]) -> Operator:
     def joined(when: At) -> Operator:
         return replace(
             op,
-            left=restricted(op.left.at(when), lefts, keys),
-            right=restricted(op.right.at(when), rights, keys),
+            left=restrict_to_keys(op.left.at(when), lefts, keys),
+            right=restrict_to_keys(op.right.at(when), rights, keys),
         )
 
     return before_and_after(joined)

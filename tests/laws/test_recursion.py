@@ -13,7 +13,7 @@ import pytest
 from spark_trickle.algebra.change_operators import Fixpoint, Trimmed
 from spark_trickle.algebra.operators import Operator, Recursive
 from spark_trickle.algebra.recursion import obstacle
-from spark_trickle.delta.recursive import recomputed
+from spark_trickle.delta.recursive import recompute
 from spark_trickle.plan.split import Node
 from tests.laws.duck import Row, Table, World
 
@@ -79,7 +79,7 @@ class Doubting(World):
 
     def _refresh_node(self, node: Node, changed: frozenset[str]) -> list[Row]:
         if isinstance(node.plan, Recursive) and (fast := self.delta_plan(node, changed)) is not None:
-            assert self._net(fast) == self._net(recomputed(node.plan, node.own))
+            assert self._net(fast) == self._net(recompute(node.plan, node.own))
             self.compared += 1
         return super()._refresh_node(node, changed)
 

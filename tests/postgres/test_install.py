@@ -21,7 +21,7 @@ from spark_trickle.sources.postgres.buffer import changes, reading
 from spark_trickle.sources.postgres.capture import plan_capture
 from spark_trickle.sources.postgres.copy import copy_rows, snapshot
 from spark_trickle.sources.postgres.discover import find_tables
-from spark_trickle.sources.postgres.install import install, installed, renew, uninstall, widen
+from spark_trickle.sources.postgres.install import install, installed_captures, renew, uninstall, widen
 from spark_trickle.sources.postgres.rights import trigger_rights
 from spark_trickle.sources.postgres.trigger import trigger_statements
 from tests.postgres.mirror import TriggerMirror
@@ -55,7 +55,7 @@ def test_nothing_is_left_behind(world: World, mode: Any) -> None:
     assert [c.source.name for c in captures] == ["p", "t", "u"]
     for capture in captures:
         install(connection, capture)
-    assert installed(connection).keys() == {c.source.oid for c in captures}
+    assert installed_captures(connection).keys() == {c.source.oid for c in captures}
     world.run("INSERT INTO t VALUES (1, 'x')", "INSERT INTO p VALUES (1)", "TRUNCATE p")
     for capture in captures:
         uninstall(connection, capture)
@@ -129,7 +129,7 @@ def test_writers_are_waited_for_but_not_for_ever(world: World) -> None:
         writer.execute("INSERT INTO t VALUES (1)")
         with pytest.raises(SourceBusyError):
             install(connection, capture, lock_seconds=0.05)
-    assert installed(connection) == {}
+    assert installed_captures(connection) == {}
     install(connection, capture)
 
 
@@ -174,7 +174,7 @@ def test_a_table_that_changed_since_it_was_described(world: World) -> None:
     world.run("DROP TABLE t")
     with pytest.raises(Exception):  # noqa: B017, PT011 — the server says that there is no such table
         install(connection, capture)
-    assert installed(connection) == {}
+    assert installed_captures(connection) == {}
 
 
 def test_a_capture_comes_back_from_the_source(world: World) -> None:
@@ -183,7 +183,7 @@ def test_a_capture_comes_back_from_the_source(world: World) -> None:
     capture = plan(connection, "public.t", needed=["b"], mode="row", unlogged=True, guarded=False)
     install(connection, capture)
     wider = widen(connection, capture, ["a"])
-    found = installed(connection)[capture.source.oid]
+    found = installed_captures(connection)[capture.source.oid]
     assert found.capture(table_of(connection, "public.t")) == wider
     world.run("ALTER TABLE t ADD c int")
     (change,) = found.drift(table_of(connection, "public.t"))

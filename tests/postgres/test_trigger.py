@@ -10,7 +10,7 @@ import pytest
 
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, ResyncNeededError
 from spark_trickle.sources.postgres.buffer import Position, changes, reading
-from spark_trickle.sources.postgres.capture import fitting_mode, plan_capture
+from spark_trickle.sources.postgres.capture import choose_trigger_mode, plan_capture
 from spark_trickle.sources.postgres.install import install, widen
 from spark_trickle.sources.postgres.names import quoted
 from spark_trickle.sources.postgres.trigger import buffer_statements
@@ -218,7 +218,7 @@ def test_the_widest_table(world: World) -> None:
     with pytest.raises(InvalidDefinitionError, match="1600 columns"):
         plan_capture(table)
     needed = [f"c{n}" for n in range(1596)]
-    assert fitting_mode(table, table.columns, "statement") == "row"  # too wide to pair old and new
+    assert choose_trigger_mode(table, table.columns, "statement") == "row"  # too wide to pair old and new
     mirror = TriggerMirror(world, needed=needed)
     world.run("UPDATE t SET c0 = true, c1595 = true, c1599 = true", "UPDATE t SET c1599 = false")
     assert [row[:2] for row in mirror.waiting()] == [(action, "1" + "0" * 1594 + "1") for action in "DI"]

@@ -11,7 +11,7 @@ from spark_trickle.sources.postgres.copy import snapshot
 from spark_trickle.sources.postgres.discover import describe
 from spark_trickle.sources.postgres.parallel import shared_read
 from spark_trickle.sources.side_by_side import FromTexts
-from spark_trickle.spark.jdbc import converted, require_driver
+from spark_trickle.spark.jdbc import convert_rows, require_driver
 from spark_trickle.txn.work import begin
 from tests.sources.conftest import Shop
 
@@ -63,7 +63,7 @@ def test_texts_become_what_a_copy_would_bring(shop: Shop) -> None:
             task.execute(read.setup)
             texts = [row for query in read.queries for row in task.execute(query).fetchall()]
     schema = ", ".join(f"c{n} STRING" for n in range(len(columns)))
-    frame = converted(shop.tr.spark.createDataFrame(texts, schema), table, FromTexts(table, columns))
+    frame = convert_rows(shop.tr.spark.createDataFrame(texts, schema), table, FromTexts(table, columns))
     before = shop.here("SELECT * FROM t")
     assert land_frame(work, table, frame).come == 2001
     work.commit("once more")

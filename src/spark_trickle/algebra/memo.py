@@ -14,7 +14,7 @@ from spark_trickle.algebra.operators import Operator
 _Found = TypeVar("_Found")
 
 
-def once(visit: Callable[[Operator], _Found]) -> Callable[[Operator], _Found]:
+def memoize(visit: Callable[[Operator], _Found]) -> Callable[[Operator], _Found]:
     known: dict[int, tuple[Operator, _Found]] = {}  # the part too: its number is its own while it lives
 
     def remembered(op: Operator) -> _Found:

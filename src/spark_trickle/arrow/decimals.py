@@ -125,7 +125,7 @@ _STEPS: dict[type[exp.Expr], Callable[[int, int, int, int], tuple[int, int]]] = 
 }
 
 
-def rounded_to(value: Value, kind: pa.DataType) -> Value:
+def round_to(value: Value, kind: pa.DataType) -> Value:
     """A decimal with fewer digits behind the point, rounded half up."""
     if most_units(value) >= 10 ** (MOST - 1):  # Arrow does not notice a carry beyond the last digit
         raise ForSpark

@@ -46,12 +46,12 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.arrow.expressions import evaluate, may_evaluate, truths
-from spark_trickle.arrow.extrema import aggregated, folded, partial, shaken
-from spark_trickle.arrow.groups import grouped, trimmed, with_sign
-from spark_trickle.arrow.joins import joined, matches
-from spark_trickle.arrow.restrict import Wanted, before, in_table, of, renamed, sought
-from spark_trickle.arrow.sums import added, gained
-from spark_trickle.arrow.top_k import buffered, first, unfit, within
+from spark_trickle.arrow.extrema import aggregate_groups, fold_change, partial, shaken
+from spark_trickle.arrow.groups import cancel_out, group_rows, with_sign
+from spark_trickle.arrow.joins import join_rows, matches
+from spark_trickle.arrow.restrict import Wanted, before, in_table, of, rename_wanted, wanted_values
+from spark_trickle.arrow.sums import add_to_stored, sum_change
+from spark_trickle.arrow.top_k import fill_buffer, first, unfit, within
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
@@ -85,7 +85,7 @@ class Reader(Protocol):
         """The rehearsal."""
 
 
-def rows_here(reader: Reader, plan: Operator) -> pa.Table | None:
+def evaluate_plan(reader: Reader, plan: Operator) -> pa.Table | None:
     """The rows of a change with their weights."""
     if not _may_be_here(plan):
         return None
@@ -160,7 +160,7 @@ class _Evaluation:
             case Net():
                 return _net(self.rows(plan.input, wanted), plan.single)
             case Trimmed():
-                return trimmed(self.rows(plan.input, wanted))
+                return cancel_out(self.rows(plan.input, wanted))
             case Keys():
                 rows = self.rows(plan.input)
                 return pa.table({f"k{n}": evaluate(e, rows) for n, e in enumerate(plan.exprs)})
@@ -170,19 +170,19 @@ class _Evaluation:
                 return self._joined(plan, wanted)
             case Aggregate():
                 rows = self.rows(plan.input, before(plan.keys, wanted))
-                return aggregated(plan, rows) if rows.num_rows or not plan.keys else _nothing(plan)
+                return aggregate_groups(plan, rows) if rows.num_rows or not plan.keys else _nothing(plan)
             case TopK():
                 return first(plan, self.rows(plan.input))
             case Buffer():
-                return buffered(plan, self.rows(plan.input))
+                return fill_buffer(plan, self.rows(plan.input))
         return self._beside_own(plan)
 
     def _beside_own(self, plan: Operator) -> pa.Table:
         """What a change does to rows that are stored."""
         match plan:
             case Added(Terms() | Partial() as terms, own):
-                gain = gained(plan, terms, self.rows(terms.input))
-                return added(plan, gain, self.rows(own, _by_keys(plan.keys, gain)))
+                gain = sum_change(plan, terms, self.rows(terms.input))
+                return add_to_stored(plan, gain, self.rows(own, _by_keys(plan.keys, gain)))
             case Partial():
                 return partial(plan, self.rows(plan.input))
             case Shaken():
@@ -190,7 +190,7 @@ class _Evaluation:
                 return shaken(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
             case Fold():
                 part = self.rows(plan.partial)
-                return folded(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
+                return fold_change(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
             case Within():
                 return within(plan, self.rows(plan.delta), self.rows(plan.own))
             case Unfit():
@@ -215,7 +215,7 @@ class _Evaluation:
         """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
         weight = [WEIGHT] * plan.weighted
         found = [
-            self.rows(p, renamed(plan.columns, p.columns, wanted)).select([*p.columns, *weight])
+            self.rows(p, rename_wanted(plan.columns, p.columns, wanted)).select([*p.columns, *weight])
             for p in plan.parts
         ]
         found = [p for p in found if p.num_rows] or found[:1]
@@ -232,7 +232,7 @@ class _Evaluation:
         unread = not plan.exprs if self._reader.rehearsal else not keys.num_rows
         if unread:
             return _nothing(plan)
-        by_keys = sought((e, keys.column(n), True) for n, e in enumerate(plan.exprs))
+        by_keys = wanted_values((e, keys.column(n), True) for n, e in enumerate(plan.exprs))
         rows = self.rows(plan.input, [*by_keys, *wanted])
         return rows.filter(_hits(plan, rows, keys))
 
@@ -242,17 +242,17 @@ class _Evaluation:
         inner = plan.kind is JoinKind.INNER
         if inner and not plan.left.weighted and (plan.right.weighted or (of_right and not of_left)):
             right = self.rows(plan.right, of_right)
-            by_keys = sought((k.left, evaluate(k.right, right), k.null_safe) for k in plan.keys)
-            return joined(plan, self.rows(plan.left, [*by_keys, *of_left]), right)
+            by_keys = wanted_values((k.left, evaluate(k.right, right), k.null_safe) for k in plan.keys)
+            return join_rows(plan, self.rows(plan.left, [*by_keys, *of_left]), right)
         if plan.kind is JoinKind.FULL:
-            return joined(plan, self.rows(plan.left), self.rows(plan.right))
+            return join_rows(plan, self.rows(plan.left), self.rows(plan.right))
         left = self.rows(plan.left, of_left)
-        by_keys = sought((k.right, evaluate(k.left, left), k.null_safe) for k in plan.keys)
-        return joined(plan, left, self.rows(plan.right, [*by_keys, *of_right] if inner else by_keys))
+        by_keys = wanted_values((k.right, evaluate(k.left, left), k.null_safe) for k in plan.keys)
+        return join_rows(plan, left, self.rows(plan.right, [*by_keys, *of_right] if inner else by_keys))
 
 
 def _by_keys(names: Sequence[str], rows: pa.Table) -> list[Wanted]:
-    return sought((column(k), rows.column(k), True) for k in names)
+    return wanted_values((column(k), rows.column(k), True) for k in names)
 
 
 def _hits(plan: Touched, rows: pa.Table, keys: pa.Table) -> pa.Array:
@@ -279,7 +279,7 @@ def _signed(rows: pa.Table, sign: int) -> pa.Table:
 
 def _net(rows: pa.Table, single: bool) -> pa.Table:
     names = [n for n in rows.column_names if n != WEIGHT]
-    sums = grouped(rows, names, [WEIGHT])
+    sums = group_rows(rows, names, [WEIGHT])
     left = sums.filter(pc.not_equal(sums.column(WEIGHT), 0))
     weights = left.column(WEIGHT).cast(pa.int32())
     left = left.set_column(left.column_names.index(WEIGHT), pa.field(WEIGHT, pa.int32()), weights)

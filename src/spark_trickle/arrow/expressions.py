@@ -20,18 +20,18 @@ from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.arrow.values import (
     DATE_PARTS,
     Value,
+    align_for_comparison,
     cast,
     cast_to,
     common_type,
     comparable,
-    compared_by,
+    compute_arithmetic,
     is_number,
     like,
     literal,
-    moved_date,
-    negated,
+    negate,
     part_of_date,
-    reckoned,
+    shift_date,
     square_root,
     substring,
 )
@@ -154,14 +154,14 @@ def _value(tree: exp.Expr, rows: pa.Table) -> Value:
             start, length = (_value(tree.args[a], rows) if tree.args.get(a) else None for a in _PART)
             return substring(_value(tree.this, rows), start, length)
         case exp.Neg():
-            return negated(_value(tree.this, rows))
+            return negate(_value(tree.this, rows))
         case exp.Cast():
             return cast(_value(tree.this, rows), tree.to)
         case exp.Add() | exp.Sub() if isinstance(tree.expression, exp.Interval):
-            return moved_date(type(tree), _value(tree.this, rows), tree.expression)
+            return shift_date(type(tree), _value(tree.this, rows), tree.expression)
         case _ if type(tree) in _RECKON:
             one, other = _value(tree.this, rows), _value(tree.expression, rows)
-            return reckoned(type(tree), tree.this, tree.expression, one, other)
+            return compute_arithmetic(type(tree), tree.this, tree.expression, one, other)
         case _ if type(tree) in _COMPARE:
             return _compared(type(tree), tree.this, tree.expression, rows)
     raise ForSpark
@@ -179,7 +179,7 @@ def _truth(tree: exp.Expr, rows: pa.Table) -> Value:
 
 
 def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, rows: pa.Table) -> Value:
-    return _COMPARE[kind](*compared_by(left, right, _value(left, rows), _value(right, rows)))
+    return _COMPARE[kind](*align_for_comparison(left, right, _value(left, rows), _value(right, rows)))
 
 
 def _is_one_of(value: Value, others: list[Value]) -> Value:

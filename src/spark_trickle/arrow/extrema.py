@@ -12,13 +12,13 @@ from spark_trickle.algebra.operators import Aggregate, Call
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
     Column,
+    apply_sign,
     by_sum,
     by_xor,
-    combined,
-    grouped,
+    combine_values,
+    find_stored,
+    group_rows,
     plus,
-    signed,
-    stored_beside,
     totals_of,
     with_sign,
 )
@@ -30,7 +30,7 @@ _VALUE, _NET = "_trickle_value", "_trickle_net"
 _BETTER = {"min": pc.min_element_wise, "max": pc.max_element_wise}
 
 
-def aggregated(op: Aggregate, rows: pa.Table) -> pa.Table:
+def aggregate_groups(op: Aggregate, rows: pa.Table) -> pa.Table:
     """A whole group anew: all of its rows come, and those that have the best value are counted."""
     come = with_sign(rows, 1)
     made = partial(Partial(op.input, op.keys, op.calls, op.count), come, counted=True)
@@ -57,13 +57,13 @@ def partial(op: Partial, changed: pa.Table, counted: bool = False) -> pa.Table:
         if c.is_total or c.pick:
             values[c.name] = evaluate(c.term, changed)
     totals = totals_of(op.calls, op.count)
-    sums = {c.name: signed(c, values[c.name], weight) for c in totals[:-1]}
+    sums = {c.name: apply_sign(c, values[c.name], weight) for c in totals[:-1]}
     sums[op.count] = weight
     picks = [c for c in op.calls if c.pick]
     if not counted and not pc.any(pc.less(weight, 0)).as_py():
         made = _with_what_comes(pa.table({**keys, **sums}), picks, values, list(keys), totals)
     else:
-        made = grouped(pa.table({**keys, **sums}), list(keys), by_sum(totals), xors=by_xor(totals))
+        made = group_rows(pa.table({**keys, **sums}), list(keys), by_sum(totals), xors=by_xor(totals))
         for c in picks:
             changes = pa.table({**keys, _VALUE: values[c.name], WEIGHT: weight})
             made = _with_best(made, c, changes, list(keys))
@@ -86,7 +86,7 @@ def _with_what_comes(
     for c in picks:
         comparable(values[c.name], values[c.name])  # NaN and nested values have an order of their own
         rows = rows.append_column(c.name, values[c.name])
-    made = grouped(rows, keys, by_sum(totals), {c.name: c.pick for c in picks}, by_xor(totals))
+    made = group_rows(rows, keys, by_sum(totals), {c.name: c.pick for c in picks}, by_xor(totals))
     for c in picks:
         made = made.append_column(c.gone, pa.nulls(made.num_rows, values[c.name].type))
         made = made.append_column(f"{c.name}{_NET}", pa.nulls(made.num_rows, pa.int64()))
@@ -96,7 +96,7 @@ def _with_what_comes(
 def _with_best(made: pa.Table, call: Call, changed: pa.Table, keys: list[str]) -> pa.Table:
     """The best of what comes to each group and of what goes; how many more rows have the better of both."""
     value = changed.column(_VALUE)
-    net = grouped(changed, [*keys, _VALUE], [WEIGHT])
+    net = group_rows(changed, [*keys, _VALUE], [WEIGHT])
     net = net.filter(pc.and_(pc.is_valid(net.column(_VALUE)), pc.not_equal(net.column(WEIGHT), 0)))
     nothing, comes = pa.scalar(None, value.type), pc.greater(net.column(WEIGHT), 0)
     sides = {
@@ -105,12 +105,12 @@ def _with_best(made: pa.Table, call: Call, changed: pa.Table, keys: list[str]) -
         _VALUE: net.column(_VALUE),
     }
     table = pa.table({**{k: net.column(k) for k in keys}, **sides})
-    best = grouped(table, keys, [], dict.fromkeys(sides, call.pick))
-    found = stored_beside(made, best, keys, list(sides))
+    best = group_rows(table, keys, [], dict.fromkeys(sides, call.pick))
+    found = find_stored(made, best, keys, list(sides))
     for name in (call.name, call.gone):
         made = made.append_column(name, found[name])
     at = made.append_column(_VALUE, found[_VALUE])
-    steps = stored_beside(at, net, [*keys, _VALUE], [WEIGHT])[WEIGHT]
+    steps = find_stored(at, net, [*keys, _VALUE], [WEIGHT])[WEIGHT]
     return made.append_column(f"{call.name}{_NET}", steps)
 
 
@@ -121,7 +121,7 @@ def shaken(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
     """
     ties = {c.name: t.name for c in op.picks for t in op.ties if t.ties_of == c.name}
     names = [*(c.name for c in op.picks), *ties.values(), *op.left_out]
-    stored = stored_beside(part, own, list(op.keys), names)
+    stored = find_stored(part, own, list(op.keys), names)
     hit = pa.repeat(pa.scalar(False), part.num_rows)
     for c in op.picks:
         gone, was = part.column(c.gone), stored[c.name]
@@ -138,10 +138,10 @@ def shaken(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
     return pa.table({f"k{n}": found.column(k) for n, k in enumerate(op.keys)})
 
 
-def folded(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
+def fold_change(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
     """Each group that moved gives the row that goes and the row that comes."""
     names, keys = [*(c.name for c in op.sums), op.count], list(op.keys)
-    was = stored_beside(part, own, keys, names)
+    was = find_stored(part, own, keys, names)
     calls: dict[str, Call | None] = {**{c.name: c for c in op.sums}, op.count: None}
     now = {n: _moved_on(c, was[n], part.column(n)) for n, c in calls.items() if not (c and c.ties_of)}
     moved = pa.repeat(pa.scalar(False), part.num_rows)
@@ -196,5 +196,5 @@ def _moved_on(call: Call | None, was: Column, gains: Column) -> Column:
     if call is not None and call.again_if:
         return gains  # null: the group has only values that its sums hold
     if call is not None:
-        return combined(call, pc.fill_null(was, pa.scalar(0, was.type)), cast_to(gains, was.type))
+        return combine_values(call, pc.fill_null(was, pa.scalar(0, was.type)), cast_to(gains, was.type))
     return plus(pc.fill_null(was, pa.scalar(0, was.type)), cast_to(gains, was.type))

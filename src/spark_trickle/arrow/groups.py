@@ -25,7 +25,7 @@ _FITS_WHOLE = 2**63
 _NONE: Mapping[str, str] = {}
 
 
-def grouped(
+def group_rows(
     rows: pa.Table,
     keys: Sequence[str],
     sums: Sequence[str],
@@ -34,7 +34,7 @@ def grouped(
 ) -> pa.Table:
     """Sums, and the least or greatest values that are asked for; null is a key, and adds nothing to a sum."""
     if xors:
-        return _with_xors(rows, keys, grouped(rows, keys, sums, picks), xors)
+        return _with_xors(rows, keys, group_rows(rows, keys, sums, picks), xors)
     for n in sums:
         _refuse_overflow(rows.column(n))
     for k in keys:
@@ -57,12 +57,12 @@ def _with_xors(rows: pa.Table, keys: Sequence[str], made: pa.Table, xors: Sequen
             lists = values.group_by(list(keys), use_threads=False).aggregate([(n, "list")])
             made_of = [reduce(xor, one, 0) for one in lists.column(f"{n}_list").to_pylist()]
             found_for = lists.drop_columns([f"{n}_list"]).append_column(n, pa.array(made_of, kind))
-            found = pc.fill_null(stored_beside(made, found_for, keys, [n])[n], pa.scalar(0, kind))
+            found = pc.fill_null(find_stored(made, found_for, keys, [n])[n], pa.scalar(0, kind))
         made = made.append_column(n, found)
     return made
 
 
-def trimmed(rows: pa.Table) -> pa.Table:
+def cancel_out(rows: pa.Table) -> pa.Table:
     """A change without what cancels out, unless it is so many rows that looking costs more than it saves."""
     if not 2 <= rows.num_rows <= _WORTH_A_LOOK:
         return rows
@@ -74,7 +74,7 @@ def trimmed(rows: pa.Table) -> pa.Table:
 _ZERO = pc.ScalarAggregateOptions(min_count=0)  # the sum of nothing
 
 
-def stored_beside(
+def find_stored(
     rows: pa.Table, own: pa.Table, keys: Sequence[str], names: Sequence[str]
 ) -> dict[str, Column]:
     """For each row the columns of the stored row with its key; null if there is none."""
@@ -87,16 +87,16 @@ def stored_beside(
     return {n: own.column(n).take(there) for n in names}
 
 
-def signed(call: Call, values: Column, weight: Column) -> Column:
+def apply_sign(call: Call, values: Column, weight: Column) -> Column:
     """What rows add, or take away; bit_xor does the same in both cases."""
-    return values if call.combine == "bit_xor" else weighed(values, weight)
+    return values if call.combine == "bit_xor" else apply_weight(values, weight)
 
 
-def weighed(values: Column, weight: Column) -> Column:
+def apply_weight(values: Column, weight: Column) -> Column:
     return pc.if_else(pc.greater(weight, 0), values, pc.negate_checked(values))
 
 
-def combined(call: Call, one: Column, other: Column) -> Column:
+def combine_values(call: Call, one: Column, other: Column) -> Column:
     return pc.bit_wise_xor(one, other) if call.combine == "bit_xor" else plus(one, other)
 
 

@@ -24,7 +24,7 @@ _MOST_PAIRS = 1_000_000  # of rows that no key relates
 _MOST_MATCHES = 5_000_000  # of rows with equal keys: some values may be in most rows of both sides
 
 
-def joined(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
+def join_rows(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
     if WEIGHT in right.column_names and (WEIGHT in left.column_names or op.kind is not JoinKind.INNER):
         raise ForSpark
     keys = [(evaluate(k.left, left), evaluate(k.right, right), k.null_safe) for k in op.keys]

@@ -46,8 +46,8 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     Window,
 )
-from spark_trickle.arrow.evaluate import Reader, rows_here
-from spark_trickle.delta.differentiate import renamed
+from spark_trickle.arrow.evaluate import Reader, evaluate_plan
+from spark_trickle.delta.differentiate import rename_columns
 
 Keep = Callable[[pa.Table], str | None]  # rows -> the name by which a plan reads them, if they are few
 
@@ -92,7 +92,7 @@ class Reducer:
         return self._known[op]
 
     def _at_driver(self, op: Operator) -> Operator | None:
-        rows = rows_here(self._reader, op)
+        rows = evaluate_plan(self._reader, op)
         if rows is None:
             return self._inside(op)
         if rows.num_rows == 0:
@@ -126,7 +126,7 @@ class Reducer:
         if not parts:
             return None
         if parts[0].columns != op.columns:
-            parts[0] = renamed(parts[0], op.columns)
+            parts[0] = rename_columns(parts[0], op.columns)
         return parts[0] if len(parts) == 1 else UnionAll(tuple(parts))
 
     def _touched(self, op: Touched) -> Operator | None:

@@ -25,7 +25,7 @@ class Wanted:
     values: pa.Array
 
 
-def sought(keys: Iterable[tuple[Expr, pa.ChunkedArray | pa.Array, bool]]) -> list[Wanted]:
+def wanted_values(keys: Iterable[tuple[Expr, pa.ChunkedArray | pa.Array, bool]]) -> list[Wanted]:
     """Expressions, the values they must have, and whether null may be one: then it says nothing."""
     found = []
     for expr, values, null_safe in keys:
@@ -46,7 +46,7 @@ def before(outputs: Iterable[Output], wanted: Iterable[Wanted]) -> list[Wanted]:
     return [replace(w, expr=made[w.expr.sql]) for w in wanted if w.expr.sql in made]
 
 
-def renamed(names: Sequence[str], others: Sequence[str], wanted: Iterable[Wanted]) -> list[Wanted]:
+def rename_wanted(names: Sequence[str], others: Sequence[str], wanted: Iterable[Wanted]) -> list[Wanted]:
     """The same under other names of the columns."""
     return before((Output(n, column(o)) for n, o in zip(names, others, strict=True)), wanted)
 

@@ -10,12 +10,12 @@ from spark_trickle.algebra.operators import Call
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
     Column,
+    apply_sign,
     by_sum,
     by_xor,
-    combined,
-    grouped,
-    signed,
-    stored_beside,
+    combine_values,
+    find_stored,
+    group_rows,
     totals_of,
     with_sign,
 )
@@ -24,13 +24,15 @@ from spark_trickle.arrow.values import cast_to
 from spark_trickle.model.table import WEIGHT
 
 
-def added(op: Added, gain: pa.Table, own: pa.Table) -> pa.Table:
+def add_to_stored(op: Added, gain: pa.Table, own: pa.Table) -> pa.Table:
     """Each touched key whose sums moved gives the row that goes and the row that comes."""
     totals, keys = totals_of(op.sums, op.count), list(op.keys)
     kinds = {c.name: own.schema.field(c.name).type for c in totals}
-    beside = stored_beside(gain, _stored(own, gain, keys, totals), keys, list(kinds))
+    beside = find_stored(gain, _stored(own, gain, keys, totals), keys, list(kinds))
     was = {n: pc.fill_null(values, pa.scalar(0, kinds[n])) for n, values in beside.items()}
-    now = {c.name: combined(c, was[c.name], cast_to(gain.column(c.name), kinds[c.name])) for c in totals}
+    now = {
+        c.name: combine_values(c, was[c.name], cast_to(gain.column(c.name), kinds[c.name])) for c in totals
+    }
     moved = pa.repeat(pa.scalar(False), gain.num_rows)
     for n in kinds:
         moved = pc.or_(moved, pc.not_equal(was[n], now[n]))
@@ -43,16 +45,16 @@ def added(op: Added, gain: pa.Table, own: pa.Table) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def gained(op: Added, terms: Terms | Partial, changed: pa.Table) -> pa.Table:
+def sum_change(op: Added, terms: Terms | Partial, changed: pa.Table) -> pa.Table:
     """What each touched key gains or loses."""
     weight = changed.column(WEIGHT)
     columns: dict[str, Column] = {k.name: evaluate(k.expr, changed) for k in terms.keys}
     for c in terms.calls:
         assert c.term is not None
-        columns[c.name] = signed(c, evaluate(c.term, changed), weight)
+        columns[c.name] = apply_sign(c, evaluate(c.term, changed), weight)
     columns[op.count] = weight
     totals = totals_of(terms.calls, op.count)
-    return grouped(pa.table(columns), op.keys, by_sum(totals), xors=by_xor(totals))
+    return group_rows(pa.table(columns), op.keys, by_sum(totals), xors=by_xor(totals))
 
 
 def _stored(own: pa.Table, gain: pa.Table, keys: list[str], totals: tuple[Call, ...]) -> pa.Table:
@@ -61,7 +63,7 @@ def _stored(own: pa.Table, gain: pa.Table, keys: list[str], totals: tuple[Call, 
     touched = own.filter(matches(same, own.num_rows, gain.num_rows))
     columns = {k: touched.column(k) for k in keys}
     if WEIGHT in own.column_names:
-        columns |= {c.name: signed(c, touched.column(c.name), touched.column(WEIGHT)) for c in totals}
+        columns |= {c.name: apply_sign(c, touched.column(c.name), touched.column(WEIGHT)) for c in totals}
     else:
         columns |= {c.name: touched.column(c.name) for c in totals}
-    return grouped(pa.table(columns), keys, by_sum(totals), xors=by_xor(totals))
+    return group_rows(pa.table(columns), keys, by_sum(totals), xors=by_xor(totals))

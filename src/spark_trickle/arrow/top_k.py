@@ -36,7 +36,7 @@ def unfit(op: Unfit, inside: pa.Table, own: pa.Table) -> pa.Table:
     return pa.table({"unfit": pa.array([1] * bad, pa.int32())})
 
 
-def buffered(op: Buffer, rows: pa.Table) -> pa.Table:
+def fill_buffer(op: Buffer, rows: pa.Table) -> pa.Table:
     """The first rows, and all that equal the last of them in the order."""
     place = _places(op.order, rows)
     if len(place) <= op.keep:

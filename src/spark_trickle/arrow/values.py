@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from spark_trickle.arrow.decimals import MOST, decimal_result, decimal_type, most_units, rounded_to
+from spark_trickle.arrow.decimals import MOST, decimal_result, decimal_type, most_units, round_to
 from spark_trickle.arrow.unsupported import ForSpark
 
 Value: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -64,7 +64,7 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(kind) or pa.types.is_decimal128(kind))
 
 
-def compared_by(left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> tuple[Value, Value]:
+def align_for_comparison(left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> tuple[Value, Value]:
     """Two values and how they are written: a number beside a decimal has just its own digits."""
     if pa.types.is_decimal128(one.type) and pa.types.is_signed_integer(other.type):
         other = _as_decimal(right, other)
@@ -105,7 +105,7 @@ def _compared_as(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 def _as_compared(value: Value, kind: pa.DataType) -> Value:
     if pa.types.is_decimal128(value.type) and value.type.scale > kind.scale:
-        return rounded_to(value, kind)
+        return round_to(value, kind)
     return cast_to(value, kind)
 
 
@@ -196,7 +196,7 @@ def _rounded(value: Value, kind: pa.DataType) -> Value:
     narrow = pa.decimal128(MOST, kind.scale)  # first rounded, and then asked whether it fits
     if isinstance(value, pa.Scalar):
         raise ForSpark
-    return _checked(rounded_to(value, narrow), kind)
+    return _checked(round_to(value, narrow), kind)
 
 
 def _double(value: Value) -> Value:
@@ -219,7 +219,7 @@ def _date(text: str) -> pa.Scalar:
         raise ForSpark from None
 
 
-def moved_date(kind: type[exp.Expr], day: Value, interval: exp.Interval) -> pa.Scalar:
+def shift_date(kind: type[exp.Expr], day: Value, interval: exp.Interval) -> pa.Scalar:
     """A written date and so many years, months or days; a day that a month does not have is its last one."""
     count, unit = interval.this, str(interval.args.get("unit") or "").upper().removesuffix("S")
     if not isinstance(day, pa.Date32Scalar) or not isinstance(count, exp.Literal) or not count.this.isdigit():
@@ -270,7 +270,7 @@ def substring(value: Value, start: Value | None, length: Value | None = None) ->
     return pc.utf8_slice_codeunits(value, first - 1, end)
 
 
-def negated(value: Value) -> Value:
+def negate(value: Value) -> Value:
     if not is_number(value.type):
         raise ForSpark
     if isinstance(value, pa.Int64Scalar) and value.as_py() == 2**31:  # its negative is an INT
@@ -280,7 +280,9 @@ def negated(value: Value) -> Value:
     return _reckoned(pc.negate_checked, value)
 
 
-def reckoned(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> Value:
+def compute_arithmetic(
+    kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, one: Value, other: Value
+) -> Value:
     """Sum, difference, product or quotient; doubles are rounded alike everywhere."""
     if kind is exp.Div and not (pa.types.is_decimal128(one.type) or pa.types.is_decimal128(other.type)):
         return _quotient(one, other)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(
+def open_connection(
     warehouse: str | os.PathLike[str],
     settings: Mapping[str, str] | None = None,
     data_path: str | None = None,

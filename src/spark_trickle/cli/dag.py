@@ -8,7 +8,7 @@ from typing import Any
 FORMS = ("tree", "mermaid", "dot")
 
 
-def drawn(rows: Sequence[dict[str, Any]], form: str) -> str:
+def draw(rows: Sequence[dict[str, Any]], form: str) -> str:
     if form == "tree":
         return "\n".join(f"{r['tree']} ({r['kind']})" for r in rows)
     kinds = sorted({(r["name"], r["kind"] == "TABLE") for r in rows})

@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from spark_trickle.cli import duck
-from spark_trickle.cli.connection import opened
-from spark_trickle.cli.show import Answer, counted, fetch, report_error, table
+from spark_trickle.cli.connection import open_connection
+from spark_trickle.cli.show import Answer, describe_result, fetch, report_error, table
 from spark_trickle.errors import TrickleError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def run_demo(path: Path | None, verbose: bool) -> None:
 
 def _run(out: Console, warehouse: Path, verbose: bool) -> None:
     out.print(f"Opening a new warehouse in {warehouse}; Spark takes some seconds to start.", markup=False)
-    with opened(warehouse, verbose=verbose) as tr:
+    with open_connection(warehouse, verbose=verbose) as tr:
         kept: dict[str, int] = {}
         for number, step in enumerate(SHOP, start=1):
             _show_step(out, tr, step, number, kept)
@@ -172,7 +172,7 @@ def _code(out: Console, text: str) -> None:
 
 def _show(out: Console, answer: Answer) -> None:
     if answer.is_result:
-        out.print(Text(f"   -> {counted(answer)}", style="green"))
+        out.print(Text(f"   -> {describe_result(answer)}", style="green"))
     else:
         out.print(Padding.indent(table(answer), 3))
 

@@ -175,13 +175,16 @@ def _java_text() -> str:
 
 def _check_round_trip(folder: Path) -> list[Check]:
     """The whole way once: start Spark, write a row to a new warehouse inside the folder, read it back."""
-    from spark_trickle.cli.connection import opened
+    from spark_trickle.cli.connection import open_connection
     from spark_trickle.cli.show import fetch
     from spark_trickle.spark.probe import runs_elsewhere
 
     start, place = time.monotonic(), _existing(folder)
     try:
-        with tempfile.TemporaryDirectory(prefix="trickle-doctor-", dir=place) as fresh, opened(fresh) as tr:
+        with (
+            tempfile.TemporaryDirectory(prefix="trickle-doctor-", dir=place) as fresh,
+            open_connection(fresh) as tr,
+        ):
             session = Check("spark", State.OK, f"{tr.spark.version} on {tr.spark.conf.get('spark.master')}")
             executors = runs_elsewhere(tr.spark)
             tr.sql("CREATE TABLE t (n INT)")

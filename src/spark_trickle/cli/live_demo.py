@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_trickle.cli import show
-from spark_trickle.cli.connection import opened
+from spark_trickle.cli.connection import open_connection
 from spark_trickle.cli.shop import NAMES, STREAM_TABLES, TABLES, Shop, first_rows
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run_live(path: Path | None, seconds: float | None, orders: int = _ORDERS, ve
         place = path or Path(made) / "warehouse"
         out = show.console()
         out.print(f"Starting Spark for a warehouse in {place} …")
-        with opened(place, {"default_schedule_seconds": "1"}, verbose=verbose) as tr:
+        with open_connection(place, {"default_schedule_seconds": "1"}, verbose=verbose) as tr:
             _open_the_doors(tr, out, orders)
             _Live(tr, out, orders, place).run(seconds)
 

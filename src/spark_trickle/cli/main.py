@@ -55,19 +55,19 @@ def sql(
 
     A script stops at its first error. What came before stays, unless it was in a transaction.
     """
-    from spark_trickle.cli.connection import opened
+    from spark_trickle.cli.connection import open_connection
     from spark_trickle.cli.script import split_script
 
     if statement is None and file is None and sys.stdin.isatty():
         from spark_trickle.cli.repl import converse
 
-        with opened(warehouse, settings_of(set_ or []), data_path, verbose) as tr:
+        with open_connection(warehouse, settings_of(set_ or []), data_path, verbose) as tr:
             converse(tr, max_rows)
         return
     entries = split_script(_text(statement, file))
     if not entries:
         raise typer.BadParameter("there is no statement to run")
-    with opened(warehouse, settings_of(set_ or []), data_path, verbose) as tr:
+    with open_connection(warehouse, settings_of(set_ or []), data_path, verbose) as tr:
         _run(tr, entries, max_rows, as_json)
 
 

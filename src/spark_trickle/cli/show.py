@@ -68,14 +68,14 @@ def console(stderr: bool = False) -> Console:
 
 def render(out: Console, answer: Answer) -> None:
     if answer.is_result:
-        out.print(counted(answer))
+        out.print(describe_result(answer))
     elif answer.columns:
         out.print(table(answer))
         if answer.truncated:
             out.print(Text(f"the first {len(answer.rows)} rows; --max-rows 0 shows all", style="dim"))
 
 
-def counted(answer: Answer) -> str:
+def describe_result(answer: Answer) -> str:
     """What a statement did, in one line, and what it warns of."""
     inserted, updated, deleted, snapshot, *told = answer.rows[0]
     counts = {"inserted": inserted, "updated": updated, "deleted": deleted}

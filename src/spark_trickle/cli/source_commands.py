@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_trickle.cli.stream_commands import AsJson, DataPath, Name, Warehouse, answered, opened_at, say
+from spark_trickle.cli.stream_commands import AsJson, DataPath, Name, Warehouse, ask, open_at, say
 
 if TYPE_CHECKING:
     from spark_trickle.sources.calls import Listen
@@ -42,7 +42,7 @@ def attach(
 
     given = {"dsn": dsn, "service": service, "passfile": passfile, "tables": tables, "cdc_mode": cdc_mode}
     options = {**{k: v for k, v in given.items() if v}, **settings_of(option or [])}
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         tr.attach_source(source, **options)
         say({"source": source, "attached": True}, as_json)
 
@@ -56,7 +56,7 @@ def mirror(
     as_json: AsJson = False,
 ) -> None:
     """Copy a table of a source, or many, and follow its changes from then on."""
-    with opened_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+    with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
         if tables is not None:
             done = tr.add_tables(table, tables, progress=listen)
         else:
@@ -75,7 +75,7 @@ def sync(
     as_json: AsJson = False,
 ) -> None:
     """Bring the mirrors of a source to what it holds now, and what is published there to what we hold."""
-    with opened_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+    with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
         while True:
             report = tr.sync(source, listen, take_over=take_over)
             take_over = False
@@ -93,7 +93,7 @@ def resync(
     as_json: AsJson = False,
 ) -> None:
     """Copy the table behind a mirror again; only rows that differ are changed."""
-    with opened_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+    with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
         done = tr.resync(table, listen)
         say({"resynced": table, "inserted": done.rows_inserted, "deleted": done.rows_deleted}, as_json)
 
@@ -107,7 +107,7 @@ def detach(
     as_json: AsJson = False,
 ) -> None:
     """Take everything of ours out of a source; its mirrors become ordinary tables."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         tr.detach_source(source, cascade=cascade, force=force)
         say({"source": source, "attached": False}, as_json)
 
@@ -122,7 +122,7 @@ def publish(
     as_json: AsJson = False,
 ) -> None:
     """Keep a stream table in a source too; each refresh is one transaction there."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         done = tr.repair_published(name) if repair else tr.publish(name, source, target)
         say(asdict(done), as_json)
 
@@ -135,7 +135,7 @@ def unpublish(
     as_json: AsJson = False,
 ) -> None:
     """Stop publishing a stream table; the table there stays for its readers."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         tr.unpublish(name, keep=not drop)
         say({"name": name, "published": False}, as_json)
 
@@ -147,13 +147,13 @@ def sources(
     as_json: AsJson = False,
 ) -> None:
     """Sources, mirrors and published tables: how they are captured, and what is wrong with them."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         if health:
-            found = answered(tr, "check_cdc_health", as_json=as_json)
+            found = ask(tr, "check_cdc_health", as_json=as_json)
             raise typer.Exit(0 if all(row["ok"] for row in found) else 1)
-        found = answered(tr, "source_status", as_json=as_json)
+        found = ask(tr, "source_status", as_json=as_json)
         if tr.answer("published_status").rows:
-            answered(tr, "published_status", as_json=as_json)
+            ask(tr, "published_status", as_json=as_json)
         wrong = [r for r in found if r["last_error"] or r["status"] in ("RESYNC_NEEDED", "SCHEMA_CHANGED")]
         raise typer.Exit(1 if wrong else 0)
 

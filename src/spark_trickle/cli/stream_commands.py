@@ -63,7 +63,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a stream table and fill it."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         done = tr.create_stream_table(name, query, schedule=schedule, refresh_mode=mode)
         told = {"warnings": list(done.warnings)} if done.warnings else {}
         say({"name": name, "rows": done.rows_inserted, "snapshot": done.snapshot, **told}, as_json)
@@ -77,7 +77,7 @@ def refresh(
     as_json: AsJson = False,
 ) -> None:
     """Bring one stream table, or all of them, up to date."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         reports = tr.refresh_all() if name is None else [tr.refresh(name, upstream=upstream)]
         columns = ("name", "action", "rows_inserted", "rows_deleted", "delta_rows", "duration_ms", "reason")
         if as_json:
@@ -104,7 +104,7 @@ def run(
     """Keep the stream tables of a warehouse fresh until Ctrl-C."""
     from spark_trickle.cli.daemon import Outlets, serve
 
-    with opened_at(warehouse, data_path, set_) as tr:
+    with open_at(warehouse, data_path, set_) as tr:
         serve(tr, seconds, Outlets(metrics_port, metrics_address, webhook), as_json)
 
 
@@ -115,9 +115,9 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """How every stream table stands, and what it waits for."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         if not watch:
-            answered(tr, "status", as_json=as_json)
+            ask(tr, "status", as_json=as_json)
             return
         from rich.live import Live
 
@@ -129,7 +129,7 @@ def status(
 
 def explain(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """How a stream table is kept: operators, inner tables, delta programs, costs, and the next refresh."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         rows = _fetched(tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})"))
         print_rows(("property", "value"), rows, as_json)
 
@@ -142,8 +142,8 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """The last refreshes of a stream table."""
-    with opened_at(warehouse, data_path) as tr:
-        answered(tr, "refresh_history", name, most, as_json=as_json)
+    with open_at(warehouse, data_path) as tr:
+        ask(tr, "refresh_history", name, most, as_json=as_json)
 
 
 def dag(
@@ -153,29 +153,29 @@ def dag(
     as_json: AsJson = False,
 ) -> None:
     """Who reads whom."""
-    from spark_trickle.cli.dag import FORMS, drawn
+    from spark_trickle.cli.dag import FORMS, draw
 
     if form not in FORMS:
         raise typer.BadParameter(f"there is no format {form}; there are {', '.join(FORMS)}")
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         found = tr.answer("dependency_tree")
     if as_json:
         print_rows(tuple(found.columns), found.rows, True)
     else:
-        typer.echo(drawn(found.dicts(), form))
+        typer.echo(draw(found.dicts(), form))
 
 
 def health(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Whether all is well; the exit code is 1 if something is wrong."""
-    with opened_at(warehouse, data_path) as tr:
-        found = answered(tr, "health_check", as_json=as_json)
+    with open_at(warehouse, data_path) as tr:
+        found = ask(tr, "health_check", as_json=as_json)
     if any(row["severity"] == "error" for row in found):
         raise typer.Exit(1)
 
 
 def audit(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Compute a stream table anew and compare; the exit code is 1 if a row differs."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         frame = tr.sql(f"SELECT * FROM trickle.audit({_quoted(name)})")
         rows = _fetched(frame)
         print_rows(tuple(frame.columns), rows, as_json)
@@ -194,7 +194,7 @@ def changes(
     as_json: AsJson = False,
 ) -> None:
     """What changed in a table, row by row."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         known = tr.snapshot if since is None else since
         while True:
             upto = tr.snapshot
@@ -216,7 +216,7 @@ def optimize(
     as_json: AsJson = False,
 ) -> None:
     """Rewrite the files of a table into few; its content stays the same."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         done = tr.sql(f"OPTIMIZE {name}").collect()[0]
         say({"name": name, "snapshot": done.snapshot}, as_json)
 
@@ -229,7 +229,7 @@ def vacuum(
     as_json: AsJson = False,
 ) -> None:
     """Delete files that no snapshot, stream table or reader needs any more."""
-    with opened_at(warehouse, data_path) as tr:
+    with open_at(warehouse, data_path) as tr:
         tail = f" RETAIN {hours:g} HOURS" if hours is not None else ""
         if dry_run:
             files = tr.sql(f"VACUUM{tail} DRY RUN").collect()
@@ -242,13 +242,13 @@ def vacuum(
 # --- showing ---------------------------------------------------------------------------------------
 
 
-def opened_at(warehouse: str, data_path: str | None, pairs: list[str] | None = None) -> Any:
-    from spark_trickle.cli.connection import opened
+def open_at(warehouse: str, data_path: str | None, pairs: list[str] | None = None) -> Any:
+    from spark_trickle.cli.connection import open_connection
     from spark_trickle.cli.pairs import settings_of
 
     if "://" not in warehouse and Path(warehouse).exists() and not Path(warehouse).is_dir():
         raise typer.BadParameter(f"{warehouse} is a file; give the folder of a warehouse")
-    return opened(warehouse, settings_of(pairs or []), data_path)
+    return open_connection(warehouse, settings_of(pairs or []), data_path)
 
 
 def _fetched(frame: Any) -> list[tuple[Any, ...]]:
@@ -261,7 +261,7 @@ def _quoted(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def answered(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> list[dict[str, Any]]:
+def ask(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> list[dict[str, Any]]:
     found = tr.answer(function, *arguments)
     print_rows(tuple(found.columns), found.rows, as_json)
     return found.dicts()

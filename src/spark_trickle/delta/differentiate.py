@@ -27,7 +27,7 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     column,
 )
-from spark_trickle.delta.touched import before_and_after, restricted, touched_keys
+from spark_trickle.delta.touched import before_and_after, restrict_to_keys, touched_keys
 
 Changed = frozenset[str]
 
@@ -71,11 +71,11 @@ def differentiate_union(op: UnionAll, changed: Changed) -> Operator | None:
     if not found:
         return None
     names = op.columns
-    first = found[0] if found[0].columns == names else renamed(found[0], names)
+    first = found[0] if found[0].columns == names else rename_columns(found[0], names)
     return UnionAll((first, *found[1:])) if len(found) > 1 else first
 
 
-def renamed(op: Operator, names: tuple[str, ...]) -> Operator:
+def rename_columns(op: Operator, names: tuple[str, ...]) -> Operator:
     return Project(op, tuple(Output(n, column(c)) for n, c in zip(names, op.columns, strict=True)))
 
 
@@ -123,8 +123,8 @@ def _by_touched_keys(op: Join, left: Operator | None, right: Operator | None) ->
     def joined(when: At) -> Operator:
         return replace(
             op,
-            left=restricted(op.left.at(when), lefts, keys),
-            right=restricted(op.right.at(when), rights, keys),
+            left=restrict_to_keys(op.left.at(when), lefts, keys),
+            right=restrict_to_keys(op.right.at(when), rights, keys),
         )
 
     return before_and_after(joined)
@@ -142,8 +142,8 @@ def differentiate_set_operation(op: SetOperation, changed: Changed) -> Operator 
     def combined(when: At) -> Operator:
         return replace(
             op,
-            left=restricted(op.left.at(when), lefts, keys),
-            right=restricted(op.right.at(when), rights, keys),
+            left=restrict_to_keys(op.left.at(when), lefts, keys),
+            right=restrict_to_keys(op.right.at(when), rights, keys),
         )
 
     return before_and_after(combined)

@@ -50,12 +50,12 @@ def whole(op: Recursive) -> Fixpoint:
     return Fixpoint((rounds,), everything)
 
 
-def recomputed(op: Recursive, own: Scan) -> Operator:
+def recompute(op: Recursive, own: Scan) -> Operator:
     """The whole fixpoint, again: right for every step."""
     return subtract(op.at(At.NEW), own.at(At.OLD))
 
 
-def followed(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
+def follow(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     """UNION ALL: ΔR = seed + S_new(seed) + S_new(S_new(seed)) + …, with seed = ΔB + (S_new − S_old)(R_old).
 
     From R = B + S(R), because S is linear: ΔR = ΔB + (S_new − S_old)(R_old) + S_new(ΔR). What cancels out is
@@ -74,7 +74,7 @@ def followed(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     moved = op.step.sources & (changed - {op.source})
     checks = (_circling(op, first),) if moved else ()
     program = (Assign(seeds, _netted(seed)), *checks, rounds)
-    return Net(Fixpoint(program, _scan(all_rows, op, At.DELTA), recomputed(op, own)))
+    return Net(Fixpoint(program, _scan(all_rows, op, At.DELTA), recompute(op, own)))
 
 
 def _circling(op: Recursive, seed: Scan) -> Rounds:
@@ -91,7 +91,7 @@ def _circling(op: Recursive, seed: Scan) -> Rounds:
     return Rounds((start,), (body,), op.source, f"{op.source}_led")
 
 
-def rederived(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
+def rederive(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     """UNION: delete and rederive.
 
     1. Stored rows that lose a derivation go, and so do those that the *old* step derives from them. Losses
@@ -131,7 +131,7 @@ def rederived(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
             ),
         ),
         subtract(come_rows, gone_rows),
-        recomputed(op, own),
+        recompute(op, own),
     )
 
 
@@ -180,13 +180,13 @@ def _still_derived(op: Recursive, own: Scan, gone: Scan) -> tuple[Operator, Oper
         return Project(stay, tuple(Output(n, column(c)) for n, c in scan.names))
 
     base, step = (
-        within(narrowed(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), gone), gone)
+        within(narrow(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), gone), gone)
         for plan in (op.base, op.step)
     )
     return base, _reading(step, op.source, rest)
 
 
-def narrowed(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
+def narrow(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
     """The tree without rows that cannot be part of what is wanted: `wanted` names columns by those of `keys`.
 
     Tested as far down as the columns come from, so that few rows are joined, not all.
@@ -194,19 +194,19 @@ def narrowed(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
     match op:
         case Project(below, outputs):
             bare = {c: wanted[o.name] for o in outputs if o.name in wanted and (c := o.expr.column)}
-            return Project(narrowed(below, bare, keys), outputs)
+            return Project(narrow(below, bare, keys), outputs)
         case Filter(below, predicate):
-            return Filter(narrowed(below, wanted, keys), predicate)
+            return Filter(narrow(below, wanted, keys), predicate)
         case UnionAll(parts):
             by_place = [wanted.get(c) for c in op.columns]
             named = [{c: k for c, k in zip(p.columns, by_place, strict=True) if k is not None} for p in parts]
-            return UnionAll(tuple(narrowed(p, n, keys) for p, n in zip(parts, named, strict=True)))
+            return UnionAll(tuple(narrow(p, n, keys) for p, n in zip(parts, named, strict=True)))
         case Join(left, right, kind) if kind is not JoinKind.FULL:
             sides = (left, right if kind is JoinKind.INNER else None)
             lefts, rights = (
                 {c: k for c, k in wanted.items() if side is not None and c in side.columns} for side in sides
             )
-            return op.with_inputs((narrowed(left, lefts, keys), narrowed(right, rights, keys)))
+            return op.with_inputs((narrow(left, lefts, keys), narrow(right, rights, keys)))
     if not wanted:
         return op
     tests = tuple(column(c) for c in wanted)

@@ -36,8 +36,8 @@ from spark_trickle.algebra.operators import (
 )
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.delta.differentiate import Changed, differentiate
-from spark_trickle.delta.recursive import followed, recomputed, rederived
-from spark_trickle.delta.touched import restricted, subtract, touched_keys
+from spark_trickle.delta.recursive import follow, recompute, rederive
+from spark_trickle.delta.touched import restrict_to_keys, subtract, touched_keys
 
 
 @singledispatch
@@ -104,8 +104,8 @@ def recompute_groups(op: Aggregate, own: Scan, delta: Operator) -> Operator:
     """Touched groups are computed again from all their rows: right for every function."""
     exprs = tuple(k.expr for k in op.keys)
     keys = touched_keys((delta, exprs))
-    new = replace(op, input=restricted(op.input.at(At.NEW), exprs, keys))
-    return subtract(new, restricted(own.at(At.OLD), tuple(column(k.name) for k in op.keys), keys))
+    new = replace(op, input=restrict_to_keys(op.input.at(At.NEW), exprs, keys))
+    return subtract(new, restrict_to_keys(own.at(At.OLD), tuple(column(k.name) for k in op.keys), keys))
 
 
 @differentiate_node.register
@@ -115,8 +115,8 @@ def differentiate_window(op: Window, own: Scan, changed: Changed) -> Operator | 
     if delta is None:
         return None
     keys = touched_keys((delta, op.partition))
-    new = replace(op, input=restricted(op.input.at(At.NEW), op.partition, keys))
-    return subtract(new, restricted(own.at(At.OLD), op.partition, keys))
+    new = replace(op, input=restrict_to_keys(op.input.at(At.NEW), op.partition, keys))
+    return subtract(new, restrict_to_keys(own.at(At.OLD), op.partition, keys))
 
 
 @differentiate_node.register
@@ -125,8 +125,8 @@ def differentiate_recursive(op: Recursive, own: Scan, changed: Changed) -> Opera
     if not op.sources & (changed - {op.source}):
         return None
     if obstacle(op):
-        return recomputed(op, own)
-    return rederived(op, own, changed) if op.distinct else followed(op, own, changed)
+        return recompute(op, own)
+    return rederive(op, own, changed) if op.distinct else follow(op, own, changed)
 
 
 @differentiate_node.register

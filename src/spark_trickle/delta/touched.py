@@ -17,7 +17,7 @@ def touched_keys(*changes: tuple[Operator | None, tuple[Expr, ...]]) -> Operator
     return parts[0] if len(parts) == 1 else UnionAll(parts)
 
 
-def restricted(op: Operator, exprs: tuple[Expr, ...], keys: Operator) -> Operator:
+def restrict_to_keys(op: Operator, exprs: tuple[Expr, ...], keys: Operator) -> Operator:
     """The rows with touched keys; without keys everything is touched."""
     return Touched(op, exprs, keys) if exprs else op
 

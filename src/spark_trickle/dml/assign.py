@@ -6,14 +6,14 @@ from spark_trickle.errors import TypeMismatchError
 from spark_trickle.model.table import Column
 from spark_trickle.model.types import Scalar, can_store, length_limit, sql_name
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.types import cast_name, field_type_name, found_type
+from spark_trickle.spark.types import cast_name, field_type_name, type_of_field
 from spark_trickle.sql.lexer.words import literal, quote
 
 
 def stored_sql(frame: Frame, name: str, column: Column) -> str:
     """SQL that turns a column of a query into a column of a table; refuses what does not fit."""
     field = frame.schema[name]
-    if not can_store(found_type(field), column.type):
+    if not can_store(type_of_field(field), column.type):
         raise TypeMismatchError(column.name, sql_name(column.type), field_type_name(field))
     return _fitted_sql(f"CAST({quote(name)} AS {cast_name(column.type)})", column)
 

@@ -20,13 +20,13 @@ from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.txn.keys import bounded_columns, comparable_key, files_meeting, row_tuples
-from spark_trickle.txn.store import written_down
+from spark_trickle.txn.store import write_down
 from spark_trickle.txn.work import Work
 
 _SHOWN = 5  # offending rows that an error names
 
 
-def shown(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+def show_values(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     return tuple(
         f"({', '.join('NULL' if v is None else short(str(v)) for v in row)})" for row in rows[:_SHOWN]
     )
@@ -48,7 +48,7 @@ def check_nulls(table: Table, rows: pa.Table) -> None:
 
 def _null_error(table: Table, column: Column, bad: pa.Table) -> NotNullViolationError:
     rows = row_tuples(bad.slice(0, _SHOWN), bad.column_names)
-    return NotNullViolationError(table.full_name, column.name, shown(rows))
+    return NotNullViolationError(table.full_name, column.name, show_values(rows))
 
 
 def check_stored_nulls(work: Work, table: Table, files: Sequence[DataFile]) -> None:
@@ -82,7 +82,7 @@ def check_keys(work: Work, table: Table, come: pa.Table, gone: pa.Table | None) 
 
 
 def _key_error(table: Table, keys: Sequence[tuple[Any, ...]]) -> DuplicateKeyError:
-    return DuplicateKeyError(table.full_name, tuple(c.name for c in table.key_columns), shown(keys))
+    return DuplicateKeyError(table.full_name, tuple(c.name for c in table.key_columns), show_values(keys))
 
 
 def _existing_keys(
@@ -159,13 +159,13 @@ def one_hit_each(table: Table, rows: pa.Table) -> pa.Table:
 
 def _hit_error(table: Table, bad: pa.Table) -> MergeCardinalityError:
     names = [old(n) for n in range(len(table.columns))]
-    unique = dict.fromkeys(shown(row_tuples(bad.slice(0, 50), names)))
+    unique = dict.fromkeys(show_values(row_tuples(bad.slice(0, 50), names)))
     return MergeCardinalityError(table.full_name, tuple(unique))
 
 
 def one_hit_each_staged(work: Work, table: Table, frame: Frame) -> Frame:
     """The same on the executors, over rows that are written down first so that they stay as they are."""
-    staged = written_down(work, table, frame)
+    staged = write_down(work, table, frame)
     hits = f"SELECT {TARGET} FROM {{staged}} WHERE {TARGET} IS NOT NULL GROUP BY {TARGET} HAVING count(*) > 1"
     wrong = f"{hits} AND max({ACTION} <> '{DELETE}') LIMIT 50"
     shown_columns = ", ".join(f"string({old(n)}) AS {old(n)}" for n in range(len(table.columns)))

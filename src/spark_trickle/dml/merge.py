@@ -27,7 +27,7 @@ from spark_trickle.sql.lexer.words import quote
 from spark_trickle.sql.statements.determinism import judges_values
 from spark_trickle.sql.statements.kinds import Assignment, Merge, MergeClause
 from spark_trickle.txn.query import referenced_rows, run_query
-from spark_trickle.txn.store import written_down
+from spark_trickle.txn.store import write_down
 from spark_trickle.txn.work import Work
 
 _CLAUSE = "_trickle_clause"
@@ -114,7 +114,7 @@ def _once(work: Work, table: Table, statement: Merge) -> _Run:
     """The same for several parts: a source that depends on chance is written down, so that they agree."""
     if judges_values(statement.ctes, statement.source):
         return _each_time(work, table, statement)
-    staged = written_down(work, table, run_query(work, f"{statement.ctes}SELECT * FROM {statement.source}"))
+    staged = write_down(work, table, run_query(work, f"{statement.ctes}SELECT * FROM {statement.source}"))
     alias = _source_alias(statement.source)
     settled = replace(statement, source=f"{{{_SOURCE}}}" + (f" AS {quote(alias)}" if alias else ""))
     return lambda text, actions: _images(

@@ -21,7 +21,7 @@ from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.collect import collect_known, collect_within
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.observe import observed
+from spark_trickle.spark.observe import observe_counts
 from spark_trickle.spark.run import select
 from spark_trickle.spark.session import require_ansi
 from spark_trickle.sql.lexer.words import quote
@@ -115,7 +115,7 @@ def _apply_large(work: Work, plan: RowPlan) -> tuple[Result, tuple[DataFile, ...
     if plan.single_hit:
         # Rows are numbered while they are computed, so they must be computed only once.
         frame = constraints.one_hit_each_staged(work, plan.table, frame)
-    counted, read_counts = observed(
+    counted, read_counts = observe_counts(
         frame, {a: f"count_if({ACTION} = '{a}')" for a in (INSERT, UPDATE, DELETE)}
     )
     files = store_frame(work, plan.table, _weighted(plan, counted))

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from spark_trickle.errors import WarehouseError
-from spark_trickle.lake.catalog.engine import is_read_only, open_engine, shown_address
+from spark_trickle.lake.catalog.engine import hide_secrets, is_read_only, open_engine
 from spark_trickle.lake.catalog.new_catalog import prepare_catalog
 from spark_trickle.lake.catalog.read_counts import ReadCounter
 from spark_trickle.lake.catalog.tally import Tally
@@ -84,7 +84,7 @@ class Warehouse:
     @property
     def catalog_url(self) -> str:
         """The address of the catalog, without a password."""
-        return shown_address(self.engine.url)
+        return hide_secrets(self.engine.url)
 
 
 def open_warehouse(

@@ -96,7 +96,7 @@ def flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def summed(table: Table, rows: pa.Table) -> pa.Table:
+def sum_weights(table: Table, rows: pa.Table) -> pa.Table:
     """The sum of weights of each different row, without zeros; rows differ if any bit of them does."""
     if any(not isinstance(c.type, Scalar) for c in table.columns):
         return _summed_nested(rows)
@@ -134,7 +134,7 @@ def net_rows(rows: pa.Table) -> pa.Table | None:
     return rows.select(names)
 
 
-def negated(rows: pa.Table) -> pa.Table:
+def negate_weights(rows: pa.Table) -> pa.Table:
     """What came goes, and what went comes."""
     weights = pc.negate(rows.column(WEIGHT))
     return rows.set_column(rows.column_names.index(WEIGHT), rows.schema.field(WEIGHT), weights)

@@ -75,14 +75,14 @@ def from_spark(column: str, spec: Any, ids: Iterator[int], nested: bool = False)
     raise TypeNotAllowedError(column, str(spec["type"]).upper(), _advice(spec["type"]))
 
 
-def found_in_query(spec: Any) -> ColumnType:
+def type_in_query(spec: Any) -> ColumnType:
     """The type of a query's value, whatever it is; it is only compared with the type of a column."""
     if isinstance(spec, str):
         return Scalar(spec)
     if spec["type"] == "array":
-        return Array(found_in_query(spec["elementType"]), 0)
+        return Array(type_in_query(spec["elementType"]), 0)
     if spec["type"] == "struct":
-        return Struct(tuple(Field(0, f["name"], found_in_query(f["type"])) for f in spec["fields"]))
+        return Struct(tuple(Field(0, f["name"], type_in_query(f["type"])) for f in spec["fields"]))
     return Scalar(str(spec["type"]))
 
 

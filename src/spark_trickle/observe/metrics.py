@@ -16,7 +16,7 @@ from spark_trickle.lake.catalog.tally import COUNTERS
 from spark_trickle.model.stream import RefreshReport
 from spark_trickle.observe.answer import Answer
 from spark_trickle.observe.refreshes import RECENT, TOTAL
-from spark_trickle.observe.sources import together
+from spark_trickle.observe.sources import share_connections
 from spark_trickle.sources.sync import SyncReport
 
 EVENTS = (
@@ -200,7 +200,7 @@ class _Standing(Collector):
             "How often a source fell back to triggers, and why.",
             labels=("source", "reason"),
         )
-        with together():
+        with share_connections():
             mirrors, logs = self._ask("source_status"), self._ask("wal_source_status")
         for row in mirrors.dicts():
             if row["mirror"] is not None and row["pending_rows"] is not None:

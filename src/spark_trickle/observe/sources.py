@@ -271,12 +271,12 @@ def _published_row(work: Work, found: Published) -> Row:
 @contextmanager
 def _reached(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
     """A connection of its own: whoever asks may not wait for a sync that is under way."""
-    with together(), _LINKS.get().to(source.name, options, "status") as connection:
+    with share_connections(), _LINKS.get().to(source.name, options, "status") as connection:
         yield connection
 
 
 @contextmanager
-def together() -> Iterator[None]:
+def share_connections() -> Iterator[None]:
     """Questions inside of this share one connection to each source."""
     if _LINKS.get(None) is not None:
         yield

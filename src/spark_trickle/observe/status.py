@@ -25,7 +25,7 @@ def status(work: Work) -> Answer:
     with reading(work.place.warehouse.engine) as connection:
         past = scheduling.last_runs(connection)
         actions = scheduling.last_actions(connection)
-        running = {i for i, _, _ in scheduling.running(connection)}
+        running = {i for i, _, _ in scheduling.running_refreshes(connection)}
     rows = []
     for i in world.graph.order:
         table, standing = world.graph.tables[i], world.standings[i]
@@ -89,7 +89,9 @@ def health_check(work: Work) -> Answer:
     world, moment, settings = look(work.place), now(), work.place.settings
     with reading(work.place.warehouse.engine) as connection:
         holder = scheduling.holder(connection)
-        orphans = [r for r in scheduling.running(connection) if holder is None or r[1] != holder.session_id]
+        orphans = [
+            r for r in scheduling.running_refreshes(connection) if holder is None or r[1] != holder.session_id
+        ]
         paused = scheduling.is_paused(connection)
     alive = holder is not None and holder.expires > moment
     scheduled = [i for i in world.graph.order if not _never_due(world, i)]
@@ -198,7 +200,7 @@ def change_buffer_sizes(work: Work) -> Answer:
 def worker_pool_status(work: Work) -> Answer:
     """Refreshes that are under way, each with the session that does it."""
     with reading(work.place.warehouse.engine) as connection:
-        running = scheduling.running(connection)
+        running = scheduling.running_refreshes(connection)
     names = {t.id: t.full_name for t in work.catalog.tables()}
     workers = work.place.settings.max_concurrent_refreshes
     rows = [(names.get(i, str(i)), session, started, workers) for i, session, started in running]

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from spark_trickle.algebra.change_operators import Added, Fixpoint, Keys, Partial, Terms
-from spark_trickle.algebra.memo import once
+from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import At, Operator, Scan, column
-from spark_trickle.delta.touched import restricted
+from spark_trickle.delta.touched import restrict_to_keys
 
 _HERE = 200_000  # stored groups that one task sums faster than several tasks exchange them
 
 
-def fit(plan: Operator, small: bool, rows: Callable[[str], int]) -> Operator:
+def arrange_change(plan: Operator, small: bool, rows: Callable[[str], int]) -> Operator:
     """`small` says that the change is few rows, `rows` how many a node has stored."""
 
-    @once
+    @memoize
     def visit(op: Operator) -> Operator:
         if isinstance(op, Fixpoint):
             return op.mapped(visit)
@@ -37,7 +37,7 @@ def _added(op: Added, terms: Terms, small: bool, stored: int) -> Operator:
         return replace(op, here=small)
     partial = Partial(terms.input, terms.keys, terms.calls, terms.count)
     keys = tuple(column(k) for k in op.keys)
-    return replace(op, terms=partial, own=restricted(op.own, keys, Keys(partial, keys)))
+    return replace(op, terms=partial, own=restrict_to_keys(op.own, keys, Keys(partial, keys)))
 
 
 def takes_work(op: Operator) -> bool:

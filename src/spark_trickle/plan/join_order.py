@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from spark_trickle.algebra.memo import once
+from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import (
     Expr,
     Filter,
@@ -44,10 +44,10 @@ class _Web:
     conditions: tuple[_Condition, ...]
 
 
-def connected(plan: Operator) -> Operator:
+def connect_joins(plan: Operator) -> Operator:
     """Every table joined, where it can be, with one that it has a key in common with, and filtered first."""
 
-    @once
+    @memoize
     def visit(op: Operator) -> Operator:
         web = _taken_apart(op)
         if web is None:
@@ -61,11 +61,11 @@ def connected(plan: Operator) -> Operator:
     return visit(plan)
 
 
-def driven(plan: Operator, sizes: Sizes) -> Operator:
+def order_joins(plan: Operator, sizes: Sizes) -> Operator:
     """Changes first; what they have become so far is sent to every task while it is few rows."""
     different = Different(plan, sizes)
 
-    @once
+    @memoize
     def visit(op: Operator) -> Operator:
         web = _taken_apart(op) if op.weighted else None
         if web is None or len(web.relations) == 1:

@@ -42,7 +42,7 @@ _JOINS = {
 }
 
 
-def taking(nodes: Sequence[Node], sources: Names) -> str | None:
+def find_taking_operator(nodes: Sequence[Node], sources: Names) -> str | None:
     """The operator closest to the result that may take rows away when rows come to some sources, in words.
 
     NOT IN is more than one operator: the one that is closest bears its name.
@@ -87,7 +87,7 @@ def _taking(op: Operator, reached: Names, shown: Names) -> str | None:
     return type(op).__name__
 
 
-def repeated(nodes: Sequence[Node], sources: Names) -> Names:
+def sources_kept_as_bags(nodes: Sequence[Node], sources: Names) -> Names:
     """Those of some sources whose rows reach the result as often as they come: no DISTINCT is between."""
     known: dict[str, Names] = {s: frozenset((s,)) for s in sources}
     for node in nodes:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.prune import prune
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.plan.arrange import fit
-from spark_trickle.plan.join_order import connected
-from spark_trickle.plan.split import Node, split
+from spark_trickle.plan.arrange import arrange_change
+from spark_trickle.plan.join_order import connect_joins
+from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.plan.steps import with_steps
 
 Trees = tuple[tuple[str, Operator], ...]  # by name: the query, then its nodes, then what is found first
@@ -37,7 +37,7 @@ class Stage:
 
 
 def _joined(trees: Trees) -> Trees:
-    return tuple((name, connected(tree)) for name, tree in trees)
+    return tuple((name, connect_joins(tree)) for name, tree in trees)
 
 
 def _pruned(trees: Trees) -> Trees:
@@ -45,7 +45,7 @@ def _pruned(trees: Trees) -> Trees:
 
 
 def _split(trees: Trees) -> Trees:
-    return tuple((node.name, node.plan) for _, tree in trees for node in split(tree))
+    return tuple((node.name, node.plan) for _, tree in trees for node in split_into_nodes(tree))
 
 
 def _differentiated(trees: Trees) -> Trees:
@@ -56,7 +56,7 @@ def _differentiated(trees: Trees) -> Trees:
 
 
 def _fitted(trees: Trees) -> Trees:
-    return tuple((name, fit(tree, True, lambda _: 0)) for name, tree in trees)
+    return tuple((name, arrange_change(tree, True, lambda _: 0)) for name, tree in trees)
 
 
 def _stepped(trees: Trees) -> Trees:
@@ -82,7 +82,7 @@ CHANGE = (
 )
 
 
-def passed(stage: Stage, passes: tuple[Pass, ...]) -> tuple[Stage, ...]:
+def run_passes(stage: Stage, passes: tuple[Pass, ...]) -> tuple[Stage, ...]:
     """The stage and those that follow from it."""
     stages = [stage]
     for each in passes:

@@ -34,7 +34,7 @@ class Node:
         return self.plan.sources
 
 
-def split(plan: Operator) -> tuple[Node, ...]:
+def split_into_nodes(plan: Operator) -> tuple[Node, ...]:
     """The nodes of a plan, each after those it reads; equal parts share one."""
     nodes: dict[Operator, Node] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_trickle.algebra.change_operators import Fixpoint, Keys, Partial, Shaken, Unfit
-from spark_trickle.algebra.memo import once
+from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import At, Operator, Recursive, Scan
 from spark_trickle.delta.recursive import whole
 from spark_trickle.plan.arrange import takes_work
@@ -26,7 +26,7 @@ def with_steps(plan: Operator, prefix: str = "k") -> tuple[tuple[Step, ...], Ope
     """
     steps: dict[Operator, Step] = {}
 
-    @once
+    @memoize
     def visit(op: Operator) -> Operator:
         if isinstance(op, Recursive):
             return first(whole(op))

@@ -10,7 +10,7 @@ from spark_trickle.txn.compact import compact_in_place
 from spark_trickle.txn.work import Work
 
 
-def applied(work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
+def choose_storage(work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
     """Choose for every table of a commit; the reports tell what was chosen for the stream tables."""
     chosen: dict[str, str] = {}
     for change in list(work.changes.values()):

@@ -33,9 +33,9 @@ from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.session import in_time_zone
 from spark_trickle.sql.audit.any_order import loose_columns
 from spark_trickle.sql.audit.membership import membership_is_value
-from spark_trickle.sql.audit.perturb import count_sensitive, disturbed, is_scale_free
+from spark_trickle.sql.audit.perturb import count_sensitive, is_scale_free, perturb_query
 from spark_trickle.sql.audit.ties import choice_of
-from spark_trickle.sql.dialect.moments import CLOCKS, fixed_at
+from spark_trickle.sql.dialect.moments import CLOCKS, fix_moment
 from spark_trickle.sql.lexer.words import split_words
 from spark_trickle.txn.query import catalog_at, run_query, snapshot_by_id
 from spark_trickle.txn.store import keep_result
@@ -135,7 +135,7 @@ class _Asked:
 
 def _judged_by_spark(work: Work, then: Work, table: Table, moment: datetime | None) -> Frame:
     query = definition(table).query
-    asked = _Asked(work, then, table, query if moment is None else fixed_at(query, moment))
+    asked = _Asked(work, then, table, query if moment is None else fix_moment(query, moment))
     wanted = _nearest(asked)
     differing = _differences(work, table, wanted)
     if not asked.floats or not count_sensitive(asked.query):
@@ -169,7 +169,7 @@ def _beyond_cancellation(asked: _Asked, differing: Frame) -> Frame:
     usable = [n for n in range(count_sensitive(asked.query)) if _keeps_types(asked, n, amount, types)]
     if not usable:
         return differing
-    a, b = (asked.rows(disturbed(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2))
+    a, b = (asked.rows(perturb_query(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2))
     text = near_pairs(columns, asked.floats, amount if is_scale_free(asked.query) else 0.0)
     found = run_sql(spark, text, w=plain.toDF(*columns), f=asked.found, a=a, b=b)
     pairs = keep_result(asked.work, asked.table, found)
@@ -179,7 +179,7 @@ def _beyond_cancellation(asked: _Asked, differing: Frame) -> Frame:
 def _keeps_types(asked: _Asked, call: int, amount: float, types: list[Any]) -> bool:
     """Sums of whole numbers and decimals are exact, and would be doubles if their arguments were."""
     try:
-        fields = asked.rows(disturbed(asked.query, [call], amount, 1)).schema.fields
+        fields = asked.rows(perturb_query(asked.query, [call], amount, 1)).schema.fields
     except TrickleError:
         return False
     return [f.dataType for f in fields] == types

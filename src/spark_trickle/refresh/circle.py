@@ -19,7 +19,7 @@ from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.stream import Action, Frontier, Mode, Refreshed, RefreshReport, StreamState
 from spark_trickle.model.table import Table
-from spark_trickle.plan.monotone import taking
+from spark_trickle.plan.monotone import find_taking_operator
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.decide import Decision, Facts
 from spark_trickle.refresh.full import run_in_full
@@ -158,7 +158,7 @@ def _falling(work: Work, member: Member) -> str | None:
     stream = definition(member.table)
     for table in (source_table(work, s) for s in stream.sources):
         changed = table.full_name in member.facts.changed
-        if changed and taking(nodes_of(stream.plan), frozenset((f"t{table.id}",))):
+        if changed and find_taking_operator(nodes_of(stream.plan), frozenset((f"t{table.id}",))):
             return table.full_name
     return None
 

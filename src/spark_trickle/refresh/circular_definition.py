@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from spark_trickle.errors import CircleRefusedError, CircularError
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
-from spark_trickle.plan.monotone import repeated, taking
+from spark_trickle.plan.monotone import find_taking_operator, sources_kept_as_bags
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.compile import Compiled, nodes_of
 from spark_trickle.refresh.graph import Graph, graph_of
@@ -47,7 +47,7 @@ def check_mode(member: Table, mode: Mode) -> None:
 
 def check_member(member: Table, nodes: Sequence[Node], programs: Mapping[int, Sequence[Node]]) -> None:
     """More rows in the circle must never mean fewer rows in a member."""
-    if word := taking(nodes, frozenset(f"t{i}" for i in programs)):
+    if word := find_taking_operator(nodes, frozenset(f"t{i}" for i in programs)):
         raise CircleRefusedError(
             member.full_name,
             f"{word} over a stream table of the circle",
@@ -59,7 +59,10 @@ def check_member(member: Table, nodes: Sequence[Node], programs: Mapping[int, Se
 def check_growth(tables: Mapping[int, Table], programs: Mapping[int, Sequence[Node]]) -> None:
     """Without a DISTINCT on the way around every round would add the same rows again."""
     names = frozenset(f"t{i}" for i in programs)
-    bare = {i: tuple(int(t[1:]) for t in sorted(repeated(nodes, names))) for i, nodes in programs.items()}
+    bare = {
+        i: tuple(int(t[1:]) for t in sorted(sources_kept_as_bags(nodes, names)))
+        for i, nodes in programs.items()
+    }
     for circle in Graph({}, bare).circles:
         raise CircleRefusedError(
             tables[circle[0]].full_name,

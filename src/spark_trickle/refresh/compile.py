@@ -21,7 +21,7 @@ from spark_trickle.model.quoting import quote
 from spark_trickle.model.stream import KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
-from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Trees, passed
+from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Trees, run_passes
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.query_names import TextsRead, Wording
 from spark_trickle.spark.frames import Frame
@@ -89,7 +89,7 @@ def compile_query(
             for name, c in zip(written, found.columns, strict=True)
         ),
     )
-    stages = passed(Stage("bind", BIND, (("query", root),)), DEFINITION)
+    stages = run_passes(Stage("bind", BIND, (("query", root),)), DEFINITION)
     trees, whole = stages[-1].trees, stages[-2].trees[0][1]  # the nodes; the plan before it was split
     if refusal is not None:
         _check_plan(planned, whole, refusal)

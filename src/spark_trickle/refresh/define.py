@@ -36,7 +36,7 @@ from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.inputs import source_table
 from spark_trickle.refresh.node import Clock
-from spark_trickle.refresh.outdated import outdated, zone_of
+from spark_trickle.refresh.outdated import find_reasons_to_rebuild, zone_of
 from spark_trickle.refresh.query_names import wording_of
 from spark_trickle.refresh.refresh import Occasion, outside, refresh, run_nodes
 from spark_trickle.spark.frames import Frame
@@ -322,7 +322,7 @@ def refresh_unit(work: Work, unit: Sequence[Table], occasion: Occasion) -> list[
         return reports
     for table in unit:
         assert table.stream is not None
-        if outdated(work, table):
+        if find_reasons_to_rebuild(work, table):
             _redefine(work, table, table.stream)
     return _fill_circle(work, graph_of(work.catalog.tables()), unit[0], reports[0].reason, occasion)
 

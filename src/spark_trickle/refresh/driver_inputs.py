@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operators import Scan
-from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, summed
+from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, sum_weights
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import (
     Room,
@@ -19,12 +19,12 @@ from spark_trickle.model.room import (
     room_of_tail,
 )
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.refresh.inputs import Inputs, padded, renamed
+from spark_trickle.refresh.inputs import Inputs, has_renamed_columns, is_padded
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.lexer.words import quote
-from spark_trickle.txn.net import loaded
+from spark_trickle.txn.net import load_rows
 from spark_trickle.txn.store import fits_arrow
 
 _FETCHED = 20_000  # values of which a job may fetch the rows
@@ -147,18 +147,18 @@ class AtDriver:
     def _may_read(self, name: str, table: Table) -> bool:
         """Columns have the names that the plan knows, and compare here as they do in Spark."""
         source = self.inputs.source(name)
-        known = source is None or not renamed(source, table)
-        return known and name not in self.inputs.found and not any(padded(c.type) for c in table.columns)
+        known = source is None or not has_renamed_columns(source, table)
+        return known and name not in self.inputs.found and not any(is_padded(c.type) for c in table.columns)
 
     def _few_rows(self, table: Table, files: Sequence[DataFile], room: Room) -> pa.Table | None:
-        return None if not room.holds(files) else loaded(self.inputs.work, table, files)
+        return None if not room.holds(files) else load_rows(self.inputs.work, table, files)
 
     def _few_net_rows(self, table: Table, files: Sequence[DataFile], room: Room) -> pa.Table | None:
         rows = self._few_rows(table, files, room)
         if rows is None:
             return None
         if any(f.deletes for f in files):
-            rows = single_weights(summed(table, rows))
+            rows = single_weights(sum_weights(table, rows))
         return rows.drop_columns([WEIGHT])
 
 

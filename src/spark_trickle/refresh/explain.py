@@ -21,7 +21,7 @@ from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Mode, StreamState
 from spark_trickle.model.table import Table
-from spark_trickle.plan.pipeline import CHANGE, RENDER, passed
+from spark_trickle.plan.pipeline import CHANGE, RENDER, run_passes
 from spark_trickle.plan.split import Node
 from spark_trickle.plan.steps import with_steps
 from spark_trickle.refresh.circle import decide_circle, members_of
@@ -51,7 +51,7 @@ def explain_query(work: Work, query: str) -> list[Line]:
 def explain_rewrite(work: Work, query: str) -> list[tuple[int, str, str, str]]:
     """What every pass makes of a query: its place, its name, what it did, and the trees after it."""
     compiled = compile_query(work, query, work.place.schema)
-    stages = (*compiled.stages, *passed(compiled.stages[-1], CHANGE)[1:])
+    stages = (*compiled.stages, *run_passes(compiled.stages[-1], CHANGE)[1:])
     rows: list[tuple[str, str, str]] = []
     before = None
     for stage in stages:

@@ -16,7 +16,15 @@ from spark_trickle.plan.split import Node
 from spark_trickle.refresh.compile import content_of, nodes_of
 from spark_trickle.refresh.driver_inputs import AtDriver
 from spark_trickle.refresh.inputs import Inputs
-from spark_trickle.refresh.node import Clock, Filled, planned, prepared, run_here, run_node, store_change
+from spark_trickle.refresh.node import (
+    Clock,
+    Filled,
+    plan_frame,
+    run_at_driver,
+    run_node,
+    run_steps_first,
+    store_change,
+)
 from spark_trickle.txn.store import store_frame
 from spark_trickle.txn.work import Work
 
@@ -56,7 +64,7 @@ def _compared(inputs: Inputs, node: Node, plan: Operator, few: bool, clock: Cloc
     """What reads just few rows of other nodes needs no job."""
     read = [inputs.tables.get(s.source) for s in plan.walk() if isinstance(s, Scan)]
     if all(table is not None and _has_few_rows(inputs.work, table) for table in read):
-        filled = run_here(AtDriver(inputs), node, plan, clock)
+        filled = run_at_driver(AtDriver(inputs), node, plan, clock)
         if filled is not None:
             return filled
     return run_node(inputs, node, plan, few, clock)
@@ -78,7 +86,7 @@ def is_followed(work: Work, table: Table) -> bool:
 def _replaced(inputs: Inputs, node: Node, come: Signed, clock: Clock) -> Filled:
     """The new rows are written before the old ones go, because queries may read them."""
     work, table = inputs.work, inputs.tables[node.name]
-    frame = planned(inputs, prepared(inputs, node, come, clock), clock)
+    frame = plan_frame(inputs, run_steps_first(inputs, node, come, clock), clock)
     with clock.phase("write"):
         files = store_frame(work, table, frame)
         gone = truncate(work, table, in_sum=True).rows_deleted  # nobody follows

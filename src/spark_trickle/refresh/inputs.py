@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.errors import SourceLostError
-from spark_trickle.model.arrow import single_weights, summed
+from spark_trickle.model.arrow import single_weights, sum_weights
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_tail
 from spark_trickle.model.stream import Frontier, Source, Stream
@@ -21,7 +21,7 @@ from spark_trickle.spark.frames import Frame, as_stored, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.sql.render.query import frame_name
-from spark_trickle.txn.net import loaded
+from spark_trickle.txn.net import load_rows
 from spark_trickle.txn.work import Work, now
 
 
@@ -172,7 +172,7 @@ class Inputs:
             return _read(table, rows_with_weights(place.spark, place.storage.locate, table, files))
 
         key = ("change", table.id, table.columns, tuple((f.path, f.role) for f in files))
-        if not renamed(source, table):
+        if not has_renamed_columns(source, table):
             return place.held.view(key, make)
         named = (*key, source.columns)
         return place.held.view(named, lambda: self._known_names(source, table, make()))
@@ -185,15 +185,15 @@ def _average(files: Sequence[DataFile]) -> int:
 
 
 def _read(table: Table, frame: Frame) -> Frame:
-    return as_stored(frame) if any(padded(c.type) for c in table.columns) else frame
+    return as_stored(frame) if any(is_padded(c.type) for c in table.columns) else frame
 
 
-def padded(kind: ColumnType) -> bool:
+def is_padded(kind: ColumnType) -> bool:
     """CHAR(n) has blanks at its end, and Spark adds them to what it is compared with."""
     return isinstance(kind, Scalar) and kind.name.startswith("char")
 
 
-def renamed(source: Source, table: Table) -> bool:
+def has_renamed_columns(source: Source, table: Table) -> bool:
     """Whether a column has another name now than the plan knows."""
     names = {c.id: c.name for c in table.columns}
     return any(names.get(column) != name for name, column, _ in source.columns)
@@ -217,7 +217,7 @@ def _what_became_of(table: Table, name: str, kind: str) -> str:
     return f'has another column "{name}" now, of type {now} instead of {kind}'
 
 
-def retyped(work: Work, stream: Stream) -> list[str]:
+def find_retyped_columns(work: Work, stream: Stream) -> list[str]:
     """Columns of sources that have another type than when the query was bound."""
     found = []
     for source in stream.sources:
@@ -239,5 +239,5 @@ def changed_files(work: Work, table: Table, frontier: Frontier) -> tuple[DataFil
 
 
 def _loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
-    rows = loaded(work, table, files)
-    return None if rows is None else single_weights(summed(table, rows))
+    rows = load_rows(work, table, files)
+    return None if rows is None else single_weights(sum_weights(table, rows))

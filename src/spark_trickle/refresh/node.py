@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import Aggregate, Operator
-from spark_trickle.arrow.evaluate import rows_here
-from spark_trickle.model.arrow import single_weights, summed, to_storage
+from spark_trickle.arrow.evaluate import evaluate_plan
+from spark_trickle.model.arrow import single_weights, sum_weights, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_refresh, room_of_statement
@@ -24,13 +24,13 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.driver_inputs import AtDriver
 from spark_trickle.refresh.inputs import Inputs, source_table
-from spark_trickle.refresh.step_rows import after_steps, framed
+from spark_trickle.refresh.step_rows import frame_of, run_steps
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import count, run_sql
 from spark_trickle.sql.render.beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
-from spark_trickle.txn.net import cancelled_frame
+from spark_trickle.txn.net import net_change
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work, now
 
@@ -70,14 +70,14 @@ class Filled:
         return self.come + self.gone
 
 
-def run_here(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled | None:
+def run_at_driver(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled | None:
     """Compute the change of a node at the driver and store it; None if it takes Spark."""
     inputs = here.inputs
     table = inputs.tables[node.name]
     if not fits_arrow(table):
         return None
     with clock.phase("here"):
-        rows = rows_here(here, plan)
+        rows = evaluate_plan(here, plan)
         try:
             net = None if rows is None else _net(table, rows)
         except pa.ArrowInvalid:  # a value that does not fit its column: Spark knows what that means
@@ -90,22 +90,22 @@ def run_here(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled
 
 def run_node(inputs: Inputs, node: Node, plan: Operator, small: bool, clock: Clock) -> Filled:
     """Compute the change of a node by Spark and store it."""
-    rest = prepared(inputs, node, plan, clock)
+    rest = run_steps_first(inputs, node, plan, clock)
     if (small or _is_small(inputs)) and (few := run_few(inputs, node, rest, clock)) is not None:
         return few
     return run_many(inputs, node, rest, clock)
 
 
-def prepared(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Operator:
+def run_steps_first(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Operator:
     """What is left of a plan when its steps are done."""
     with clock.phase("spark"):
-        return after_steps(inputs, inputs.tables[node.name], plan)
+        return run_steps(inputs, inputs.tables[node.name], plan)
 
 
-def planned(inputs: Inputs, plan: Operator, clock: Clock) -> Frame:
+def plan_frame(inputs: Inputs, plan: Operator, clock: Clock) -> Frame:
     """The rows of a plan without steps, before any job."""
     with clock.phase("plan"):
-        return framed(inputs, plan)
+        return frame_of(inputs, plan)
 
 
 def run_few(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled | None:
@@ -113,7 +113,7 @@ def run_few(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled 
     table = inputs.tables[node.name]
     if not fits_arrow(table):
         return None
-    frame = planned(inputs, plan, clock)
+    frame = plan_frame(inputs, plan, clock)
     with clock.phase("spark"):
         rows = collect_within(frame, room_of_refresh(inputs.work.place.settings), inputs.row_bytes)
     if rows is None:
@@ -125,10 +125,10 @@ def run_few(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled 
 def run_many(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled:
     """Rows that stay on the executors."""
     table = inputs.tables[node.name]
-    frame = planned(inputs, plan, clock)
+    frame = plan_frame(inputs, plan, clock)
     only_comes = isinstance(plan, Signed) and plan.sign > 0
     with clock.phase("write"):
-        net = frame if only_comes else cancelled_frame(inputs.work, table, frame)
+        net = frame if only_comes else net_change(inputs.work, table, frame)
         return store_change(inputs, node, _store_many(inputs, node, table, net))
 
 
@@ -138,7 +138,7 @@ class MostRowsChangeError(Exception):
 
 def refuse_most(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> None:
     """To compute everything means to read all sources and to write what there is."""
-    frame = planned(inputs, plan, clock)
+    frame = plan_frame(inputs, plan, clock)
     with clock.phase("spark"):
         rows = count(frame)
     everything = max(source_rows(inputs), inputs.work.row_count(inputs.tables[node.name]))
@@ -209,7 +209,7 @@ def _net(table: Table, rows: pa.Table) -> pa.Table:
     typed = to_storage(table, rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, weights))
     if pc.min(weights).as_py() == 1:
         return typed
-    return to_storage(table, single_weights(summed(table, typed)))
+    return to_storage(table, single_weights(sum_weights(table, typed)))
 
 
 def _store_net(inputs: Inputs, node: Node, table: Table, net: pa.Table) -> tuple[DataFile, ...]:

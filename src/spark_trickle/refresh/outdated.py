@@ -9,7 +9,7 @@ from spark_trickle.model.stream import Source, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.model.time_zones import canonical_zone
 from spark_trickle.refresh.identity import lost_identity
-from spark_trickle.refresh.inputs import retyped
+from spark_trickle.refresh.inputs import find_retyped_columns
 from spark_trickle.spark.session import time_zone
 from spark_trickle.txn.work import Work
 
@@ -20,10 +20,10 @@ _OF_TIMES = re.compile(
 )
 
 
-def outdated(work: Work, table: Table) -> tuple[str, ...]:
+def find_reasons_to_rebuild(work: Work, table: Table) -> tuple[str, ...]:
     stream = table.stream
     assert stream is not None
-    found = [f"{column} has another type now" for column in retyped(work, stream)]
+    found = [f"{column} has another type now" for column in find_retyped_columns(work, stream)]
     found += lost_identity(work, table)
     found += _replaced_views(work, stream)
     here = time_zone(work.place.spark) if stream.time_zone else ""

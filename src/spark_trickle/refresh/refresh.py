@@ -19,8 +19,8 @@ from spark_trickle.model.experience import Experience
 from spark_trickle.model.room import room_of_refresh
 from spark_trickle.model.stream import Action, Frontier, Refreshed, RefreshReport, Stream
 from spark_trickle.model.table import Table
-from spark_trickle.plan.arrange import fit
-from spark_trickle.plan.join_order import driven
+from spark_trickle.plan.arrange import arrange_change
+from spark_trickle.plan.join_order import order_joins
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.compile import delta_of, nodes_of
 from spark_trickle.refresh.cost import leads_to_many
@@ -33,17 +33,17 @@ from spark_trickle.refresh.node import (
     Filled,
     MostRowsChangeError,
     is_shown_beside,
-    prepared,
     refuse_most,
+    run_at_driver,
     run_few,
-    run_here,
     run_many,
     run_node,
+    run_steps_first,
     run_with_result,
 )
-from spark_trickle.refresh.outdated import outdated
+from spark_trickle.refresh.outdated import find_reasons_to_rebuild
 from spark_trickle.refresh.sizes import sizes_of
-from spark_trickle.refresh.unseen import seen
+from spark_trickle.refresh.unseen import find_seen_changes
 from spark_trickle.spark.session import small_jobs
 from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work, now
@@ -180,7 +180,7 @@ def report_of(table: Table, decision: Decision, facts: Facts, work: Work, clock:
 def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     """One query tells whether anything changed; sizes are looked up only if it did."""
     stream = definition(table)
-    other = outdated(work, table)
+    other = find_reasons_to_rebuild(work, table)
     if frontier is None:
         return Facts(stream.mode, None, work.base.id, (), 0, 0, (), stream.moments)
     tables = [source_table(work, s) for s in stream.sources]
@@ -244,7 +244,7 @@ def run_nodes(
     small = room.fits(facts.changed_rows, facts.changed_memory)
     if small:
         with clock.phase("here"):
-            names = seen(inputs, names)
+            names = find_seen_changes(inputs, names)
     if small and leads_to_many(facts.known, facts.changed_rows, room.rows):
         many = f"more than {room.rows} rows"
         inputs.remarks.append(f"planned as a large job, since such a change led to {many}")
@@ -271,17 +271,17 @@ def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) ->
             delta = delta_of(stream.plan, number, frozenset(moved))
             if delta is None:
                 continue
-            plan = driven(fit(delta, True, stored), sizes_of(inputs))
+            plan = order_joins(arrange_change(delta, True, stored), sizes_of(inputs))
         if isinstance(node.plan, Recursive) and (why := obstacle(node.plan)):
             inputs.remarks.append(f"the recursion was computed again, because {why}")
-        done = run_here(here, node, plan, clock)
+        done = run_at_driver(here, node, plan, clock)
         if done is None and small:
             result = nodes[-1] if number == len(nodes) - 2 else None
             done, shown = _by_spark(here, node, result, plan, clock)
             if shown is not None:
                 return shown
         if done is None:
-            done = run_node(inputs, node, fit(delta, False, stored), False, clock)
+            done = run_node(inputs, node, arrange_change(delta, False, stored), False, clock)
         filled = done
         if filled != Filled():
             moved.add(node.name)
@@ -304,7 +304,7 @@ def _by_spark(
     if left is None:
         return Filled(), None
     with small_jobs(inputs.work.place.spark):
-        rest = prepared(inputs, node, left, clock)
+        rest = run_steps_first(inputs, node, left, clock)
         if result is not None and is_shown_beside(inputs, node, result):
             if (both := run_with_result(inputs, node, result, rest, clock)) is not None:
                 return both

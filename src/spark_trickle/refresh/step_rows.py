@@ -17,12 +17,12 @@ from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, as_frame
 from spark_trickle.spark.run import collect, count, run_sql
-from spark_trickle.sql.dialect.moments import fixed_at
+from spark_trickle.sql.dialect.moments import fix_moment
 from spark_trickle.sql.render.query import render
-from spark_trickle.txn.store import written_down
+from spark_trickle.txn.store import write_down
 
 
-def after_steps(inputs: Inputs, table: Table, plan: Operator, prefix: str = "k") -> Operator:
+def run_steps(inputs: Inputs, table: Table, plan: Operator, prefix: str = "k") -> Operator:
     """What is left of a plan when the rows of its steps are there."""
     steps, rest = with_steps(plan, prefix)
     for step in steps:
@@ -30,11 +30,11 @@ def after_steps(inputs: Inputs, table: Table, plan: Operator, prefix: str = "k")
     return rest
 
 
-def framed(inputs: Inputs, plan: Operator) -> Frame:
+def frame_of(inputs: Inputs, plan: Operator) -> Frame:
     """The rows of a plan; all nodes of a refresh see the clock at one moment."""
     text = render(plan)
     if inputs.moment is not None and inputs.stream.moments:
-        text = fixed_at(text, inputs.moment)
+        text = fix_moment(text, inputs.moment)
     return run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
 
 
@@ -42,7 +42,7 @@ def _found(inputs: Inputs, table: Table, step: Step) -> None:
     if isinstance(step.plan, Fixpoint):
         run_fixpoint(step.plan, step.name, Driver(inputs, table))
     else:
-        frame, rows = _computed(inputs, table, framed(inputs, step.plan))
+        frame, rows = _computed(inputs, table, frame_of(inputs, step.plan))
         inputs.found[step.name] = frame
         if remark := _read_again(step.plan, rows):
             inputs.remarks.append(remark)
@@ -110,7 +110,7 @@ class Driver:
         self.inputs.remarks.append(text)
 
     def _planned(self, name: str, plan: Operator) -> Frame:
-        return framed(self.inputs, after_steps(self.inputs, self.stored, plan, f"k_{name}_"))
+        return frame_of(self.inputs, run_steps(self.inputs, self.stored, plan, f"k_{name}_"))
 
 
 def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:
@@ -128,4 +128,4 @@ def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Tab
     rows = collect_within(frame, room_of_refresh(work.place.settings), inputs.row_bytes)
     if rows is not None:
         return as_frame(frame, rows), rows
-    return written_down(work, table, frame), None
+    return write_down(work, table, frame), None

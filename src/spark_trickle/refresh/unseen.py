@@ -13,7 +13,7 @@ from spark_trickle.refresh.driver_inputs import AtDriver
 from spark_trickle.refresh.inputs import Inputs
 
 
-def seen(inputs: Inputs, changed: Set[str]) -> set[str]:
+def find_seen_changes(inputs: Inputs, changed: Set[str]) -> set[str]:
     """The sources in which something changed that is read."""
     return {name for name in changed if not _cancels(AtDriver(inputs), name)}
 

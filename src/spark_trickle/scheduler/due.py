@@ -184,7 +184,7 @@ def _demands(world: World, i: int, settings: Settings, seen: set[int]) -> list[f
             return [d for r in below if r not in seen for d in _demands(world, r, settings, seen)]
 
 
-def lagging(
+def find_lagging(
     groups: Mapping[str, tuple[tuple[int, ...], float]],
     marks: Mapping[int, datetime],
     names: Mapping[int, str],

@@ -6,7 +6,7 @@ from spark_trickle.lake.catalog import scheduling, states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Status, StreamState
 from spark_trickle.refresh.graph import Graph, graph_of
-from spark_trickle.scheduler.due import Standing, World, lagging
+from spark_trickle.scheduler.due import Standing, World, find_lagging
 from spark_trickle.txn.work import Place, begin
 
 
@@ -40,7 +40,7 @@ def look(place: Place, graphs: dict[int, Graph] | None = None) -> World:
             times.get(first) if first is not None else None,
         )
     names = {i: graph.name(i) for i in (*graph.tables, *graph.readers)}
-    return World(graph, standings, gates, lagging(groups, marks, names), paused)
+    return World(graph, standings, gates, find_lagging(groups, marks, names), paused)
 
 
 def _first_unseen(

@@ -20,7 +20,7 @@ from spark_trickle.observe import functions as observe
 from spark_trickle.refresh.functions import FUNCTIONS
 from spark_trickle.session.shared_folder import require_shared_folder
 from spark_trickle.session.trickle import Trickle
-from spark_trickle.settings import gathered
+from spark_trickle.settings import gather_settings
 from spark_trickle.spark.session import open_session
 from spark_trickle.spark.view_cache import Held
 from spark_trickle.sql.dialect.depth import make_room
@@ -43,7 +43,7 @@ def connect(
     make_room()
     place = os.fspath(path)
     file = Path(local_folder(place)) / "trickle.toml" if is_local_address(place) else None
-    chosen = gathered(file, os.environ, settings or {})
+    chosen = gather_settings(file, os.environ, settings or {})
     warehouse = open_warehouse(path, data_path, chosen.catalog_timeout, adopt)
     session = open_session(spark)
     require_shared_folder(session, warehouse.storage)

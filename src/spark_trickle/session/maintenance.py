@@ -38,7 +38,7 @@ class Maintenance(Refreshing):
 
         def run(work: Work) -> Result:
             table = work.catalog.table(name, work.place.schema)
-            if plan := compact.everything(work.files(table)):
+            if plan := compact.compact_everything(work.files(table)):
                 compact.compact(work, table, plan)
             return Result()
 

@@ -16,7 +16,7 @@ from spark_trickle.lake.catalog.engine import require_writable
 from spark_trickle.lake.catalog.states import move_on
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.apply import applied
+from spark_trickle.refresh.apply import choose_storage
 from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.group import company, refresh_together, streams_by_id
@@ -154,7 +154,7 @@ class Refreshing(Transactions):
             work.discard()
             snapshot = work.base.id
         else:
-            reports = applied(work, reports)
+            reports = choose_storage(work, reports)
             snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
         commit_ms = (time.perf_counter() - start) * 1000
         changed = [c.table.id for c in work.changes.values() if c.changes_content]

@@ -30,7 +30,7 @@ from spark_trickle.sources.postgres.discover import SourceTable, find_tables
 from spark_trickle.sources.postgres.names import quoted
 from spark_trickle.sources.postgres.status import server_findings
 from spark_trickle.sources.registering import end_registration
-from spark_trickle.sources.sync import using
+from spark_trickle.sources.sync import use_source
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import free_name, refuse_readers
 from spark_trickle.txn.work import Place, Work, begin, now
@@ -80,7 +80,7 @@ def mirror_table(place: Place, links: Links, statement: s.MirrorTable, listen: L
             f'"{".".join(statement.source)}" does not name a table of a source',
             "Write source.schema.table, as in FROM SOURCE shop.public.orders.",
         )
-    with using(place, links, statement.source[0], listen) as job:
+    with use_source(place, links, statement.source[0], listen) as job:
         work = begin(place)
         if statement.if_not_exists and work.catalog.find(statement.name, place.schema) is not None:
             return Result()
@@ -92,7 +92,7 @@ def mirror_table(place: Place, links: Links, statement: s.MirrorTable, listen: L
 
 def mirror_tables(place: Place, links: Links, statement: s.MirrorTables, listen: Listen) -> Result:
     """Those that are mirrored already stay as they are."""
-    with using(place, links, statement.source, listen) as job:
+    with use_source(place, links, statement.source, listen) as job:
         known = {mirror_of(t).oid for t, _ in job.mirrors(begin(place))}
         allowed = {t.oid for t in find_tables(job.connection, job.options.tables)}
         found = [t for t in find_tables(job.connection, statement.patterns) if t.oid in allowed]
@@ -175,7 +175,7 @@ def detach(place: Place, links: Links, statement: s.DetachSource) -> Result:
     _refuse_readers(place, source, statement.cascade)
     if not statement.force:
         _refuse_published(place, source)
-        with using(place, links, source.name) as job:
+        with use_source(place, links, source.name) as job:
             remove_triggers(job)
             close_log(job)
             end_registration(job)

@@ -13,7 +13,7 @@ from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.sources.job import Job
-from spark_trickle.sources.landing import Landing, held_rows, land
+from spark_trickle.sources.landing import Landing, land, mirror_rows
 from spark_trickle.sources.mirrored import columns_of, mirror_of
 from spark_trickle.sources.position import read_marks, read_moment, with_parts
 from spark_trickle.sources.postgres.assemble import Followed
@@ -185,7 +185,7 @@ def _land(work: Work, table: Table, change: TableChanges) -> Landing:
         return land(work, table, _some(change.rows)) + Landing(gone=gone)
     held = change.rows.drop_columns([WEIGHT]).slice(0, 0)
     if change.removed_keys.num_rows:
-        held = held_rows(work, table, change.removed_keys)
+        held = mirror_rows(work, table, change.removed_keys)
     return land(work, table, _some(complete(change, held)))
 
 

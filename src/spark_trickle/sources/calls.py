@@ -15,7 +15,7 @@ from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import mirror_of
 from spark_trickle.sources.postgres.copy import Progress
 from spark_trickle.sources.resync import resync
-from spark_trickle.sources.sync import SyncReport, sync, using
+from spark_trickle.sources.sync import SyncReport, sync, use_source
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements import kinds as s
@@ -107,7 +107,7 @@ class Sources:
         for attempt in range(retries + 1):
             table = self._mirror(name)
             try:
-                with using(self._place, self._links, mirror_of(table).source, progress) as job:
+                with use_source(self._place, self._links, mirror_of(table).source, progress) as job:
                     landing, _ = resync(job, table, more)
                     return Result(landing.come, 0, landing.gone)
             except ConflictError:
@@ -127,7 +127,7 @@ class Sources:
     def _mirror_dropped(self, source: str) -> None:
         """Take its triggers away at once; if that fails, the next sync does it."""
         try:
-            with using(self._place, self._links, source) as job:
+            with use_source(self._place, self._links, source) as job:
                 tidy(job)
         except TrickleError as error:
             text = f'what was captured for a dropped mirror stays in source "{source}": {error.message}'
@@ -141,7 +141,7 @@ class Sources:
             table = None if reference.is_function else work.catalog.find(reference.parts, work.place.schema)
             if not isinstance(table, Table) or table.mirror is None or not table.mirror.chosen:
                 continue
-            with using(self._place, self._links, table.mirror.source) as job:
+            with use_source(self._place, self._links, table.mirror.source) as job:
                 there = job.require_remote(table).column_names
                 if more := [c for c in there if c.lower() in words and not table.has_column(c)]:
                     resync(job, table, more)

@@ -14,7 +14,7 @@ from spark_trickle.sources.job import Job
 from spark_trickle.sources.mirrored import capture_of, mirror_of
 from spark_trickle.sources.postgres.capture import Capture
 from spark_trickle.sources.postgres.discover import SourceTable, describe
-from spark_trickle.sources.postgres.install import install, installed, uninstall
+from spark_trickle.sources.postgres.install import install, installed_captures, uninstall
 from spark_trickle.sources.postgres.publication import publish, published, unpublish
 from spark_trickle.sources.postgres.run import LOCK_SECONDS, run
 from spark_trickle.sources.postgres.slot import create_slot, drop_slot, slot_state
@@ -36,7 +36,7 @@ def put_triggers(job: Job, table: Table, remote: SourceTable) -> tuple[Capture, 
 
 def triggers_of(job: Job, table: Table, remote: SourceTable) -> Capture:
     """The capture as the source itself knows it."""
-    found = installed(job.connection, job.options.schema).get(remote.oid)
+    found = installed_captures(job.connection, job.options.schema).get(remote.oid)
     if found is None:
         raise ResyncNeededError(mirror_of(table).full_name, "its triggers were removed")
     return found.capture(remote)
@@ -45,7 +45,7 @@ def triggers_of(job: Job, table: Table, remote: SourceTable) -> Capture:
 def remove_triggers(job: Job, keep: Collection[int] = ()) -> None:
     """Take away the triggers that nobody needs any more; those of others were noted, but never made."""
     for oid in (o for o in job.state.captured if o not in keep):
-        known = installed(job.connection, job.options.schema)
+        known = installed_captures(job.connection, job.options.schema)
         there = describe(job.connection, [oid])
         if oid in known and known[oid].owner == owner_of(job) and there:
             uninstall(job.connection, known[oid].planned(there[0]))

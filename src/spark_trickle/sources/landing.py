@@ -8,7 +8,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from spark_trickle.model.arrow import single_weights, summed, to_storage
+from spark_trickle.model.arrow import single_weights, sum_weights, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.room import Room, room_of_statement
@@ -17,7 +17,7 @@ from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.sql.lexer.words import quote
-from spark_trickle.txn.net import cancelled_frame
+from spark_trickle.txn.net import net_change
 from spark_trickle.txn.store import store_frame, store_rows
 from spark_trickle.txn.work import Work
 
@@ -43,7 +43,7 @@ def land(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
             return Landing()
         return _stored(work, table, store_rows(work, table, _net(table, held)))
     staged = _staged(work, table, chain(held, (following,), rest))
-    return _stored(work, table, store_frame(work, table, cancelled_frame(work, table, staged)))
+    return _stored(work, table, store_frame(work, table, net_change(work, table, staged)))
 
 
 def land_new(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
@@ -63,7 +63,7 @@ def land_difference(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Lan
     """All rows that the table is to hold; what it holds already stays."""
     new = _staged(work, table, pieces)
     old = work.rows(table).selectExpr("*", f"-1 AS {WEIGHT}")
-    net = cancelled_frame(work, table, new.unionByName(old))
+    net = net_change(work, table, new.unionByName(old))
     return _stored(work, table, store_frame(work, table, net))
 
 
@@ -80,7 +80,7 @@ def _taken(pieces: Iterator[pa.Table], room: Room) -> list[pa.Table]:
 
 def _net(table: Table, pieces: list[pa.Table]) -> pa.Table:
     rows = pa.concat_tables([to_storage(table, piece) for piece in pieces])
-    return to_storage(table, single_weights(summed(table, rows)))
+    return to_storage(table, single_weights(sum_weights(table, rows)))
 
 
 def _staged(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Frame:
@@ -104,7 +104,7 @@ def _stored(work: Work, table: Table, files: tuple[DataFile, ...]) -> Landing:
     return Landing(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
 
 
-def held_rows(work: Work, table: Table, keys: pa.Table) -> pa.Table:
+def mirror_rows(work: Work, table: Table, keys: pa.Table) -> pa.Table:
     """The rows of a mirror with some keys: old images that the log does not repeat."""
     spark = work.place.spark
     same = " AND ".join(f"m.{quote(n)} <=> k.{quote(n)}" for n in keys.column_names)

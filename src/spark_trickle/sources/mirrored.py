@@ -122,7 +122,7 @@ def capture_of(table: Table, remote: SourceTable, options: SourceOptions) -> Cap
     return replace(planned, notify=options.notify == "true")
 
 
-def adapted(table: Table, remote: SourceTable, more: Sequence[str] = ()) -> Table:
+def adapt_mirror(table: Table, remote: SourceTable, more: Sequence[str] = ()) -> Table:
     """The mirror with the columns that its source has now, and more of them if asked for.
 
     A renamed column keeps its id, so that stream tables follow it; so does one of a wider type.

@@ -14,7 +14,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.options import read_options
 from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge
-from spark_trickle.sources.postgres.install import installed
+from spark_trickle.sources.postgres.install import installed_captures
 from spark_trickle.sources.postgres.moment import show_lsn
 from spark_trickle.sources.postgres.registration import (
     Reader,
@@ -65,7 +65,7 @@ def _is_captured_for_another(job: Job) -> bool:
     """Whether what we captured was made under another identity, before sources knew whom they serve."""
     if job.state.warehouse or not job.state.captured:
         return False
-    there, owner = installed(job.connection, job.options.schema), owner_of(job)
+    there, owner = installed_captures(job.connection, job.options.schema), owner_of(job)
     return any(there[oid].owner != owner for oid in job.state.captured if oid in there)
 
 
@@ -115,7 +115,7 @@ def _serve(job: Job, reader: Reader, epoch: int) -> None:
 def _copy_all_again(job: Job, reason: str, consumed: int) -> None:
     """Everything that the later state made in the source is ours to use or to take away."""
     owner = owner_of(job)
-    theirs = installed(job.connection, job.options.schema)
+    theirs = installed_captures(job.connection, job.options.schema)
     captured = {*job.state.captured, *(oid for oid, found in theirs.items() if found.owner == owner)}
     drop_slot(job.connection, job.log_name)
     _start_copies_over(job)

@@ -13,7 +13,7 @@ from spark_trickle.sources.captures import add_to_log, has_log, open_log, put_tr
 from spark_trickle.sources.copying import FILE_BOUNDS
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing, land_difference
-from spark_trickle.sources.mirrored import adapted, columns_of
+from spark_trickle.sources.mirrored import adapt_mirror, columns_of
 from spark_trickle.sources.position import keep_buffer_position, keep_log_position
 from spark_trickle.sources.postgres.buffer import Position
 from spark_trickle.sources.postgres.copy import copy_rows, snapshot
@@ -30,7 +30,7 @@ def resync(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Landing, i
     remote = job.require_remote(table)
     work = begin(job.place)
     state = _state(job, table)
-    new = adapted(table, remote, more)
+    new = adapt_mirror(table, remote, more)
     if job.by_log:
         token, mark = "", _show_in_log(job, table, remote, state)
     else:

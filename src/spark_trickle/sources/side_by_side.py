@@ -15,7 +15,7 @@ from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.parallel import DRIVER, endpoint_of, jdbc_options, shared_read
 from spark_trickle.sources.postgres.types import MappedColumn
 from spark_trickle.sources.postgres.values import to_table
-from spark_trickle.spark.jdbc import converted, read_queries, require_driver
+from spark_trickle.spark.jdbc import convert_rows, read_queries, require_driver
 from spark_trickle.txn.work import Work
 
 _PACKAGE = "org.postgresql:postgresql:42.7.7"
@@ -46,4 +46,4 @@ def land_side_by_side(
     read = shared_read(job.connection, remote, columns, _PAGES)
     options = jdbc_options(endpoint_of(job.connection), read)
     frame = read_queries(job.place.spark, options, read.queries)
-    return land_frame(work, table, converted(frame, table, FromTexts(table, tuple(columns))))
+    return land_frame(work, table, convert_rows(frame, table, FromTexts(table, tuple(columns))))

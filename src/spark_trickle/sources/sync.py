@@ -59,7 +59,7 @@ class SyncReport:
 
 
 @contextmanager
-def using(
+def use_source(
     place: Place,
     links: Links,
     name: str,
@@ -100,7 +100,7 @@ def sync(
     """Bring all mirrors of a source to what it holds now; `take_over` from another copy of the warehouse."""
     for attempt in range(place.settings.commit_retries + 1):
         try:
-            with using(place, links, name, progress, take_over) as job:
+            with use_source(place, links, name, progress, take_over) as job:
                 return _synced(job)
         except ConflictError:  # somebody changed the catalog; nothing was consumed
             if attempt == place.settings.commit_retries:

@@ -13,11 +13,11 @@ from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.read import (
     Locate,
-    consolidated,
     empty,
     files_by_sign,
-    repeated,
+    repeat_rows_sql,
     rows_with_weights,
+    sum_weights_sql,
 )
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import columns_sql
@@ -76,10 +76,10 @@ def changes(
 def _in_sum(spark: SparkSession, locate: Locate, table: Table, removed: Sequence[DataFile]) -> DataFrame:
     """What went with files that hold deletions: their sum, told in the name of one of them."""
     columns, name = columns_sql(table), removed[0].name
-    counted = f"SELECT {columns}, -{WEIGHT} AS {WEIGHT} FROM ({consolidated(table, '{rows}')})"
+    counted = f"SELECT {columns}, -{WEIGHT} AS {WEIGHT} FROM ({sum_weights_sql(table, '{rows}')})"
     text = (
         f"SELECT *, -1 AS {WEIGHT}, '{name}' AS _trickle_name, true AS _trickle_removed "
-        f"FROM ({repeated(table, f'({counted})')})"
+        f"FROM ({repeat_rows_sql(table, f'({counted})')})"
     )
     return run_sql(spark, text, rows=rows_with_weights(spark, locate, table, removed))
 

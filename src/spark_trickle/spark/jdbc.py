@@ -37,7 +37,7 @@ def read_queries(spark: SparkSession, options: Mapping[str, str], queries: Seque
     return reduce(DataFrame.unionAll, frames)
 
 
-def converted(frame: DataFrame, table: Table, convert: Callable[[pa.Table], pa.Table]) -> DataFrame:
+def convert_rows(frame: DataFrame, table: Table, convert: Callable[[pa.Table], pa.Table]) -> DataFrame:
     """Rows of a table out of rows in another form; executors need this package for it."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,9 @@ from pyspark.sql import functions as F
 from spark_trickle.spark.errors import SPARK_ERRORS
 
 
-def observed(frame: DataFrame, counts: dict[str, str]) -> tuple[DataFrame, Callable[[], dict[str, int]]]:
+def observe_counts(
+    frame: DataFrame, counts: dict[str, str]
+) -> tuple[DataFrame, Callable[[], dict[str, int]]]:
     """The same frame, and a function that tells the counts once it was computed."""
     observation = Observation()
     watched = frame.observe(observation, *[F.expr(sql).alias(name) for name, sql in counts.items()])

@@ -138,7 +138,7 @@ def tail_of_files(
     """What the executors make of a tail that is too long for the driver."""
     tail = rows_with_weights(spark, locate, table, log.tail)
     if not log.tail_is_one_change or not (table.distinct_by or log.tail_is_whole):
-        tail = run_sql(spark, consolidated(table, "{tail}"), tail=tail)
+        tail = run_sql(spark, sum_weights_sql(table, "{tail}"), tail=tail)
     if table.distinct_by or (log.tail_is_one_change and log.tail_is_whole):
         identity = [quote(c.name) for c in identity_columns(table)]
         come = tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names])
@@ -243,8 +243,9 @@ def _guided_sql(table: Table, column: str, bits: Bits) -> str:
         f"SELECT {columns}, 1 AS {WEIGHT} FROM {{settled}} WHERE {suspect} "
         f"UNION ALL SELECT {columns}, {WEIGHT} FROM {{tail}}"
     )
-    summed = consolidated(table, f"({weighed})")
-    return f"SELECT {columns} FROM {{settled}} WHERE NOT {suspect} UNION ALL {repeated(table, f'({summed})')}"
+    summed = sum_weights_sql(table, f"({weighed})")
+    touched = repeat_rows_sql(table, f"({summed})")
+    return f"SELECT {columns} FROM {{settled}} WHERE NOT {suspect} UNION ALL {touched}"
 
 
 def _counted_sql(table: Table, hint: str) -> str:
@@ -255,15 +256,15 @@ def _counted_sql(table: Table, hint: str) -> str:
         f"SELECT {hint} {base}, 1 AS {WEIGHT} FROM {{settled}} AS base LEFT SEMI JOIN {gone} ON {same} "
         f"UNION ALL SELECT {columns}, {WEIGHT} FROM {{net}} WHERE {WEIGHT} < 0"
     )
-    counted = consolidated(table, f"({touched})")
+    counted = sum_weights_sql(table, f"({touched})")
     return (
         f"SELECT {hint} {base} FROM {{settled}} AS base LEFT ANTI JOIN {gone} ON {same} "
-        f"UNION ALL {repeated(table, f'({counted})')} "
-        f"UNION ALL {repeated(table, '{net}')}"
+        f"UNION ALL {repeat_rows_sql(table, f'({counted})')} "
+        f"UNION ALL {repeat_rows_sql(table, '{net}')}"
     )
 
 
-def consolidated(table: Table, source: str) -> str:
+def sum_weights_sql(table: Table, source: str) -> str:
     """The sum of weights of each different row, without zeros.
 
     Grouping would turn −0.0 into 0.0, so the sign of a zero is kept beside it.
@@ -294,7 +295,7 @@ def _restored(column: Column, zero: str | None) -> str:
     return f"CASE WHEN {zero} = '-0.0' THEN -{quote(name)} ELSE {quote(name)} END AS {quote(name)}"
 
 
-def repeated(table: Table, source: str) -> str:
+def repeat_rows_sql(table: Table, source: str) -> str:
     """Each row as often as its weight says."""
     return (
         f"SELECT {columns_sql(table)} FROM {source} AS counted "

@@ -13,10 +13,10 @@ from spark_trickle.model.types import (
     FIELD_ID,
     ColumnType,
     Scalar,
-    found_in_query,
     refuse_collations,
     sql_name,
     to_spark,
+    type_in_query,
 )
 from spark_trickle.spark.errors import explained
 from spark_trickle.sql.lexer.words import literal, quote
@@ -115,9 +115,9 @@ def _demands_a_value(spec: Any) -> bool:
     return any(not f["nullable"] or _demands_a_value(f["type"]) for f in spec.get("fields", ()))
 
 
-def found_type(field: StructField) -> ColumnType:
+def type_of_field(field: StructField) -> ColumnType:
     """The type of a query's column."""
-    return found_in_query(field.jsonValue()["type"])
+    return type_in_query(field.jsonValue()["type"])
 
 
 def columns_sql(table: Table, prefix: str = "") -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_trickle.model.quoting import quote
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.errors import explained
-from spark_trickle.spark.observe import observed
+from spark_trickle.spark.observe import observe_counts
 from spark_trickle.spark.read import strict_reader
 from spark_trickle.spark.run import collect_rows
 from spark_trickle.spark.types import storage_schema
@@ -36,7 +36,7 @@ def write_by_executors(
         F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata=_id_only(f.metadata)) for f in fields
     ]
     width = width_of(fields)
-    counted, read_counts = observed(frame.select(*typed), {**_ROWS, "bytes": f"sum({width.sql})"})
+    counted, read_counts = observe_counts(frame.select(*typed), {**_ROWS, "bytes": f"sum({width.sql})"})
     writer = (
         counted.write.mode("append")  # the folder is there and empty
         .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -62,7 +62,7 @@ def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:
 
 def write_staged(frame: DataFrame, folder: str) -> int:
     """Write a frame down, to be computed once; how many rows the executors wrote."""
-    counted, read_counts = observed(_staged(frame), _ROWS)
+    counted, read_counts = observe_counts(_staged(frame), _ROWS)
     with explained(""):
         counted.write.parquet(folder)
     return read_counts()["rows"]

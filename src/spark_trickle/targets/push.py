@@ -13,7 +13,7 @@ from spark_trickle.errors import NotPublishedError, RepairNeededError, TrickleEr
 from spark_trickle.lake.catalog import read, sources
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.site import site_of
-from spark_trickle.model.arrow import can_hold, from_storage, single_weights, summed
+from spark_trickle.model.arrow import can_hold, from_storage, single_weights, sum_weights
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
@@ -30,7 +30,7 @@ from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.write import write_staged
 from spark_trickle.targets.postgres import front as postgres
 from spark_trickle.targets.postgres.front import Applied, State, Target
-from spark_trickle.txn.net import cancelled_frame
+from spark_trickle.txn.net import net_change
 from spark_trickle.txn.work import Place, Work, begin, now
 
 _QUIET_SNAPSHOTS = 100  # a table without changes is moved on now and then, so that VACUUM can
@@ -236,9 +236,9 @@ def _change(
         parts = [from_storage(table, place.storage.read(table, f)) for f in files]
         if all(p is not None for p in parts):
             rows = pa.concat_tables(parts) if parts else None
-            net = single_weights(summed(table, rows)) if rows is not None else None
+            net = single_weights(sum_weights(table, rows)) if rows is not None else None
             return _signed(net, -1), _signed(net, 1)
-    frame = cancelled_frame(work, table, rows_with_weights(place.spark, place.storage.locate, table, files))
+    frame = net_change(work, table, rows_with_weights(place.spark, place.storage.locate, table, files))
     gone, come = (frame.where(f"{WEIGHT} {sign} 0").drop(WEIGHT) for sign in ("<", ">"))
     return _pieces(work, table, gone, count), _pieces(work, table, come, count)
 

@@ -21,7 +21,7 @@ from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
-from spark_trickle.txn.net import cancelled_frame
+from spark_trickle.txn.net import net_change
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Place, Work, begin
 
@@ -55,7 +55,7 @@ def decide(files: tuple[DataFile, ...], settings: Settings) -> Compaction | None
     return None
 
 
-def everything(files: tuple[DataFile, ...]) -> Compaction | None:
+def compact_everything(files: tuple[DataFile, ...]) -> Compaction | None:
     """What OPTIMIZE merges; a single consolidated file is as good as it gets."""
     if not files or (len(files) == 1 and not files[0].deletes):
         return None
@@ -138,4 +138,4 @@ def _summed(work: Work, table: Table, files: tuple[DataFile, ...], whole: bool) 
     if whole:
         return work.rows_of(table, files).selectExpr("*", f"1 AS {WEIGHT}")
     weighted = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
-    return cancelled_frame(work, table, weighted) if any(f.deletes for f in files) else weighted
+    return net_change(work, table, weighted) if any(f.deletes for f in files) else weighted

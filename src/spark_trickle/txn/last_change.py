@@ -54,7 +54,7 @@ def words(bits: NDArray[np.bool_]) -> Numbers:
     return np.packbits(padded, bitorder="little").view(np.int64)
 
 
-def numbered(keys: pa.Table) -> Numbers | None:
+def number_rows(keys: pa.Table) -> Numbers | None:
     """A number for each different row, from 0 on; None if too many rows could be different."""
     numbers, size = np.zeros(keys.num_rows, np.int64), 1
     for column in keys.itercolumns():

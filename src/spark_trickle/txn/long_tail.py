@@ -33,7 +33,7 @@ from spark_trickle.spark.read import (
     tail_of_files,
     tail_of_keys,
 )
-from spark_trickle.txn.last_change import Keys, Numbers, last_changes, numbered, words
+from spark_trickle.txn.last_change import Keys, Numbers, last_changes, number_rows, words
 from spark_trickle.txn.latest import Latest
 
 _KEPT = 8  # tails of which is known what their keys tell
@@ -112,7 +112,7 @@ class LongTails:
             return None
         keys = pa.concat_tables(parts)
         if span is None:
-            places, low, size = numbered(keys.drop_columns([WEIGHT])), 0, keys.num_rows
+            places, low, size = number_rows(keys.drop_columns([WEIGHT])), 0, keys.num_rows
         else:
             low, size = span[0], span[1] - span[0] + 1
             places = keys.column(0).to_numpy().astype("int64") - low

@@ -7,22 +7,29 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, negated, single_weights, summed
+from spark_trickle.model.arrow import (
+    arrow_schema,
+    can_hold,
+    from_storage,
+    negate_weights,
+    single_weights,
+    sum_weights,
+)
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.read import consolidated, rows_with_weights
+from spark_trickle.spark.read import rows_with_weights, sum_weights_sql
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import columns_sql
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work
 
 
-def cancelled_frame(work: Work, table: Table, weighted: Frame) -> Frame:
+def net_change(work: Work, table: Table, weighted: Frame) -> Frame:
     """The net of a change, each row with weight +1 or −1."""
-    net = consolidated(table, "{rows}")
+    net = sum_weights_sql(table, "{rows}")
     sign = f"SELECT {columns_sql(table)}, IF({WEIGHT} > 0, 1, -1) AS {WEIGHT} FROM ({net}) AS net "
     copies = f"LATERAL VIEW explode(array_repeat(0, abs({WEIGHT}))) _trickle_copies AS _trickle_copy"
     return run_sql(work.place.spark, sign + copies, rows=weighted)
@@ -41,7 +48,7 @@ def merge_changes(work: Work) -> None:
 
 def _merged(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
     rows = rows_with_weights(work.place.spark, work.place.storage.locate, table, added)
-    net = cancelled_frame(work, table, rows)
+    net = net_change(work, table, rows)
     count = sum(f.rows for f in added)
     room = room_of_statement(work.place.settings)
     few = collect_known(net, room, count) if fits_arrow(table) else None
@@ -55,10 +62,12 @@ def difference(
 ) -> tuple[DataFile, ...]:
     """The rows of some files without those of others, written as one change."""
     if room_of_statement(work.place.settings).holds((*come, *gone)):
-        plus, minus = loaded(work, table, come), loaded(work, table, gone)
+        plus, minus = load_rows(work, table, come), load_rows(work, table, gone)
         if plus is not None and minus is not None:
             return store_rows(
-                work, table, single_weights(summed(table, pa.concat_tables([plus, negated(minus)])))
+                work,
+                table,
+                single_weights(sum_weights(table, pa.concat_tables([plus, negate_weights(minus)]))),
             )
     rows = _weighted(work, table, come)
     if gone:
@@ -66,14 +75,14 @@ def difference(
         minus_rows = _weighted(work, table, gone)
         taken = minus_rows.select(*others, (-minus_rows[WEIGHT]).alias(WEIGHT))
         rows = rows.unionByName(taken)
-    return store_frame(work, table, cancelled_frame(work, table, rows))
+    return store_frame(work, table, net_change(work, table, rows))
 
 
 def _weighted(work: Work, table: Table, files: Sequence[DataFile]) -> Frame:
     return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
 
 
-def loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
+def load_rows(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
     """The rows of files with their weights, at the driver; None if they can only be read by Spark."""
     if not all(can_hold(c.type) for c in table.columns):
         return None

@@ -67,7 +67,7 @@ def store_frame(
     return _with_deletes(work, table, described)
 
 
-def written_down(work: Work, table: Table, frame: Frame) -> Frame:
+def write_down(work: Work, table: Table, frame: Frame) -> Frame:
     """The same rows, computed once and for all; their files go when the work ends."""
     folder = f"{work.place.storage.new_name()}-staged"
     work.wrote(table, folder)

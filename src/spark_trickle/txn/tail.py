@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.lake.warehouse import Warehouse
-from spark_trickle.model.arrow import can_hold, from_storage, images, summed
+from spark_trickle.model.arrow import can_hold, from_storage, images, sum_weights
 from spark_trickle.model.files import DataFile, Log
 from spark_trickle.model.room import Room
 from spark_trickle.model.table import WEIGHT, Table
@@ -55,11 +55,11 @@ class Tails:
         if any(p is None for p in parts):
             return None
         if table.distinct_by:
-            net = summed(table, pa.concat_tables(parts))
+            net = sum_weights(table, pa.concat_tables(parts))
             return self._replaced(table, net, net.filter(pc.greater(net.column(WEIGHT), 0)))
         if log.tail_is_whole:
             return self._replaced(table, pa.concat_tables(parts), _survivors(table, log.tail, parts))
-        return Counted(local_frame(self._spark, table, summed(table, pa.concat_tables(parts))))
+        return Counted(local_frame(self._spark, table, sum_weights(table, pa.concat_tables(parts))))
 
     def _replaced(self, table: Table, rows: pa.Table, come: pa.Table) -> Replaced:
         identity = [c.name for c in identity_columns(table)]

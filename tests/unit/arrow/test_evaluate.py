@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Keys, Signed, Touched, Untouched
 from spark_trickle.algebra.operators import At, Scan, column
-from spark_trickle.arrow.evaluate import rows_here
-from spark_trickle.arrow.groups import trimmed
+from spark_trickle.arrow.evaluate import evaluate_plan
+from spark_trickle.arrow.groups import cancel_out
 
 CHANGE = pa.table({"k": [1, 1, 2], "_w": pa.array([1, -1, 1], pa.int32())})
 LARGE = pa.table({"k": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
@@ -46,7 +46,7 @@ ROWS = Scan("t2", (("k2", "k"), ("v2", "v")), At.NEW)
 
 def test_touched_rows_of_a_large_table_are_looked_up() -> None:
     reader = LargeTable()
-    found = rows_here(reader, Signed(Touched(ROWS, (column("k2"),), KEYS), 1))
+    found = evaluate_plan(reader, Signed(Touched(ROWS, (column("k2"),), KEYS), 1))
     assert found is not None
     assert found.column("v2").to_pylist() == ["a", "b"]
     assert [v.to_pylist() for v in reader.lookups] == [[1, 2]]
@@ -55,7 +55,7 @@ def test_touched_rows_of_a_large_table_are_looked_up() -> None:
 def test_untouched_rows_of_a_large_table_are_for_spark() -> None:
     """Looked up by the touched keys, none of them would be found."""
     reader = LargeTable()
-    assert rows_here(reader, Signed(Untouched(ROWS, (column("k2"),), KEYS), 1)) is None
+    assert evaluate_plan(reader, Signed(Untouched(ROWS, (column("k2"),), KEYS), 1)) is None
     assert reader.lookups == []
 
 
@@ -64,7 +64,7 @@ def test_a_change_is_trimmed_to_what_is_left_of_it() -> None:
         return pa.table({"v": pa.array(values, kind), "_w": pa.array(weights, pa.int32())})
 
     def left(rows: pa.Table) -> list[tuple[object, int]]:
-        found = trimmed(rows)
+        found = cancel_out(rows)
         return list(
             zip(map(repr, found.column("v").to_pylist()), found.column("_w").to_pylist(), strict=True)
         )

@@ -10,7 +10,7 @@ import pytest
 
 from spark_trickle.algebra.operators import At, Expr, Join, JoinKind, KeyPair, Scan, column
 from spark_trickle.arrow import joins
-from spark_trickle.arrow.joins import joined, matches
+from spark_trickle.arrow.joins import join_rows, matches
 from spark_trickle.arrow.unsupported import ForSpark
 
 LEFT = Scan("t1", (("a", "a"), ("b", "b")), At.NEW)
@@ -30,7 +30,7 @@ def test_rows_are_those_that_a_loop_finds(kind: JoinKind, null_safe: bool) -> No
         left = [(chance.choice([None, 1, 2, 3]), n) for n in range(chance.randrange(6))]
         right = [(chance.choice([None, 2, 3, 4]), n) for n in range(chance.randrange(6))]
         for residual in (None, Expr("`b` < `d`")):
-            found = joined(_join(kind, null_safe, residual), _table("ab", left), _table("cd", right))
+            found = join_rows(_join(kind, null_safe, residual), _table("ab", left), _table("cd", right))
             rows = Counter(zip(*(c.to_pylist() for c in found.itercolumns()), strict=True))
             assert rows == Counter(_looped(kind, null_safe, residual is not None, left, right))
 
@@ -64,9 +64,9 @@ def test_a_value_that_most_rows_have_is_for_spark(monkeypatch: pytest.MonkeyPatc
     same = pa.table({"a": pa.array([7] * 100, pa.int64()), "b": pa.array(range(100), pa.int64())})
     right = same.rename_columns(["c", "d"])
     with pytest.raises(ForSpark):
-        joined(_join(JoinKind.INNER, False), same, right)
-    assert joined(_join(JoinKind.SEMI, False), same, right).num_rows == 100
-    assert joined(_join(JoinKind.ANTI, False), same, right).num_rows == 0
+        join_rows(_join(JoinKind.INNER, False), same, right)
+    assert join_rows(_join(JoinKind.SEMI, False), same, right).num_rows == 100
+    assert join_rows(_join(JoinKind.ANTI, False), same, right).num_rows == 0
     assert matches([(same.column("a"), right.column("c"), False)], 100, 100).to_pylist() == [True] * 100
     different = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(range(100), pa.int64())})
-    assert joined(_join(JoinKind.INNER, False), different, right).num_rows == 100
+    assert join_rows(_join(JoinKind.INNER, False), different, right).num_rows == 100

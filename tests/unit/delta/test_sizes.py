@@ -8,8 +8,8 @@ from benchmarks.joins import change_of, join_node
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Scan, column
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.plan.arrange import fit
-from spark_trickle.plan.join_order import driven
+from spark_trickle.plan.arrange import arrange_change
+from spark_trickle.plan.join_order import order_joins
 from spark_trickle.plan.sizes import Sizes
 from spark_trickle.plan.steps import with_steps
 from spark_trickle.sql.render.query import render
@@ -37,7 +37,7 @@ def test_the_change_of_many_outer_joins(depth: int) -> None:
     change = differentiate(plan, names)
     assert change is not None
     sizes = Sizes(lambda _: 10, lambda _: 10, lambda _: (), 100)
-    steps, rest = with_steps(driven(fit(change, True, lambda _: 0), sizes))
+    steps, rest = with_steps(order_joins(arrange_change(change, True, lambda _: 0), sizes))
     texts = [render(plan) for plan in (*(s.plan for s in steps), rest)]
     parts, most_steps, most_text = OUTER[depth]
     assert len(list(change.walk())) <= parts

@@ -29,8 +29,8 @@ NAMES = ["a", "A b", 'a"b', '""', "select", "it's", "a.b", "ü 😀", "a`b", "--
 def test_the_view_runs_for_any_name(name: str) -> None:
     """DuckDB runs the view over a table whose schema, name and column all are odd."""
     table = replace(TABLE, schema=name, name=name, columns=(Column(2, name, Scalar("integer")),))
-    physical = f'"_trickle".{ducklake.quoted(ducklake.physical_name(table))}'
-    column = ducklake.quoted(name)
+    physical = f'"_trickle".{ducklake.quote_name(ducklake.physical_name(table))}'
+    column = ducklake.quote_name(name)
     with duckdb.connect() as connection:
         connection.execute('CREATE SCHEMA "_trickle"')
         connection.execute(f"CREATE TABLE {physical} ({column} INT, _w INT)")

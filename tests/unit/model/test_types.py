@@ -18,7 +18,6 @@ from spark_trickle.model.types import (
     Struct,
     can_store,
     can_widen,
-    found_in_query,
     from_json,
     from_spark,
     has_array,
@@ -28,6 +27,7 @@ from spark_trickle.model.types import (
     sql_name,
     to_json,
     to_spark,
+    type_in_query,
 )
 
 SCALARS = [
@@ -108,7 +108,7 @@ def test_nested_types_come_back(kind: ColumnType) -> None:
     assert from_json(json.loads(json.dumps(to_json(kind)))) == kind
     assert from_spark("a", to_spark(kind), count(7)) == kind
     assert renumber(kind, count(7)) == kind
-    assert found_in_query(to_spark(kind)) == renumber(_nullable(kind), iter(lambda: 0, 1))
+    assert type_in_query(to_spark(kind)) == renumber(_nullable(kind), iter(lambda: 0, 1))
 
 
 def _nullable(kind: ColumnType) -> ColumnType:

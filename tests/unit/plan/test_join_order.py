@@ -12,7 +12,7 @@ from spark_trickle.algebra.operators import (
     Project,
     Scan,
 )
-from spark_trickle.plan.join_order import connected, driven
+from spark_trickle.plan.join_order import connect_joins, order_joins
 from spark_trickle.plan.sizes import Sizes
 
 ROWS = {"t1": 1_000_000, "t2": 10_000, "t3": 25}
@@ -45,7 +45,7 @@ def test_tables_without_a_condition_in_common_wait_for_one_that_connects_them() 
         "v1",
         "v2",
     )
-    made = connected(query)
+    made = connect_joins(query)
     assert made.columns == query.columns
     assert isinstance(made, Project)
     last = made.input
@@ -59,7 +59,7 @@ def test_tables_without_a_condition_in_common_wait_for_one_that_connects_them() 
 
 
 def test_a_condition_over_two_tables_that_is_no_equality_is_tested_by_their_join() -> None:
-    made = connected(
+    made = connect_joins(
         where(cross(scan(1), scan(2)), "`v1` < `v2` AND `ref1` = `id2`", "v1", "v2", "ref1", "id2")
     )
     assert isinstance(made, Join)
@@ -69,14 +69,14 @@ def test_a_condition_over_two_tables_that_is_no_equality_is_tested_by_their_join
 
 def test_an_outer_join_is_a_relation_like_others() -> None:
     outer = Join(scan(1), scan(2), JoinKind.LEFT)
-    made = connected(where(cross(outer, scan(3)), "`v1` = `id3` AND `v2` = 1", "v1", "id3", "v2"))
+    made = connect_joins(where(cross(outer, scan(3)), "`v1` = `id3` AND `v2` = 1", "v1", "id3", "v2"))
     assert isinstance(made, Join)
     assert isinstance(made.left, Filter)
     assert made.left.input == outer
 
 
 def test_a_change_comes_first_and_small_tables_next() -> None:
-    plan = connected(
+    plan = connect_joins(
         where(
             cross(cross(scan(1), scan(2)), scan(3)),
             "`ref1` = `id2` AND `ref2` = `id3`",
@@ -92,7 +92,7 @@ def test_a_change_comes_first_and_small_tables_next() -> None:
     delta = Join(
         Join(scan(1), scan(2, At.DELTA), JoinKind.INNER, inner.keys), scan(3), JoinKind.INNER, plan.keys
     )
-    made = driven(delta, sizes())
+    made = order_joins(delta, sizes())
     assert made.columns == delta.columns
     assert isinstance(made, Project)
     outermost = made.input
@@ -106,14 +106,14 @@ def test_a_change_comes_first_and_small_tables_next() -> None:
 
 def test_what_may_have_become_many_rows_is_not_sent_around() -> None:
     """A row of a small table meets many of a large one."""
-    pair = connected(where(cross(scan(3), scan(1)), "`id3` = `v1`", "id3", "v1"))
+    pair = connect_joins(where(cross(scan(3), scan(1)), "`id3` = `v1`", "id3", "v1"))
     assert isinstance(pair, Join)
-    last = connected(where(cross(scan(1), scan(2)), "`ref1` = `id2`", "ref1", "id2"))
+    last = connect_joins(where(cross(scan(1), scan(2)), "`ref1` = `id2`", "ref1", "id2"))
     assert isinstance(last, Join)
     delta = Join(
         Join(scan(3, At.DELTA), scan(1), JoinKind.INNER, pair.keys), scan(2), JoinKind.INNER, last.keys
     )
-    made = driven(delta, sizes(few=1000))
+    made = order_joins(delta, sizes(few=1000))
     assert isinstance(made, Join)
     assert not made.broadcast
     assert isinstance(made.left, Join)
@@ -122,7 +122,7 @@ def test_what_may_have_become_many_rows_is_not_sent_around() -> None:
 
 def test_content_keeps_its_order() -> None:
     plan = cross(scan(1), scan(2))
-    assert driven(plan, sizes()) == plan
+    assert order_joins(plan, sizes()) == plan
 
 
 def test_a_key_with_many_values_goes_before_one_with_few_wherever_that_is_known() -> None:
@@ -136,7 +136,7 @@ def test_a_key_with_many_values_goes_before_one_with_few_wherever_that_is_known(
     )
     known = Sizes(rows.__getitem__, lambda _: 10, lambda _: ("id",), 1000)
     order = []
-    made = driven(connected(query), known)
+    made = order_joins(connect_joins(query), known)
     while not isinstance(made, Join):
         made = made.inputs[0]
     while isinstance(made, Join):

@@ -31,8 +31,8 @@ from spark_trickle.algebra.operators import (
 from spark_trickle.errors import CircleRefusedError
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
-from spark_trickle.plan.monotone import repeated, taking
-from spark_trickle.plan.split import Node, split
+from spark_trickle.plan.monotone import find_taking_operator, sources_kept_as_bags
+from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.refresh.circular_definition import check_growth, check_member, check_mode
 
 MEMBER, OTHER = Scan("t1", (("a", "x"),)), Scan("t2", (("b", "x"),))
@@ -79,43 +79,43 @@ TAKING: dict[str, tuple[Operator, str]] = {
 
 @pytest.mark.parametrize("name", ADDING)
 def test_more_rows_make_more_rows(name: str) -> None:
-    assert taking(split(ADDING[name]), CIRCLE) is None
+    assert find_taking_operator(split_into_nodes(ADDING[name]), CIRCLE) is None
 
 
 @pytest.mark.parametrize("name", TAKING)
 def test_more_rows_may_take_rows_away(name: str) -> None:
     plan, word = TAKING[name]
-    assert (taking(split(plan), CIRCLE) or "").startswith(word)
-    assert taking(split(plan), frozenset(("t9",))) is None
+    assert (find_taking_operator(split_into_nodes(plan), CIRCLE) or "").startswith(word)
+    assert find_taking_operator(split_into_nodes(plan), frozenset(("t9",))) is None
     with pytest.raises(CircleRefusedError, match=word):
-        check_member(table(1), split(plan), {1: split(plan)})
+        check_member(table(1), split_into_nodes(plan), {1: split_into_nodes(plan)})
 
 
 def test_what_grows_outside_is_judged_in_the_same_way() -> None:
-    assert taking(split(ADDING["anti left"]), frozenset(("t2",))) is not None
-    assert taking(split(ADDING["inner"]), frozenset(("t2",))) is None
+    assert find_taking_operator(split_into_nodes(ADDING["anti left"]), frozenset(("t2",))) is not None
+    assert find_taking_operator(split_into_nodes(ADDING["inner"]), frozenset(("t2",))) is None
 
 
 def test_rows_are_repeated_unless_a_distinct_is_between() -> None:
     both = frozenset(("t1", "t2"))
-    assert repeated(split(MEMBER), both) == {"t1"}
-    assert repeated(split(DISTINCT), both) == frozenset()
-    assert repeated(split(join(OTHER, MEMBER, JoinKind.SEMI)), both) == {"t2"}
+    assert sources_kept_as_bags(split_into_nodes(MEMBER), both) == {"t1"}
+    assert sources_kept_as_bags(split_into_nodes(DISTINCT), both) == frozenset()
+    assert sources_kept_as_bags(split_into_nodes(join(OTHER, MEMBER, JoinKind.SEMI)), both) == {"t2"}
     # One way passes a DISTINCT, the other does not.
     mixed = UnionAll((DISTINCT, Filter(replace(MEMBER), Expr("true"))))
-    assert repeated(split(mixed), both) == {"t1"}
+    assert sources_kept_as_bags(split_into_nodes(mixed), both) == {"t1"}
 
 
 def test_every_way_around_needs_a_distinct() -> None:
     tables = {1: table(1), 2: table(2)}
-    reads_one, reads_two = split(MEMBER), split(OTHER)
-    check_growth(tables, {1: reads_two, 2: split(DISTINCT)})
+    reads_one, reads_two = split_into_nodes(MEMBER), split_into_nodes(OTHER)
+    check_growth(tables, {1: reads_two, 2: split_into_nodes(DISTINCT)})
     with pytest.raises(CircleRefusedError, match="DISTINCT") as caught:
         check_growth(tables, {1: reads_two, 2: reads_one})
     assert "UNION" in caught.value.hint
     # Two circles share a member; only one of them has a DISTINCT.
     with pytest.raises(CircleRefusedError):
-        check_growth(tables, {1: split(UnionAll((MEMBER, OTHER))), 2: split(DISTINCT)})
+        check_growth(tables, {1: split_into_nodes(UnionAll((MEMBER, OTHER))), 2: split_into_nodes(DISTINCT)})
 
 
 def test_immediate_members_are_refused() -> None:
@@ -130,4 +130,4 @@ def table(i: int) -> Table:
 
 def test_nodes_carry_it_on() -> None:
     nodes = (Node("n1", COUNTED), Node("n2", TopK(Scan("n1", (("k", "k"),)), (), 3)))
-    assert taking(nodes, CIRCLE) == "LIMIT"
+    assert find_taking_operator(nodes, CIRCLE) == "LIMIT"

@@ -11,7 +11,7 @@ from spark_trickle.model.stream import Mode, Source, Status, Stream, StreamState
 from spark_trickle.model.stream_options import StreamOptions, Tier
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.graph import Graph, graph_of
-from spark_trickle.scheduler.due import Standing, World, interval, lagging, plan, retry_delay
+from spark_trickle.scheduler.due import Standing, World, find_lagging, interval, plan, retry_delay
 from spark_trickle.settings import LONGEST_SCHEDULE_SECONDS, Settings
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -142,10 +142,10 @@ def test_a_diamond_is_one_unit_and_the_longest_waiting_come_first() -> None:
 def test_watermarks_hold_back_what_is_too_far_apart() -> None:
     groups = {"day": ((1, 2), 60.0)}
     names = {1: "main.t1", 2: "main.t2"}
-    assert lagging(groups, {1: NOW, 2: NOW - timedelta(seconds=59)}, names) == {}
-    late = lagging(groups, {1: NOW, 2: NOW - timedelta(seconds=61)}, names)
+    assert find_lagging(groups, {1: NOW, 2: NOW - timedelta(seconds=59)}, names) == {}
+    late = find_lagging(groups, {1: NOW, 2: NOW - timedelta(seconds=61)}, names)
     assert late[1] == late[2] == 'watermark group "day": "main.t2" lags by more than 60 s'
-    assert "has no watermark yet" in lagging(groups, {1: NOW}, names)[2]
+    assert "has no watermark yet" in find_lagging(groups, {1: NOW}, names)[2]
 
 
 def test_retries_wait_longer_each_time_and_not_for_ever() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_trickle.sql.dialect.moments import fixed_at
+from spark_trickle.sql.dialect.moments import fix_moment
 
 MOMENT = datetime(2024, 2, 29, 23, 59, 58, 7, UTC)
 AT = "TIMESTAMP '2024-02-29 23:59:58.000007+00:00'"
@@ -27,4 +27,4 @@ OTHERS = "'now()', `now`, t.current_date, x AS current_date, 'today', current_us
     ],
 )
 def test_fixed(text: str, fixed: str) -> None:
-    assert fixed_at(text, MOMENT) == fixed
+    assert fix_moment(text, MOMENT) == fixed

@@ -6,7 +6,7 @@ import pytest
 
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.settings import Settings
-from spark_trickle.txn.compact import decide, everything
+from spark_trickle.txn.compact import compact_everything, decide
 
 SETTINGS = Settings().with_values(
     {
@@ -76,9 +76,9 @@ def test_a_plan_never_ends_the_whole_tail_by_halves() -> None:
 
 
 def test_optimize_merges_everything_once() -> None:
-    assert everything(()) is None
-    assert everything((base(5),)) is None
+    assert compact_everything(()) is None
+    assert compact_everything((base(5),)) is None
     only_deletes = changes(1, 5)
-    assert everything(only_deletes).files == only_deletes  # type: ignore[union-attr]
+    assert compact_everything(only_deletes).files == only_deletes  # type: ignore[union-attr]
     two = (base(5, 1), base(5, 2))
-    assert everything(two).files == two  # type: ignore[union-attr]
+    assert compact_everything(two).files == two  # type: ignore[union-attr]

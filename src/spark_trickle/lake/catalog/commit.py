@@ -158,7 +158,7 @@ class _Writer:
     def _define(self, definition: Definition) -> None:
         match definition:
             case CreateSchema(schema):
-                self._words.append(f"created_schema:{ducklake.quoted(schema.name)}")
+                self._words.append(f"created_schema:{ducklake.quote_name(schema.name)}")
                 self._schema_ids[schema.name.lower()] = schema.id
                 self._insert(
                     s.namespace,
@@ -189,7 +189,7 @@ class _Writer:
                 assert_never(definition)
 
     def _create_table(self, table: Table) -> None:
-        names = f"{ducklake.quoted(HIDDEN_SCHEMA)}.{ducklake.quoted(ducklake.physical_name(table))}"
+        names = f"{ducklake.quote_name(HIDDEN_SCHEMA)}.{ducklake.quote_name(ducklake.physical_name(table))}"
         self._words.append(f"created_table:{names}")
         self._insert(
             s.table_stats, {"table_id": table.id, "record_count": 0, "next_row_id": 0, "file_size_bytes": 0}
@@ -270,7 +270,9 @@ class _Writer:
         sources.forget_published(self._connection, table.id)
 
     def _create_view(self, view: View) -> None:
-        self._words.append(f"created_view:{ducklake.quoted(view.schema)}.{ducklake.quoted(view.name)}")
+        self._words.append(
+            f"created_view:{ducklake.quote_name(view.schema)}.{ducklake.quote_name(view.name)}"
+        )
         definition: dict[str, Any] = {
             "sql": view.sql,
             "columns": list(view.column_names),

@@ -111,20 +111,20 @@ def name_mapping_rows(table: Table) -> list[dict[str, Any]]:
 
 def physical_name(table: Table) -> str:
     """A name that tells people which table it is, and that no other table has."""
-    return ".".join(quoted(p) if "." in p or '"' in p else p for p in (table.schema, table.name))
+    return ".".join(quote_name(p) if "." in p or '"' in p else p for p in (table.schema, table.name))
 
 
 def view_sql(table: Table) -> str:
     """The content of a table for DuckDB: each row as often as its weights say."""
-    columns = ", ".join(quoted(c) for c in table.column_names)
+    columns = ", ".join(quote_name(c) for c in table.column_names)
     # DuckDB groups −0.0 with 0.0; their texts differ.
-    signs = "".join(f", CAST({quoted(c.name)} AS VARCHAR)" for c in table.columns if holds_float(c.type))
-    source = f"{{DUCKLAKE_CATALOG}}.{quoted(HIDDEN_SCHEMA)}.{quoted(physical_name(table))}"
+    signs = "".join(f", CAST({quote_name(c.name)} AS VARCHAR)" for c in table.columns if holds_float(c.type))
+    source = f"{{DUCKLAKE_CATALOG}}.{quote_name(HIDDEN_SCHEMA)}.{quote_name(physical_name(table))}"
     return (
-        f"SELECT {columns} FROM (SELECT {columns}, unnest(range(CAST(sum({quoted(WEIGHT)}) AS BIGINT))) "
+        f"SELECT {columns} FROM (SELECT {columns}, unnest(range(CAST(sum({quote_name(WEIGHT)}) AS BIGINT))) "
         f"FROM {source} GROUP BY {columns}{signs})"
     )
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

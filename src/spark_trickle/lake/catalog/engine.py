@@ -116,7 +116,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
 def require_writable(engine: Engine) -> None:
     if engine.get_execution_options().get("trickle_read_only"):
         raise WarehouseError(
-            f"the catalog {shown_address(engine.url)} is read-only for this user; nothing was written",
+            f"the catalog {hide_secrets(engine.url)} is read-only for this user; nothing was written",
             _permission_hint(engine),
         )
 
@@ -130,7 +130,7 @@ def _translated(engine: Engine) -> Iterator[None]:
 
 
 def _explain(engine: Engine, error: DBAPIError) -> Exception:
-    where = shown_address(engine.url)
+    where = hide_secrets(engine.url)
     detail = str(error.orig).strip().splitlines()[0] if str(error.orig) else type(error.orig).__name__
     if "locked" in detail or "busy" in detail or "lock timeout" in detail:
         return CatalogBusyError(where, _timeout(engine))
@@ -154,7 +154,7 @@ def _explain(engine: Engine, error: DBAPIError) -> Exception:
     return InternalError(f"{type(error.orig).__name__}: {detail}")
 
 
-def shown_address(url: URL) -> str:
+def hide_secrets(url: URL) -> str:
     """An address without secrets, wherever they stand in it."""
     secret = [key for key in url.query if "password" in key.lower() or "passfile" in key.lower()]
     return url.difference_update_query(secret).render_as_string(hide_password=True)

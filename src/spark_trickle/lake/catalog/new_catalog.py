@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, insert, inspect, select
 from spark_trickle.errors import VersionError, WarehouseError
 from spark_trickle.lake.catalog import migrations
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading, shown_address, writing
+from spark_trickle.lake.catalog.engine import hide_secrets, reading, writing
 from spark_trickle.lake.storage.data_folder import BESIDE, Request, refuse_used_folder
 from spark_trickle.lake.storage.files import TABLES_FOLDER
 from spark_trickle.model.table import DEFAULT_SCHEMA, HIDDEN_SCHEMA
@@ -22,7 +22,7 @@ def prepare_catalog(engine: Engine, request: Request) -> None:
         ready = migrations.is_current(connection)
     if not ready and request.read_only:
         raise WarehouseError(
-            f"the catalog {shown_address(engine.url)} must be upgraded, and cannot be written",
+            f"the catalog {hide_secrets(engine.url)} must be upgraded, and cannot be written",
             "Open it once where it can be written.",
         )
     if not ready:

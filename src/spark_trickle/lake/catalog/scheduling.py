@@ -113,7 +113,7 @@ def mark_done(engine: Engine, table_ids: Iterable[int]) -> None:
         connection.execute(delete(s.trickle_running).where(s.trickle_running.c.table_id.in_(list(table_ids))))
 
 
-def running(connection: Connection) -> list[tuple[int, str, datetime]]:
+def running_refreshes(connection: Connection) -> list[tuple[int, str, datetime]]:
     return [tuple(row) for row in connection.execute(select(s.trickle_running))]
 
 

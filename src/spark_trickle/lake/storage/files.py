@@ -19,7 +19,7 @@ from spark_trickle.lake.cache.recent_rows import RecentRows
 from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.lake.storage.marker import MARKER_FOLDER
 from spark_trickle.lake.storage.stats import column_stats
-from spark_trickle.model.arrow import column_ids, negated
+from spark_trickle.model.arrow import column_ids, negate_weights
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import Scalar, is_float
@@ -124,7 +124,7 @@ class Storage:
     def read(self, table: Table, file: DataFile) -> pa.Table:
         """All rows of one small file."""
         rows = self._read(table, file)
-        return negated(rows) if file.role is Role.REMOVED else rows
+        return negate_weights(rows) if file.role is Role.REMOVED else rows
 
     def _read(self, table: Table, file: DataFile) -> pa.Table:
         self.check(table, (file,))

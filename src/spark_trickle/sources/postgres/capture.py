@@ -114,10 +114,10 @@ def plan_capture(
     wanted = {c.name for c in stored} if needed is None else {*needed, *table.key}
     columns = tuple(c for c in stored if c.name in wanted)
     _check(table, columns, schema)
-    return Capture(table, columns, fitting_mode(table, columns, mode), schema, unlogged, guarded)
+    return Capture(table, columns, choose_trigger_mode(table, columns, mode), schema, unlogged, guarded)
 
 
-def fitting_mode(table: SourceTable, columns: Sequence[SourceColumn], wanted: Mode) -> Mode:
+def choose_trigger_mode(table: SourceTable, columns: Sequence[SourceColumn], wanted: Mode) -> Mode:
     """Row triggers where a statement can change the table under another name, or its rows are too wide.
 
     A statement on a parent changes its children, and the other way round, but fires only the statement
@@ -127,7 +127,7 @@ def fitting_mode(table: SourceTable, columns: Sequence[SourceColumn], wanted: Mo
     return "row" if elsewhere or len(columns) > _MOST_PAIRED else wanted
 
 
-def widened(capture: Capture, table: SourceTable, more: Collection[str]) -> Capture:
+def widen_capture(capture: Capture, table: SourceTable, more: Collection[str]) -> Capture:
     """The same capture with more columns at the end, so that bits written before keep their meaning."""
     new = plan_capture(table, {*more, *capture.column_names}, capture.mode, capture.schema)
     added = tuple(c for c in new.columns if c.name not in capture.column_names)

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from spark_trickle.errors import SourceSchemaChangedError, SourceSetupError
 from spark_trickle.sources.postgres import trigger
-from spark_trickle.sources.postgres.capture import SCHEMA, Capture, Mode, widened
+from spark_trickle.sources.postgres.capture import SCHEMA, Capture, Mode, widen_capture
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable, describe
 from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, drift, record
@@ -78,7 +78,7 @@ class Installed:
         return Capture(table, (), *names)
 
 
-def installed(connection: Connection, schema: str = SCHEMA) -> dict[int, Installed]:
+def installed_captures(connection: Connection, schema: str = SCHEMA) -> dict[int, Installed]:
     """All captures of a schema by the id of their table; none if there is no such schema."""
     if not has_table(connection, schema, "captures"):
         return {}
@@ -138,7 +138,7 @@ def _build(capture: Capture) -> list[Statement]:
 
 def _going_on(connection: Connection, capture: Capture) -> Installed | None:
     """What is installed, if it can go on: columns may only be added at the end. Else it goes."""
-    before = installed(connection, capture.schema).get(capture.source.oid)
+    before = installed_captures(connection, capture.schema).get(capture.source.oid)
     if before is None:
         return None
     _require_owner(before, capture)
@@ -177,7 +177,7 @@ def widen(
 ) -> Capture:
     """Capture more columns. The buffer holds NULL for them in older rows: copy the table again afterwards."""
     (table,) = describe(connection, [capture.source.oid])
-    wider = widened(capture, table, more)
+    wider = widen_capture(capture, table, more)
     install(connection, wider, lock_seconds)
     return wider
 

@@ -102,7 +102,7 @@ def _map_array(element: PgType, delimiter: str, ids: Iterator[int]) -> ColumnTyp
 
 def decimal(modifier: int) -> Scalar:
     """numeric(p, s) in at most 38 digits; values that need more are refused one by one."""
-    precision, scale = declared(modifier)
+    precision, scale = declared_digits(modifier)
     if precision is None:
         return Scalar(f"decimal({_MOST_DIGITS},{_LOOSE_SCALE})")
     if scale < 0:  # numeric(3, -2) holds 12300
@@ -113,7 +113,7 @@ def decimal(modifier: int) -> Scalar:
     return Scalar(f"decimal({precision},{scale})")
 
 
-def declared(modifier: int) -> tuple[int | None, int]:
+def declared_digits(modifier: int) -> tuple[int | None, int]:
     """The precision and scale that a modifier stands for; the scale has 11 bits with a sign."""
     if modifier < _HEADER:
         return None, 0

@@ -32,7 +32,7 @@ def count_sensitive(sql: str) -> int:
     return len(_calls(parse_query(sql)))
 
 
-def disturbed(sql: str, chosen: Collection[int], amount: float, seed: int) -> str:
+def perturb_query(sql: str, chosen: Collection[int], amount: float, seed: int) -> str:
     """Some of these calls with arguments that are off by a share of themselves, equal ones alike."""
     query = parse_query(sql)
     calls = _calls(query)

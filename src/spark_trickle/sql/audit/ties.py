@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from spark_trickle.sql.bind.aggregates import has_aggregate
 from spark_trickle.sql.bind.expressions import rewritten
-from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, listed_at
+from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, position_of
 from spark_trickle.sql.bind.query import number_in
 from spark_trickle.sql.dialect.spark import parse_query, sql_of
 
@@ -106,7 +106,7 @@ def _key(ordered: exp.Ordered, rows: exp.Expr, names: list[str], beside: list[ex
 def _of_result(node: exp.Expr, rows: exp.Expr, names: list[str]) -> str:
     """The value over columns of the result; an empty text if it needs others."""
     if is_position(node):
-        return f"c{listed_at(node, len(names), 'ORDER BY') + 1}"
+        return f"c{position_of(node, len(names), 'ORDER BY') + 1}"
     if isinstance(rows, exp.Select) and not any(item.is_star for item in rows.expressions):
         listed = [sql_of(item.unalias()) for item in rows.expressions]
         if len(listed) == len(names) and sql_of(node) in listed:

@@ -37,7 +37,7 @@ from spark_trickle.sql.bind.expressions import (
     rewritten,
     to_expr,
 )
-from spark_trickle.sql.bind.groups import Groups, computed_before, expanded_sets, groups_of, hint
+from spark_trickle.sql.bind.groups import Groups, compute_keys, expand_grouping_sets, groups_of, hint
 from spark_trickle.sql.bind.listed_names import otherwise
 from spark_trickle.sql.bind.query import outputs
 from spark_trickle.sql.bind.statistics import STATISTICS, statistic
@@ -45,13 +45,13 @@ from spark_trickle.sql.bind.sums import Sums, exclusive_or, extremum, sql_over, 
 from spark_trickle.sql.dialect.spark import sql_of
 
 
-def aggregated(select: exp.Select, tail: Tail, block: Block) -> Tail:
+def bind_aggregate(select: exp.Select, tail: Tail, block: Block) -> Tail:
     groups = groups_of(select, tail, block)
     named = [Output(block.env.fresh(hint(k)), to_expr(k)) for k in groups.keys]
     gid = None
-    named = computed_before(groups, named, block)
+    named = compute_keys(groups, named, block)
     if not groups.plain:
-        named, gid = expanded_sets(groups, named, block)
+        named, gid = expand_grouping_sets(groups, named, block)
     return _Aggregation(block, groups, named, gid).run(select, tail)
 
 

@@ -25,7 +25,7 @@ from spark_trickle.sql.bind.expressions import (
 )
 from spark_trickle.sql.bind.generate import is_generator
 from spark_trickle.sql.bind.join import key_pair
-from spark_trickle.sql.bind.key_types import aligned
+from spark_trickle.sql.bind.key_types import align_types
 from spark_trickle.sql.bind.query import Env, Given, bind_query, distinct_rows, outputs
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Bound, Scope
@@ -100,7 +100,7 @@ def rows_and_conditions(
                 raise NotSimpleError
             filter_by_subquery(part, inner)
             continue
-        whole, used = watched(env, lambda part=part: resolve(part, inner.scope, env))  # type: ignore[misc]
+        whole, used = watch_outer_columns(env, lambda part=part: resolve(part, inner.scope, env))  # type: ignore[misc]
         if not used:
             inner.plan = Filter(inner.plan, to_expr(whole))
         elif not used <= set(block.plan.columns):
@@ -109,7 +109,7 @@ def rows_and_conditions(
             keys.append(pair)
         else:
             residual.append(to_expr(whole))
-    return inner, aligned(tuple(keys), block.plan, inner.plan, env), tuple(residual)
+    return inner, align_types(tuple(keys), block.plan, inner.plan, env), tuple(residual)
 
 
 MORE_THAN_ROWS = ("with_", "limit", "offset", "qualify", "laterals", "windows")
@@ -120,7 +120,9 @@ def _listed(query: exp.Select, inner: Block, env: Env) -> tuple[Expr, ...]:
     for node in query.expressions:
         if contains(node, lambda n: isinstance(n, (*SUBQUERIES, exp.Star, exp.Window)) or is_generator(n)):
             raise NotSimpleError
-    nodes, used = watched(env, lambda: [resolve(e.unalias(), inner.scope, env) for e in query.expressions])
+    nodes, used = watch_outer_columns(
+        env, lambda: [resolve(e.unalias(), inner.scope, env) for e in query.expressions]
+    )
     if used:
         raise NotSimpleError
     return tuple(to_expr(n) for n in nodes)
@@ -146,7 +148,7 @@ def _queries(node: exp.Expr) -> Iterator[exp.Query]:
             yield from _queries(child)
 
 
-def watched(env: Env, action: Callable[[], _T]) -> tuple[_T, set[str]]:
+def watch_outer_columns(env: Env, action: Callable[[], _T]) -> tuple[_T, set[str]]:
     """What an action gives, and the columns of the outer query that it used."""
     before = set(env.free)
     env.free.clear()

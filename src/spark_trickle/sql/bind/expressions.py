@@ -31,7 +31,7 @@ def with_fields(value: exp.Expr, names: Sequence[str]) -> exp.Expr:
     return value
 
 
-def parsed(text: str, columns: frozenset[str]) -> exp.Expr:
+def parse_expression(text: str, columns: frozenset[str]) -> exp.Expr:
     """A text of ours as an expression, so that it can be looked at like any other."""
     found: exp.Expr = parse_one(text, dialect=Verbatim)
     for c in found.find_all(exp.Column):

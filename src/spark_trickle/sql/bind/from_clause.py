@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from spark_trickle.algebra.operators import Output, Project, Scan, column
 from spark_trickle.errors import InvalidDefinitionError, TableNotFoundError, UnsupportedError
-from spark_trickle.sql.bind.generate import generated, generated_alone
+from spark_trickle.sql.bind.generate import bind_generator, bind_table_function
 from spark_trickle.sql.bind.query import (
     Env,
     Unbound,
@@ -17,7 +17,7 @@ from spark_trickle.sql.bind.query import (
     bind_values,
     outputs,
     read_query,
-    renamed,
+    rename_apart,
     with_names,
 )
 from spark_trickle.sql.bind.scope import Bound, From, SourceView, scope_of
@@ -34,7 +34,7 @@ def bind_from(select: exp.Select, env: Env) -> From | None:
     found = with_joins(relation(clause.this, env), clause.this, env)
     found = with_joins(found, select, env)
     for view in select.args.get("laterals") or ():
-        found = generated(found, view.this, view.args.get("alias"), bool(view.args.get("outer")), env)
+        found = bind_generator(found, view.this, view.args.get("alias"), bool(view.args.get("outer")), env)
     return found
 
 
@@ -49,7 +49,7 @@ def with_joins(found: From, node: exp.Expr, env: Env) -> From:
 
 def relation(node: exp.Expr, env: Env) -> From:
     """A relation of FROM by itself, without what is joined to it."""
-    from spark_trickle.sql.bind.pivot import pivoted
+    from spark_trickle.sql.bind.pivot import bind_pivot
 
     if node.args.get("sample"):
         raise UnsupportedError(
@@ -59,7 +59,7 @@ def relation(node: exp.Expr, env: Env) -> From:
         found = _unpivoted(node, env)
     for pivot in node.args.get("pivots") or ():
         with placed(pivot):
-            found = pivoted(found, pivot, env)
+            found = bind_pivot(found, pivot, env)
     return found
 
 
@@ -67,19 +67,19 @@ def _unpivoted(node: exp.Expr, env: Env) -> From:
     match node:
         case exp.Table():
             if not isinstance(node.this, exp.Identifier):
-                return generated_alone(node.this, node.args.get("alias"), env)
+                return bind_table_function(node.this, node.args.get("alias"), env)
             return _table(node, env)
         case exp.Subquery():
             if isinstance(node.this, exp.Table | exp.Subquery) and not _query(node.this):
                 inside = with_joins(relation(node.this, env), node.this, env)
                 return _under_one_name(inside, node.args.get("alias"))
-            return named(bind_derived(bare(node), env), node.args.get("alias"), env)
+            return name_relation(bind_derived(bare(node), env), node.args.get("alias"), env)
         case exp.Values():
-            return named(bind_values(node, env), node.args.get("alias"), env)
+            return name_relation(bind_values(node, env), node.args.get("alias"), env)
         case exp.Lateral() if isinstance(node.this, exp.Subquery):
-            return named(bind_derived(bare(node.this), env), node.args.get("alias"), env)
+            return name_relation(bind_derived(bare(node.this), env), node.args.get("alias"), env)
         case exp.Lateral():
-            return generated_alone(node.this, node.args.get("alias"), env)
+            return bind_table_function(node.this, node.args.get("alias"), env)
     raise UnsupportedError(f"{type(node).__name__} in FROM", "Write it as a subquery.")
 
 
@@ -104,7 +104,7 @@ def bare(node: exp.Subquery) -> exp.Query:
     return copy
 
 
-def named(body: Bound, alias: exp.TableAlias | None, env: Env) -> From:
+def name_relation(body: Bound, alias: exp.TableAlias | None, env: Env) -> From:
     """A query as a relation; the values that it was given go by the names that the whole has for them."""
     written = [i.name for i in alias.args.get("columns") or ()] if alias is not None else []
     name = (alias.name.lower(),) if alias is not None and alias.name else ()
@@ -148,7 +148,7 @@ def _body(parts: tuple[str, ...], env: Env) -> Bound:
 
 
 def _again(cte: Bound, env: Env) -> Bound:
-    again = renamed(Project(cte.plan, outputs(tuple(dict.fromkeys(cte.columns)))), env)
+    again = rename_apart(Project(cte.plan, outputs(tuple(dict.fromkeys(cte.columns)))), env)
     new = dict(zip(dict.fromkeys(cte.columns), again.columns, strict=True))
     return Bound(again, tuple((n, new[c]) for n, c in cte.outputs))
 

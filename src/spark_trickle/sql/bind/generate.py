@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from spark_trickle.algebra.operators import Constant, Expr, Generate, Operator
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
-from spark_trickle.sql.bind.expressions import parsed, to_expr
+from spark_trickle.sql.bind.expressions import parse_expression, to_expr
 from spark_trickle.sql.bind.query import Env
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import From, Scope, scope_of
@@ -18,14 +18,14 @@ def is_generator(node: exp.Expr) -> bool:
     return name_of(node) in GENERATORS
 
 
-def generated(found: From, call: exp.Expr, alias: exp.TableAlias | None, outer: bool, env: Env) -> From:
+def bind_generator(found: From, call: exp.Expr, alias: exp.TableAlias | None, outer: bool, env: Env) -> From:
     """Each row so far with every row that the function makes of it."""
-    from spark_trickle.sql.bind.join import carrying, mentions_given
+    from spark_trickle.sql.bind.join import carry_values, mentions_given
 
     node, own = _generator(call)
     resolved = resolve(node, found.scope, env)
     if mentions_given(resolved, env):
-        found = carrying(found, env)
+        found = carry_values(found, env)
     generator = to_expr(resolved)
     written = [i.name for i in (alias.args.get("columns") or ())] if alias is not None else []
     names, new = generated_names(found.plan, generator, outer, env, written)
@@ -39,14 +39,14 @@ def generated(found: From, call: exp.Expr, alias: exp.TableAlias | None, outer: 
     return From(plan, found.scope.joined(made), found.carries)
 
 
-def generated_alone(call: exp.Expr, alias: exp.TableAlias | None, env: Env) -> From:
+def bind_table_function(call: exp.Expr, alias: exp.TableAlias | None, env: Env) -> From:
     """A function in FROM makes its rows of one row without columns."""
     one = From(Constant((env.fresh("one"),), ((Expr("1"),),)), Scope(outer=env.outer))
     if alias is None or not alias.name:
         alias = exp.TableAlias(
             this=exp.to_identifier(name_of(call)), columns=alias.args.get("columns") if alias else None
         )
-    return generated(one, call, alias, False, env)
+    return bind_generator(one, call, alias, False, env)
 
 
 def generated_names(
@@ -82,4 +82,4 @@ def _range(call: exp.Expr) -> exp.Expr:
     up, down = f"({step} > 0 AND {start} < {end})", f"({step} < 0 AND {start} > {end})"
     last = f"CASE WHEN {step} > 0 THEN {end} - 1 ELSE {end} + 1 END"
     some = f"CASE WHEN {up} OR {down} THEN sequence({start}, {last}, {step}) END"
-    return exp.Anonymous(this="explode", expressions=[parsed(some, frozenset())])
+    return exp.Anonymous(this="explode", expressions=[parse_expression(some, frozenset())])

@@ -14,7 +14,7 @@ from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import has_aggregate
 from spark_trickle.sql.bind.block import Block, Tail
 from spark_trickle.sql.bind.expressions import is_bound
-from spark_trickle.sql.bind.positions import is_position, listed_at
+from spark_trickle.sql.bind.positions import is_position, position_of
 from spark_trickle.sql.bind.query import outputs
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.dialect.spark import sql_of
@@ -31,7 +31,7 @@ class Groups:
     plain: bool = True
 
 
-def computed_before(groups: Groups, named: list[Output], block: Block) -> list[Output]:
+def compute_keys(groups: Groups, named: list[Output], block: Block) -> list[Output]:
     """Keys that are no columns become some: a key may make several rows, like a sliding window."""
     made, found = [], []
     for key, output in zip(groups.keys, named, strict=True):
@@ -130,7 +130,7 @@ def _key_node(node: exp.Expr, tail: Tail, block: Block) -> exp.Expr:
 
     at: int | None = None
     if is_position(node):
-        at = listed_at(node, len(tail.items), "GROUP BY")
+        at = position_of(node, len(tail.items), "GROUP BY")
     elif _is_free(node) and block.scope.find((node.name,)) is None:
         names = [item.name.lower() for item in tail.items]
         at = names.index(node.name.lower()) if node.name.lower() in names else None
@@ -145,7 +145,7 @@ def _is_free(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and not node.table and not is_bound(node)
 
 
-def expanded_sets(groups: Groups, keys: list[Output], block: Block) -> tuple[list[Output], str]:
+def expand_grouping_sets(groups: Groups, keys: list[Output], block: Block) -> tuple[list[Output], str]:
     """Every row once for each grouping set, keys that the set lacks as NULL; the set is part of the key."""
     env, width = block.env, len(groups.keys)
     number = env.fresh("set")

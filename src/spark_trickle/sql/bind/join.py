@@ -25,9 +25,9 @@ from spark_trickle.algebra.operators import (
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.block import Block
 from spark_trickle.sql.bind.expressions import conjunction, conjuncts, contains, is_subquery, to_expr
-from spark_trickle.sql.bind.from_clause import bare, named, relation, with_joins
-from spark_trickle.sql.bind.generate import generated
-from spark_trickle.sql.bind.key_types import aligned, equalities_aligned
+from spark_trickle.sql.bind.from_clause import bare, name_relation, relation, with_joins
+from spark_trickle.sql.bind.generate import bind_generator
+from spark_trickle.sql.bind.key_types import align_types, equalities_aligned
 from spark_trickle.sql.bind.query import Env, outputs
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import From, Named, Scope
@@ -78,7 +78,7 @@ def bind_join(found: From, node: exp.Join, env: Env) -> From:
 # --- the given values of a subquery ------------------------------------------------------------------
 
 
-def carrying(found: From, env: Env) -> From:
+def carry_values(found: From, env: Env) -> From:
     """Every row once for all given values."""
     if env.given is None or found.carries:
         return found
@@ -97,8 +97,8 @@ def _tied(one: From, two: From, how: How, env: Env) -> tuple[From, From, tuple[K
     if one.carries or two.carries:
         first = how.kind is JoinKind.FULL or (not how.swapped and how.kind is not JoinKind.INNER)
         second = how.kind is JoinKind.FULL or how.swapped
-        one = carrying(one, env) if first else one
-        two = carrying(two, env) if second else two
+        one = carry_values(one, env) if first else one
+        two = carry_values(two, env) if second else two
     if not (one.carries and two.carries) or env.given is None:
         return one, two, ()
     names = tuple(env.given.columns.values())
@@ -146,12 +146,17 @@ def _either(plan: Join, ties: tuple[KeyPair, ...]) -> Operator:
 
 def _on(one: From, two: From, how: How, keys: tuple[KeyPair, ...], on: exp.Expr | None, env: Env) -> From:
     """Equalities between one side and the other are keys, the rest is tested on every pair."""
-    from spark_trickle.sql.bind.on_clause import by_subqueries, computed_beside, full_by_subqueries, partners
+    from spark_trickle.sql.bind.on_clause import (
+        by_subqueries,
+        compute_subqueries,
+        full_by_subqueries,
+        partners,
+    )
 
     scope = replace(one.scope.joined(two.scope), outer=env.outer)
     parts = [resolve(p, scope, env) for p in conjuncts(on)]
     if any(mentions_given(p, env) for p in parts) and not two.carries:
-        one = carrying(one, env)
+        one = carry_values(one, env)
     one, two, ties = _tied(one, two, how, env)
     nested = [p for p in parts if contains(p, is_subquery)]
     later: list[exp.Expr] = []
@@ -159,7 +164,7 @@ def _on(one: From, two: From, how: How, keys: tuple[KeyPair, ...], on: exp.Expr 
         if how.kind is JoinKind.INNER:
             later.append(part)
             continue
-        one, two, done = computed_beside(part, one, two, scope, env)
+        one, two, done = compute_subqueries(part, one, two, scope, env)
         (parts if done is not None else later).append(done if done is not None else part)
     one, two, plain = _asked_before([p for p in parts if p not in nested], one, two, how)
     found, residual = _conditions(plain, one, two, env)
@@ -207,7 +212,7 @@ def _conditions(
         else:
             rest.append(part)
     rest = equalities_aligned(rest, Join(one.plan, two.plan, JoinKind.INNER), env)
-    return aligned(tuple(keys), one.plan, two.plan, env), conjunction([to_expr(p) for p in rest])
+    return align_types(tuple(keys), one.plan, two.plan, env), conjunction([to_expr(p) for p in rest])
 
 
 def _asked_before(parts: list[exp.Expr], one: From, two: From, how: How) -> tuple[From, From, list[exp.Expr]]:
@@ -246,7 +251,7 @@ def _using(one: From, two: From, how: How, names: list[str], env: Env) -> From:
     mine, theirs = (tuple(_first(side.scope, name) for name in names) for side in (one, two))
     keys = tuple(KeyPair(column(m.column), column(t.column)) for m, t in zip(mine, theirs, strict=True))
     one, two, ties = _tied(one, two, how, env)
-    plan = _joined(one, two, how, ties, aligned(keys, one.plan, two.plan, env), None)
+    plan = _joined(one, two, how, ties, align_types(keys, one.plan, two.plan, env), None)
     shared = _Shared(mine, theirs, how)
     made: tuple[Output, ...] = ()
     if how.kind is JoinKind.FULL:
@@ -306,20 +311,20 @@ def _lateral(found: From, node: exp.Join, how: How, env: Env) -> From:
             "LATERAL in a RIGHT or FULL JOIN", "Its rows depend on the left side: use LEFT."
         )
     if not isinstance(inner, exp.Subquery) and (plain or how.kind is JoinKind.INNER):
-        made = generated(found, inner, alias, how.kind is JoinKind.LEFT, env)
+        made = bind_generator(found, inner, alias, how.kind is JoinKind.LEFT, env)
         return made if on is None or plain else _where(made, on, env)
     if not isinstance(inner, exp.Subquery):
         inner = exp.Subquery(this=exp.select("*").from_(exp.Table(this=inner.copy())))
     if env.given is not None:
-        found = carrying(found, env)
+        found = carry_values(found, env)
     scope = replace(found.scope, outer=env.outer)
     body, keys = dependent(bare(inner), found.plan, scope, env)
-    return _on(found, named(replace(body, given=()), alias, env), how, keys, on, env)
+    return _on(found, name_relation(replace(body, given=()), alias, env), how, keys, on, env)
 
 
 def _where(found: From, on: exp.Expr, env: Env) -> From:
     """The condition of an inner join with what a function makes of each row."""
     scope = replace(found.scope, outer=env.outer)
     if any(mentions_given(resolve(p, scope, env), env) for p in conjuncts(on)):
-        found = carrying(found, env)
+        found = carry_values(found, env)
     return replace(found, plan=_filtered(found.plan, conjuncts(on), scope, env))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import Expr, Join, KeyPair, Operator, Output, Project
-from spark_trickle.sql.bind.expressions import parsed, rewritten, to_expr
+from spark_trickle.sql.bind.expressions import parse_expression, rewritten, to_expr
 from spark_trickle.sql.bind.query import Env
 from spark_trickle.sql.dialect.spark import sql_of
 
@@ -23,7 +23,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _MOST = 38
 
 
-def aligned(keys: tuple[KeyPair, ...], left: Operator, right: Operator, env: Env) -> tuple[KeyPair, ...]:
+def align_types(keys: tuple[KeyPair, ...], left: Operator, right: Operator, env: Env) -> tuple[KeyPair, ...]:
     if not keys or env.trial:
         return keys
     ones = _types([k.left for k in keys], left, env)
@@ -46,13 +46,15 @@ def equalities_aligned(parts: list[exp.Expr], plan: Operator, env: Env) -> list[
         pair = KeyPair(to_expr(node.left), to_expr(node.right))
         if pair.left.columns and pair.right.columns:
             pairs[sql_of(node)] = pair
-    found = dict(zip(pairs, aligned(tuple(pairs.values()), plan, plan, env), strict=True))
+    found = dict(zip(pairs, align_types(tuple(pairs.values()), plan, plan, env), strict=True))
 
     def change(node: exp.Expr) -> exp.Expr | None:
         text = sql_of(node) if isinstance(node, exp.EQ | exp.NullSafeEQ) else ""
         if text not in pairs or found[text] == pairs[text]:
             return None
-        left, right = (parsed(side.sql, side.columns) for side in (found[text].left, found[text].right))
+        left, right = (
+            parse_expression(side.sql, side.columns) for side in (found[text].left, found[text].right)
+        )
         return type(node)(this=left, expression=right)
 
     return [rewritten(part, change) for part in parts]

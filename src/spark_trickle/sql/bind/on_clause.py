@@ -30,7 +30,7 @@ from spark_trickle.sql.bind.scope import From, Scope
 from spark_trickle.sql.bind.subquery import filter_by_subquery, is_subquery_value, subqueries_computed
 
 
-def computed_beside(
+def compute_subqueries(
     part: exp.Expr, one: From, two: From, scope: Scope, env: Env
 ) -> tuple[From, From, exp.Expr | None]:
     """The condition over columns, if each of its subqueries needs the rows of one side only."""

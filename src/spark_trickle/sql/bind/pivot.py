@@ -11,7 +11,7 @@ from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import call_name, has_aggregate
 from spark_trickle.sql.bind.block import Block
 from spark_trickle.sql.bind.expressions import bound, rewritten, to_expr
-from spark_trickle.sql.bind.from_clause import named
+from spark_trickle.sql.bind.from_clause import name_relation
 from spark_trickle.sql.bind.pivot_names import cell_name, members_of, value_names
 from spark_trickle.sql.bind.query import Env, outputs
 from spark_trickle.sql.bind.resolve import resolve
@@ -25,13 +25,13 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _ADVICE = "Write PIVOT (sum(v) FOR k IN (1, 2)) with all the values."
 
 
-def pivoted(found: From, pivot: exp.Pivot, env: Env) -> From:
+def bind_pivot(found: From, pivot: exp.Pivot, env: Env) -> From:
     fields: list[exp.Expr] = pivot.args.get("fields") or []
     field = fields[0] if len(fields) == 1 else None
     if not isinstance(field, exp.In) or not field.expressions:
         raise UnsupportedError("PIVOT without one list of values", _ADVICE)
     make = _unpivot if pivot.args.get("unpivot") else _pivot
-    return named(make(found, pivot, field, env), pivot.args.get("alias"), env)
+    return name_relation(make(found, pivot, field, env), pivot.args.get("alias"), env)
 
 
 # --- PIVOT -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ def is_position(node: exp.Expr) -> bool:
     return _number(node) is not None
 
 
-def listed_at(node: exp.Expr, width: int, clause: str) -> int:
+def position_of(node: exp.Expr, width: int, clause: str) -> int:
     """Where in a list of that many expressions, counted from zero."""
     number = _number(node)
     if number is None or not 1 <= number <= width:

@@ -30,7 +30,7 @@ from spark_trickle.algebra.operators import (
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.expressions import bound, rewritten, to_expr, with_fields
 from spark_trickle.sql.bind.named_windows import with_windows_written_out
-from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, listed_at
+from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, position_of
 from spark_trickle.sql.bind.scope import Bound, Find, Scope, Types
 from spark_trickle.sql.dialect.depth import room_to_recurse
 from spark_trickle.sql.dialect.spark import parse_query
@@ -179,7 +179,7 @@ def with_names(body: Bound, names: list[str]) -> Bound:
 
 def _wrapped(node: exp.Subquery, env: Env) -> Bound:
     inner = bind_query(node.this, env)
-    return ordered_and_limited(node, inner, env)
+    return bind_order_and_limit(node, inner, env)
 
 
 def _beside_given(body: Bound, env: Env) -> Bound:
@@ -220,7 +220,7 @@ def outputs(columns: tuple[str, ...]) -> tuple[Output, ...]:
     return tuple(Output(c, column(c)) for c in columns)
 
 
-def renamed(op: Operator, env: Env) -> Operator:
+def rename_apart(op: Operator, env: Env) -> Operator:
     """The same rows under new names, so that a tree can stand beside itself."""
     return Project(op, tuple(Output(env.fresh(re.sub(r"_\d+$", "", c)), column(c)) for c in op.columns))
 
@@ -235,12 +235,12 @@ def distinct_rows(plan: Operator, env: Env) -> Operator:
 # --- ORDER BY and LIMIT ------------------------------------------------------------------------------
 
 
-def ordered_and_limited(node: exp.Expr, body: Bound, env: Env) -> Bound:
+def bind_order_and_limit(node: exp.Expr, body: Bound, env: Env) -> Bound:
     """ORDER BY of a result that is complete: its keys are columns of the result."""
     keys = keys_of(node.args.get("order"))
     if is_all(keys) and "all" not in (n.lower() for n, _ in body.outputs):
-        return limited(node, body, [sort_key(keys[0], bound(c)) for c in body.columns], env)
-    return limited(node, body, [sort_key(o, _in_output(o.this, body)) for o in keys], env)
+        return bind_limit(node, body, [sort_key(keys[0], bound(c)) for c in body.columns], env)
+    return bind_limit(node, body, [sort_key(o, _in_output(o.this, body)) for o in keys], env)
 
 
 def _in_output(node: exp.Expr, body: Bound) -> exp.Expr:
@@ -260,7 +260,7 @@ def _in_output(node: exp.Expr, body: Bound) -> exp.Expr:
         return [c for n, c in body.outputs if n.lower() == name.lower()]
 
     if is_position(node):
-        return bound(body.columns[listed_at(node, len(body.columns), "ORDER BY")])
+        return bound(body.columns[position_of(node, len(body.columns), "ORDER BY")])
     return rewritten(node, change)
 
 
@@ -272,7 +272,7 @@ def sort_key(ordered: exp.Ordered, resolved: exp.Expr) -> SortKey:
     )
 
 
-def limited(node: exp.Expr, body: Bound, order: list[SortKey], env: Env) -> Bound:
+def bind_limit(node: exp.Expr, body: Bound, order: list[SortKey], env: Env) -> Bound:
     """Without a limit an order means nothing to a table."""
     limit, offset = number_in(node, "limit"), number_in(node, "offset") or 0
     if limit is None and not offset:

@@ -15,7 +15,7 @@ from spark_trickle.sql.bind.structs import (
     is_zip,
     named_struct,
     takes_star,
-    zipped,
+    zip_fields,
 )
 from spark_trickle.sql.dialect.functions import RANDOM, WITHOUT_BRACKETS
 from spark_trickle.sql.dialect.spark import name_of
@@ -35,7 +35,7 @@ def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
         if is_struct(part):
             return named_struct(resolved_arguments(part))
         if is_zip(part):
-            return zipped(resolved_arguments(part))
+            return zip_fields(resolved_arguments(part))
         if takes_star(part):
             return with_arguments(part)
         if name_of(part) in RANDOM:

@@ -32,14 +32,14 @@ from spark_trickle.sql.bind.expressions import (
 )
 from spark_trickle.sql.bind.from_clause import bind_from
 from spark_trickle.sql.bind.generate import generated_names, is_generator
-from spark_trickle.sql.bind.join import carrying
+from spark_trickle.sql.bind.join import carry_values
 from spark_trickle.sql.bind.key_types import equalities_aligned
 from spark_trickle.sql.bind.listed_names import further_right, in_having, in_order
-from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, listed_at
-from spark_trickle.sql.bind.query import Env, distinct_rows, limited, outputs, sort_key
+from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, position_of
+from spark_trickle.sql.bind.query import Env, bind_limit, distinct_rows, outputs, sort_key
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Bound, From, Scope
-from spark_trickle.sql.bind.structs import excepted, field_names, is_star, kept_of, qualifier
+from spark_trickle.sql.bind.structs import columns_of_star, field_names, is_star, names_in_except, qualifier
 from spark_trickle.sql.bind.time_window import with_window_columns
 from spark_trickle.sql.dialect.spark import sql_of
 from spark_trickle.sql.lexer.places import place_of, placed
@@ -63,7 +63,7 @@ def start(select: exp.Select, env: Env) -> Block:
     if found is None:
         one = env.fresh("one")
         found = From(Constant((one,), ((Expr("1"),),)), Scope())
-    found = carrying(found, env)
+    found = carry_values(found, env)
     given = tuple(env.given.columns.values()) if env.given is not None else ()
     return Block(found.plan, replace(found.scope, outer=env.outer), env, given)
 
@@ -91,7 +91,7 @@ def where(select: exp.Select, block: Block) -> None:
 
 
 def finish(select: exp.Select, block: Block) -> Bound:
-    from spark_trickle.sql.bind.aggregate import aggregated
+    from spark_trickle.sql.bind.aggregate import bind_aggregate
 
     select = with_window_columns(select, block.scope)
     items = _items(select, block)
@@ -106,7 +106,7 @@ def finish(select: exp.Select, block: Block) -> Bound:
     if is_aggregated(select, [i.node for i in items], tail.having):
         more = any(select.args.get(k) for k in ("group", "limit", "offset", "having", "qualify"))
         single = not more and not any(contains(n, is_generator) for n in tail.nodes)
-        tail = aggregated(select, tail, block)
+        tail = bind_aggregate(select, tail, block)
     if tail.having is not None:
         _filter(tail.having, block)
     tail = _with_windows(tail, block)
@@ -165,8 +165,10 @@ def _expanded(node: exp.Expr, block: Block) -> list[Item]:
         fields = _fields(qualifier(node), block)
         if not fields:
             raise
-        return [i for i in fields if (i.name.lower(),) not in excepted(node)]
-    return [Item(n.name, bound(n.column)) for n in kept_of(node, found) if n.column not in block.given]
+        return [i for i in fields if (i.name.lower(),) not in names_in_except(node)]
+    return [
+        Item(n.name, bound(n.column)) for n in columns_of_star(node, found) if n.column not in block.given
+    ]
 
 
 def _fields(name: tuple[str, ...], block: Block) -> list[Item]:
@@ -211,7 +213,7 @@ def _order_nodes(select: exp.Select, items: list[Item], block: Block) -> list[tu
 def _order_node(node: exp.Expr, items: list[Item], block: Block) -> exp.Expr:
     if not is_position(node):
         return in_order(node, items, block).unnest()
-    at = listed_at(node, len(items), "ORDER BY")
+    at = position_of(node, len(items), "ORDER BY")
     with placed(node):
         return _places(items, at)[at].node.copy()
 
@@ -320,7 +322,7 @@ def _listed(select: exp.Select, tail: Tail, block: Block) -> Bound:
     plan = Project(block.plan, (*outputs(block.given), *listed, *(o for _, o in extra)))
     names = tuple((i.name, o.name) for i, o in zip(tail.items, listed, strict=True))
     keys = [sort_key(ordered, bound(o.name)) for ordered, o in extra]
-    return limited(select, Bound(plan, names, block.given), keys, env)
+    return bind_limit(select, Bound(plan, names, block.given), keys, env)
 
 
 def _subqueries_once(tail: Tail, block: Block) -> Tail:
@@ -359,7 +361,7 @@ def _different(select: exp.Select, tail: Tail, block: Block) -> Bound:
             raise UnsupportedError("ORDER BY of what SELECT DISTINCT leaves out", "Add it to the list.")
         keys.append(key)
     names = tuple((i.name, c) for i, c in zip(tail.items, new, strict=True))
-    return limited(select, Bound(plan, names, plan.columns[:width]), keys, env)
+    return bind_limit(select, Bound(plan, names, plan.columns[:width]), keys, env)
 
 
 def _keep_first_of_each(on: exp.Expr, tail: Tail, block: Block) -> None:

@@ -23,13 +23,20 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.sql.bind.query import Env, bind_query, distinct_rows, ordered_and_limited, outputs, renamed
+from spark_trickle.sql.bind.query import (
+    Env,
+    bind_order_and_limit,
+    bind_query,
+    distinct_rows,
+    outputs,
+    rename_apart,
+)
 from spark_trickle.sql.bind.scope import Bound
 
 
 def bind_set_operation(node: exp.SetOperation, env: Env) -> Bound:
     if isinstance(node, exp.Union) and not node.args.get("by_name"):
-        return ordered_and_limited(node, _union(node, env), env)
+        return bind_order_and_limit(node, _union(node, env), env)
     left, right = bind_query(node.left, env), bind_query(node.right, env)
     if node.args.get("by_name"):
         left, right = _by_name(left, right, env)
@@ -45,7 +52,7 @@ def bind_set_operation(node: exp.SetOperation, env: Env) -> Bound:
     else:
         kind = SetKind.INTERSECT_ALL if isinstance(node, exp.Intersect) else SetKind.EXCEPT_ALL
         plan = SetOperation(first, second, kind)
-    return ordered_and_limited(node, _named_as(left, plan), env)
+    return bind_order_and_limit(node, _named_as(left, plan), env)
 
 
 def _refuse_other_width(left: Bound, right: Bound) -> None:
@@ -67,11 +74,11 @@ def _union(node: exp.Union, env: Env) -> Bound:
     """A chain of unions as one of all its parts: side by side it is not as deep as it is long."""
     distinct = node.args.get("distinct") is not False
     first, *others = (bind_query(part, env) for part in _chain(node, distinct))
-    together = [renamed(_shown(first), env)]
+    together = [rename_apart(_shown(first), env)]
     types = list(env.types(together[0]).values())
     for other in others:
         _refuse_other_width(first, other)
-        together, types = _with_part(together, types, renamed(_shown(other), env), env)
+        together, types = _with_part(together, types, rename_apart(_shown(other), env), env)
     plan: Operator = UnionAll(tuple(together))
     return _named_as(first, distinct_rows(plan, env) if distinct else plan)
 
@@ -149,7 +156,7 @@ def _shown(side: Bound) -> Operator:
 
 def _same_types(env: Env, left: Operator, right: Operator) -> tuple[Operator, Operator]:
     """Both sides in their common types: a part of a union may later be read without the others."""
-    left, right = renamed(left, env), renamed(right, env)
+    left, right = rename_apart(left, env), rename_apart(right, env)
     both = list(env.types(UnionAll((left, right))).values())
     return _cast(left, both, env), _cast(right, both, env)
 

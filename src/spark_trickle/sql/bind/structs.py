@@ -37,7 +37,7 @@ def takes_star(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Func | exp.In | exp.Distinct):
         return False
     rows = name_of(node) == "count"
-    return any(is_star(part) and not (rows and not excepted(part)) for part in node.expressions)
+    return any(is_star(part) and not (rows and not names_in_except(part)) for part in node.expressions)
 
 
 Argument = tuple[str, exp.Expr]  # its name, if it has one
@@ -46,7 +46,7 @@ Argument = tuple[str, exp.Expr]  # its name, if it has one
 def arguments(node: exp.Expr, scope: Scope) -> Iterator[Argument]:
     for part in node.expressions:
         if is_star(part):
-            found = kept_of(part, scope.expanded(qualifier(part)))
+            found = columns_of_star(part, scope.expanded(qualifier(part)))
             yield from ((n.name, bound(n.column)) for n in found)
         elif isinstance(part, exp.Alias):
             yield part.alias, part.this
@@ -71,7 +71,7 @@ def named_struct(fields: list[Argument]) -> exp.Expr:
     return exp.Anonymous(this="named_struct", expressions=parts)
 
 
-def zipped(fields: list[Argument]) -> exp.Expr:
+def zip_fields(fields: list[Argument]) -> exp.Expr:
     """coalesce(x) is x, but no column: Spark calls such a field by its position, whatever x is called."""
     values = [exp.Anonymous(this="coalesce", expressions=[value]) for _, value in fields]
     found = exp.Anonymous(this="arrays_zip", expressions=values)
@@ -94,7 +94,7 @@ def qualifier(star: exp.Expr) -> tuple[str, ...]:
     return tuple(p.name for p in star.parts[:-1]) if isinstance(star, exp.Column) else ()
 
 
-def excepted(star: exp.Expr) -> list[tuple[str, ...]]:
+def names_in_except(star: exp.Expr) -> list[tuple[str, ...]]:
     """The names in * EXCEPT (…), in lower case."""
     inner = star.this if isinstance(star, exp.Column) else star
     listed = inner.args.get("except_") or ()
@@ -105,10 +105,10 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
     return node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
 
 
-def kept_of(star: exp.Expr, found: list[Named]) -> list[Named]:
+def columns_of_star(star: exp.Expr, found: list[Named]) -> list[Named]:
     """The columns that a star stands for, without those of its EXCEPT."""
     left_out: set[str] = set()
-    for parts in excepted(star):
+    for parts in names_in_except(star):
         columns = {n.column for n in found if n.matches(parts)}
         if not columns:
             _refuse_fields(parts, found)

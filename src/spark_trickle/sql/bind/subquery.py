@@ -21,7 +21,7 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
-from spark_trickle.sql.bind.aggregate import aggregated
+from spark_trickle.sql.bind.aggregate import bind_aggregate
 from spark_trickle.sql.bind.aggregates import has_aggregate
 from spark_trickle.sql.bind.block import Block, Item, Tail
 from spark_trickle.sql.bind.correlated import (
@@ -31,10 +31,17 @@ from spark_trickle.sql.bind.correlated import (
     bind_side,
     dependent,
     rows_and_conditions,
-    watched,
+    watch_outer_columns,
 )
-from spark_trickle.sql.bind.expressions import bound, contains, is_subquery, parsed, rewritten, to_expr
-from spark_trickle.sql.bind.key_types import aligned
+from spark_trickle.sql.bind.expressions import (
+    bound,
+    contains,
+    is_subquery,
+    parse_expression,
+    rewritten,
+    to_expr,
+)
+from spark_trickle.sql.bind.key_types import align_types
 from spark_trickle.sql.bind.query import Env, outputs
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.dialect.spark import sql_of
@@ -149,7 +156,7 @@ def _members(node: exp.Expr, block: Block) -> tuple[Expr, ...]:
 
 def _member_keys(left: tuple[Expr, ...], side: Side, block: Block) -> tuple[KeyPair, ...]:
     pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
-    return aligned(pairs, block.plan, side.plan, block.env)
+    return align_types(pairs, block.plan, side.plan, block.env)
 
 
 def _same_width(left: tuple[Expr, ...], side: Side) -> None:
@@ -222,7 +229,7 @@ def _membership_value(left: tuple[Expr, ...], query: exp.Query, block: Block) ->
     if side.free_standing and len(left) == 1:
         whole, empty = _facts(side, block)
         test = f"NOT `{empty}` AND (NOT `{whole}` OR ({left[0].sql}) IS NULL)"
-        return _three_valued(hit, parsed(test, left[0].columns | {whole, empty}), True)
+        return _three_valued(hit, parse_expression(test, left[0].columns | {whole, empty}), True)
     unknown = _marked(side.also(residual=(Expr(f"({equal}) IS NULL", columns),)), block)
     return _three_valued(hit, unknown, True)
 
@@ -312,13 +319,13 @@ def _grouped_value(query: exp.Query, block: Block) -> exp.Expr:
     if residual or not keys:
         raise NotSimpleError
     env = inner.env
-    value, used = watched(env, lambda: resolve(node, inner.scope, env))
+    value, used = watch_outer_columns(env, lambda: resolve(node, inner.scope, env))
     if used:
         raise NotSimpleError
     columns = tuple(Output(env.fresh("key"), k.right) for k in keys)
     inner.plan = Project(inner.plan, (*outputs(inner.plan.columns), *columns))
     inner.given = tuple(c.name for c in columns)
-    tail = aggregated(query, Tail([Item("value", value)], None, None, []), inner)
+    tail = bind_aggregate(query, Tail([Item("value", value)], None, None, []), inner)
     pairs = tuple(KeyPair(k.left, column(c), k.null_safe) for k, c in zip(keys, inner.given, strict=True))
     block.plan = Join(block.plan, inner.plan, JoinKind.LEFT, pairs)
     return exp.Paren(this=tail.items[0].node)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from spark_trickle.algebra.operators import Call, Expr, Operator, Output, Project
 from spark_trickle.sql.bind.block import Block
-from spark_trickle.sql.bind.expressions import bound, parsed
+from spark_trickle.sql.bind.expressions import bound, parse_expression
 from spark_trickle.sql.bind.query import outputs
 from spark_trickle.sql.render.wide_decimals import can_add, has_mean, mean_of, zero
 
@@ -73,7 +73,7 @@ class Sums:
 
 
 def sql_over(text: str, *columns: str) -> exp.Expr:
-    return parsed(text, frozenset(columns))
+    return parse_expression(text, frozenset(columns))
 
 
 def only_if(allowed: str, value: str) -> str:

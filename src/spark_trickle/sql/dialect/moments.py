@@ -49,7 +49,7 @@ _SPECIAL_AT = {
 }
 
 
-def fixed_at(text: str, moment: datetime) -> str:
+def fix_moment(text: str, moment: datetime) -> str:
     """The same SQL with the clock standing still, so that all of its parts see one moment."""
     at = f"TIMESTAMP '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'"
     words, parts, end = split_words(text), list[str](), 0

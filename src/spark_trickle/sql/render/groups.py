@@ -43,7 +43,7 @@ def terms(op: Terms, rows: str) -> str:
     return f"SELECT {', '.join([*listed, f'{W} AS `{op.count}`'])} FROM ({rows})"
 
 
-def added(op: Added, terms: str, own: str) -> str:
+def render_added(op: Added, terms: str, own: str) -> str:
     """Each key gives the row that goes and the row that comes."""
     totals = (*op.sums, Call(op.count, column(op.count), type="BIGINT"))
     names, keys = tuple(c.name for c in totals), [f"`{k}`" for k in op.keys]
@@ -105,7 +105,7 @@ def _still_tied(call: Call, op: Fold) -> str:
     return f"CASE WHEN sign < 0 THEN own.`{call.name}` WHEN {better} THEN 1 ELSE {kept} END"
 
 
-def counted(op: Counted, groups: str, rows: str) -> str:
+def render_counted(op: Counted, groups: str, rows: str) -> str:
     """The groups first, then each of their best values among the rows."""
     made, ties = op.input, {c.ties_of: c.name for c in op.input.calls if c.ties_of}
     keys = [k.name for k in made.keys]
@@ -142,7 +142,7 @@ def shaken(op: Shaken, part: str, own: str) -> str:
     )
 
 
-def folded(op: Fold, part: str, own: str) -> str:
+def render_folded(op: Fold, part: str, own: str) -> str:
     """One join with the own rows; each pair gives the row that goes and the row that comes."""
     there = f"own.`{op.count}` IS NOT NULL"
     total = f"coalesce(own.`{op.count}`, 0) + part.`{op.count}`"

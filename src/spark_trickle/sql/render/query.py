@@ -251,12 +251,12 @@ def _(op: Terms) -> str:
 
 @render.register
 def _(op: Added) -> str:
-    return render_groups.added(op, render(op.terms), render(op.own))
+    return render_groups.render_added(op, render(op.terms), render(op.own))
 
 
 @render.register
 def _(op: Counted) -> str:
-    return render_groups.counted(op, render(op.input), render(op.input.input))
+    return render_groups.render_counted(op, render(op.input), render(op.input.input))
 
 
 @render.register
@@ -266,7 +266,7 @@ def _(op: Shaken) -> str:
 
 @render.register
 def _(op: Fold) -> str:
-    return render_groups.folded(op, render(op.partial), render(op.own))
+    return render_groups.render_folded(op, render(op.partial), render(op.own))
 
 
 @render.register

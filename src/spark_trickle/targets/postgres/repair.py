@@ -12,7 +12,7 @@ from spark_trickle.targets.postgres import rows
 from spark_trickle.targets.postgres.apply import open_entry
 from spark_trickle.targets.postgres.ledger import Applied, note
 from spark_trickle.targets.postgres.run import changing, execute
-from spark_trickle.targets.postgres.target import Target, fields, grouping, stored
+from spark_trickle.targets.postgres.target import Target, fields, grouping_key, stored
 
 WANTED = "trickle_wanted"
 
@@ -56,7 +56,7 @@ def _differing(connection: Connection, target: Target, name: str, sign: sql.SQL)
         held=rows.temporary(WANTED),
         found=fields(target, "t"),
         table=target.sql,
-        grouping=grouping(target, "d"),
+        grouping=grouping_key(target, "d"),
     )
     found = execute(connection, query).rowcount
     rows.know(connection, name)

@@ -18,7 +18,7 @@ from spark_trickle.targets.postgres.target import (
     COMMA,
     Target,
     fields,
-    grouping,
+    grouping_key,
     hash_of,
     identity_of,
     pg_type,
@@ -140,7 +140,7 @@ def _delete_copies(target: Target, condition: sql.Composable) -> sql.Composed:
     ).format(
         deleted=temporary(DELETED),
         condition=condition,
-        grouping=grouping(target, "d"),
+        grouping=grouping_key(target, "d"),
         table=target.sql,
         same=_same_row(target),
     )

@@ -170,7 +170,7 @@ def identity_of(target: Target, row: str = "", own: bool = False) -> sql.Compose
 _IMAGES = {"real": "float4send", "double precision": "float8send", "interval": "interval_send"}
 
 
-def grouping(target: Target, row: str) -> sql.Composed:
+def grouping_key(target: Target, row: str) -> sql.Composed:
     """What rows of ours are grouped by so that only those that are the same to the last bit fall together."""
     columns = [sql.Identifier(row, f"c{n}") for n in range(len(target.columns))]
     images = [
