@@ -268,19 +268,19 @@ class Frames:
     def without_rows(self) -> Frames:
         return Frames(self.world, rehearsal=True)
 
-    def change_here(self, source: str) -> pa.Table | None:
+    def read_change(self, source: str) -> pa.Table | None:
         return self._frame(source, At.DELTA)
 
-    def content_here(self, scan: Scan) -> pa.Table | None:
+    def read_content(self, scan: Scan) -> pa.Table | None:
         """Now and then a table counts as too large."""
         large = sum(map(ord, scan.source)) * self.world.refreshes % 2
         return None if large else self._frame(scan.source, scan.moment)
 
-    def everything_here(self, scan: Scan) -> pa.Table | None:
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | None:
         """Then it may be in memory, or not."""
         return self._frame(scan.source, scan.moment) if self.world.refreshes % 3 else None
 
-    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         rows = self._frame(scan.source, scan.moment)
         return rows.filter(pc.is_in(rows.column(column), value_set=values.cast(rows.column(column).type)))
 

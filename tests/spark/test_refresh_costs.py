@@ -10,7 +10,7 @@ import pytest
 from spark_trickle import connect
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
-from spark_trickle.spark.view_cache import Held
+from spark_trickle.spark.view_cache import ViewCache
 
 # Jobs and stages of a refresh after ten changed rows of the big table.
 COSTS = {
@@ -92,7 +92,7 @@ def test_nothing_new_costs_no_job(tr: Trickle) -> None:
 def test_what_changed_is_scanned_once_for_all_who_read_it(tr: Trickle) -> None:
     tr.refresh_all()
     tr.sql("UPDATE o SET a = a + 1 WHERE id < 5")
-    held = tr._place.held
+    held = tr._place.views
     before = (held.made["change"], held.shared["change"])
     tr.refresh_all()
     # Once for those that take the rows as they are, once for those that leave them to Spark.
@@ -104,12 +104,12 @@ def test_old_versions_of_a_table_are_not_held(tr: Trickle) -> None:
     def views() -> set[str]:
         return {t.name for t in tr.spark.catalog.listTables() if t.name.startswith("trickle_held_")}
 
-    before, held = views(), Held(tr.spark)
+    before, held = views(), ViewCache(tr.spark)
     other = held.view(("rows", 2, "f"), lambda: tr.spark.range(1))
     names = [held.view(("rows", 1, n), lambda: tr.spark.range(1)) for n in range(40)]
     assert views() - before == {other, *names[8:]}
     assert held.view(("rows", 1, 39), lambda: tr.spark.range(1)) == names[-1]
-    few = Held(tr.spark, most=2)
+    few = ViewCache(tr.spark, most=2)
     kept = [few.view(("rows", n, "f"), lambda: tr.spark.range(1)) for n in range(3)]
     assert views() - before == {other, *names[8:], *kept[1:]}
     few.clear()

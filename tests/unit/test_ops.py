@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.cache.column_index import ColumnIndex
 from spark_trickle.lake.warehouse import open_warehouse
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.observe import functions as observe
@@ -21,7 +21,7 @@ from spark_trickle.observe.metrics import Metrics
 from spark_trickle.observe.refreshes import CURRENT, RECENT, TOTAL
 from spark_trickle.settings import Settings
 from spark_trickle.sources.sync import SyncReport
-from spark_trickle.spark.view_cache import Held
+from spark_trickle.spark.view_cache import ViewCache
 from spark_trickle.txn.work import Place, begin
 from tests.fetched import KEPT, fetched
 
@@ -137,8 +137,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]
     """What the functions themselves answer, on an empty warehouse; they need no Spark."""
     warehouse = open_warehouse(tmp_path_factory.mktemp("ops") / "warehouse", None, 5.0)
     nothing = cast(Any, _Nothing())
-    shelf = Shelf(warehouse.storage, 0)
-    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, Held(nothing), shelf)
+    shelf = ColumnIndex(warehouse.storage, 0)
+    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, ViewCache(nothing), shelf)
     yield {name: observe.answer(begin(place), name) for name in ANSWERS}
     warehouse.engine.dispose()
 

@@ -69,16 +69,16 @@ class Reader(Protocol):
     @property
     def rehearsal(self) -> bool: ...
 
-    def change_here(self, source: str) -> pa.Table | None:
+    def read_change(self, source: str) -> pa.Table | None:
         """What changed, with weights, not summed."""
 
-    def content_here(self, scan: Scan) -> pa.Table | None:
+    def read_content(self, scan: Scan) -> pa.Table | None:
         """All rows of a table; with weights and not summed if the scan is of a log."""
 
-    def everything_here(self, scan: Scan) -> pa.Table | None:
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | None:
         """The same of a larger table, whose columns are in memory."""
 
-    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         """The rows that a scan would find where a column of its table has one of some values."""
 
     def without_rows(self) -> Reader:
@@ -200,13 +200,13 @@ class _Evaluation:
     def _scanned(self, plan: Scan, wanted: _Sought) -> pa.Table:
         """All of a small table; of a large one the rows that are wanted."""
         if plan.moment is At.DELTA:
-            rows = self._reader.change_here(plan.source)
+            rows = self._reader.read_change(plan.source)
         else:
-            rows = self._reader.content_here(plan)
+            rows = self._reader.read_content(plan)
             if rows is None and (told := in_table(plan, wanted)) is not None:
-                rows = self._reader.lookup_here(plan, *told)
+                rows = self._reader.look_up_rows(plan, *told)
             if rows is None:
-                rows = self._reader.everything_here(plan)
+                rows = self._reader.read_indexed_rows(plan)
         if rows is None:
             raise ForSpark
         return _with_weight({name: rows.column(c) for name, c in plan.names}, rows)

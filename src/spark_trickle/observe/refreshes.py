@@ -149,7 +149,7 @@ def metrics_summary(work: Work) -> Answer:
         ("stream_tables", float(len(_stream_names(work)))),
         ("suspended", float(suspended)),
         ("snapshots", float(snapshots)),
-        ("index_bytes", float(work.place.shelf.bytes)),
+        ("index_bytes", float(work.place.index.bytes)),
     ]
     rows: list[tuple[str, float | None, str]] = [(*figure, RECENT) for figure in recent]
     rows += [(*figure, CURRENT) for figure in current]
@@ -159,15 +159,15 @@ def metrics_summary(work: Work) -> Answer:
 
 def _totals(work: Work) -> dict[str, float]:
     """What only grows, since the process began."""
-    held, place = work.place.held, work.place
+    views, place = work.place.views, work.place
     return {
-        "cache_hits": float(held.shared.total()),
-        "cache_misses": float(held.made.total()),
+        "cache_hits": float(views.shared.total()),
+        "cache_misses": float(views.made.total()),
         "row_cache_hits": float(place.storage.recent.hits),
         "row_cache_misses": float(place.storage.recent.misses),
-        "index_lookups": float(place.shelf.lookups),
-        "change_scans": float(held.made["change"]),
-        "change_scans_shared": float(held.shared["change"]),
+        "index_lookups": float(place.index.lookups),
+        "change_scans": float(views.made["change"]),
+        "change_scans_shared": float(views.shared["change"]),
         **place.warehouse.tally.totals(),
     }
 

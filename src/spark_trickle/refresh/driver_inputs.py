@@ -32,21 +32,21 @@ _LISTED = 200  # values that are written into a text, where Spark tests them aga
 
 
 @dataclass(frozen=True)
-class AtDriver:
+class DriverInputs:
     """What the inputs of a refresh are, as far as they fit here."""
 
     inputs: Inputs
     rehearsal: bool = False  # tables without rows; what would be too many is refused all the same
     fetches: bool = True  # a job may fetch rows of a large table
 
-    def without_rows(self) -> AtDriver:
+    def without_rows(self) -> DriverInputs:
         return replace(self, rehearsal=True)
 
-    def without_jobs(self) -> AtDriver:
+    def without_jobs(self) -> DriverInputs:
         """Only what is at the driver already."""
         return replace(self, fetches=False)
 
-    def change_here(self, name: str) -> pa.Table | None:
+    def read_change(self, name: str) -> pa.Table | None:
         """The change of a source or a node, not summed; None if that takes Spark."""
         inputs = self.inputs
         if name in inputs.rows:
@@ -62,9 +62,9 @@ class AtDriver:
             return _empty(table) if room.holds(files) else None
         parts = tuple((f.path, f.role) for f in files)  # a file tells that its rows came, and that they went
         key = ("change", "rows", table.id, table.columns, parts, room)
-        return inputs.work.place.held.rows(key, lambda: self._few_rows(table, files, room))
+        return inputs.work.place.views.rows(key, lambda: self._few_rows(table, files, room))
 
-    def content_here(self, scan: Scan) -> pa.Table | None:
+    def read_content(self, scan: Scan) -> pa.Table | None:
         """All rows of a source or a node; as a log they keep their weights."""
         table = self.inputs.table(scan.source)
         if table is None or not self._may_read(scan.source, table):
@@ -79,9 +79,9 @@ class AtDriver:
         if scan.weighted:
             return self._few_rows(table, files, room)
         key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), room)
-        return place.held.rows(key, lambda: self._few_net_rows(table, files, room))
+        return place.views.rows(key, lambda: self._few_net_rows(table, files, room))
 
-    def lookup_here(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         """The rows of a large table with some values in a column: in memory, or fetched by a small job."""
         table, place = self._large(scan), self.inputs.work.place
         if table is None:
@@ -97,9 +97,9 @@ class AtDriver:
         most = room.rows
         if len(values) > most:
             return None
-        if place.shelf.is_crowded(table, files, column, values, most):
+        if place.index.is_crowded(table, files, column, values, most):
             return None
-        if (found := place.shelf.find(table, files, names, column, values, most)) is not None:
+        if (found := place.index.find(table, files, names, column, values, most)) is not None:
             return _as_scanned(scan, found)
         if not self.fetches or len(values) > _FETCHED:
             return None
@@ -112,11 +112,11 @@ class AtDriver:
             frame = run_sql(place.spark, text, available=(), **frames)
             rows = collect_within(frame, room, self.inputs.row_bytes)
         if rows is None:
-            place.shelf.note_crowded(table, files, column, values, most)
+            place.index.note_crowded(table, files, column, values, most)
             return None
         return _as_scanned(scan, rows)
 
-    def everything_here(self, scan: Scan) -> pa.Table | None:
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | None:
         """The columns of a larger table that are kept in memory, of as many rows as a change may have."""
         table, place = self._large(scan), self.inputs.work.place
         if table is None:
@@ -126,7 +126,7 @@ class AtDriver:
             return None
         if self.rehearsal:
             return _no_rows(scan, table)
-        found = place.shelf.rows(table, files, [c for _, c in scan.names])
+        found = place.index.rows(table, files, [c for _, c in scan.names])
         return None if found is None else _as_scanned(scan, found)
 
     def _large(self, scan: Scan) -> Table | None:

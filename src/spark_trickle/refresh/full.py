@@ -14,7 +14,7 @@ from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.table import Table
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.compile import content_of, nodes_of
-from spark_trickle.refresh.driver_inputs import AtDriver
+from spark_trickle.refresh.driver_inputs import DriverInputs
 from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.node import (
     Clock,
@@ -64,7 +64,7 @@ def _compared(inputs: Inputs, node: Node, plan: Operator, few: bool, clock: Cloc
     """What reads just few rows of other nodes needs no job."""
     read = [inputs.tables.get(s.source) for s in plan.walk() if isinstance(s, Scan)]
     if all(table is not None and _has_few_rows(inputs.work, table) for table in read):
-        filled = run_at_driver(AtDriver(inputs), node, plan, clock)
+        filled = run_at_driver(DriverInputs(inputs), node, plan, clock)
         if filled is not None:
             return filled
     return run_node(inputs, node, plan, few, clock)

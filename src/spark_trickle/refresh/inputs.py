@@ -110,7 +110,9 @@ class Inputs:
         if not many:
             return here
         key = ("log", table.id, table.columns, tuple((f.path, f.role) for f in many))
-        rest = place.held.view(key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many))
+        rest = place.views.view(
+            key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many)
+        )
         return place.spark.table(rest).unionByName(here)
 
     def _source(self, name: str, at: At) -> Frame | str:
@@ -130,7 +132,7 @@ class Inputs:
 
         names = source.columns if source is not None else ()
         key = ("rows", table.id, table.columns, names, tuple((f.path, f.as_of) for f in files))
-        return self.work.place.held.view(key, make)
+        return self.work.place.views.view(key, make)
 
     def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
         """Columns under the names that the plan knows, whatever they are called by now."""
@@ -173,9 +175,9 @@ class Inputs:
 
         key = ("change", table.id, table.columns, tuple((f.path, f.role) for f in files))
         if not has_renamed_columns(source, table):
-            return place.held.view(key, make)
+            return place.views.view(key, make)
         named = (*key, source.columns)
-        return place.held.view(named, lambda: self._known_names(source, table, make()))
+        return place.views.view(named, lambda: self._known_names(source, table, make()))
 
 
 def _average(files: Sequence[DataFile]) -> int:

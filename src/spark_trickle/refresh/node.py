@@ -22,7 +22,7 @@ from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.plan.split import Node
-from spark_trickle.refresh.driver_inputs import AtDriver
+from spark_trickle.refresh.driver_inputs import DriverInputs
 from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.step_rows import frame_of, run_steps
 from spark_trickle.spark.collect import collect_within
@@ -70,7 +70,7 @@ class Filled:
         return self.come + self.gone
 
 
-def run_at_driver(here: AtDriver, node: Node, plan: Operator, clock: Clock) -> Filled | None:
+def run_at_driver(here: DriverInputs, node: Node, plan: Operator, clock: Clock) -> Filled | None:
     """Compute the change of a node at the driver and store it; None if it takes Spark."""
     inputs = here.inputs
     table = inputs.tables[node.name]

@@ -25,7 +25,7 @@ from spark_trickle.plan.split import Node
 from spark_trickle.refresh.compile import delta_of, nodes_of
 from spark_trickle.refresh.cost import leads_to_many
 from spark_trickle.refresh.decide import Decision, Facts, decide
-from spark_trickle.refresh.driver_inputs import AtDriver
+from spark_trickle.refresh.driver_inputs import DriverInputs
 from spark_trickle.refresh.full import is_followed, run_in_full
 from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, source_table
 from spark_trickle.refresh.node import (
@@ -258,7 +258,7 @@ def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) ->
     `changed` names the sources that changed. `small` says that what takes Spark takes a small job; what the
     driver can do, it does.
     """
-    work, stream, tables, here = inputs.work, inputs.stream, inputs.tables, AtDriver(inputs)
+    work, stream, tables, here = inputs.work, inputs.stream, inputs.tables, DriverInputs(inputs)
     moved = set(changed)
     filled = Filled()
     nodes = nodes_of(stream.plan)
@@ -291,7 +291,7 @@ def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) ->
 
 
 def _by_spark(
-    here: AtDriver, node: Node, result: Node | None, plan: Operator, clock: Clock
+    here: DriverInputs, node: Node, result: Node | None, plan: Operator, clock: Clock
 ) -> tuple[Filled, Filled | None]:
     """A small change that takes Spark; and that of the result, if it only shows the rows of this node.
 

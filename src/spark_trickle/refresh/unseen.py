@@ -9,23 +9,23 @@ import pyarrow.compute as pc
 from spark_trickle.model.arrow import is_nothing
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.refresh.driver_inputs import AtDriver
+from spark_trickle.refresh.driver_inputs import DriverInputs
 from spark_trickle.refresh.inputs import Inputs
 
 
 def find_seen_changes(inputs: Inputs, changed: Set[str]) -> set[str]:
     """The sources in which something changed that is read."""
-    return {name for name in changed if not _cancels(AtDriver(inputs), name)}
+    return {name for name in changed if not _cancels(DriverInputs(inputs), name)}
 
 
-def _cancels(here: AtDriver, name: str) -> bool:
+def _cancels(here: DriverInputs, name: str) -> bool:
     source, table = here.inputs.source(name), here.inputs.table(name)
     assert source is not None
     assert table is not None
     read = [n for n, _, _ in source.columns]
     if not read or len(read) == len(table.columns):
         return False
-    rows = here.change_here(name)
+    rows = here.read_change(name)
     if rows is None or not room_of_statement(here.inputs.work.place.settings).has(rows):
         return False
     if pc.sum(rows.column(WEIGHT)).as_py() != 0:  # what cancels comes as often as it goes

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.cache.column_index import ColumnIndex
 from spark_trickle.lake.catalog.lease import SessionLease
 from spark_trickle.lake.storage.paths import is_local_address, local_folder
 from spark_trickle.lake.warehouse import open_warehouse
@@ -22,7 +22,7 @@ from spark_trickle.session.shared_folder import require_shared_folder
 from spark_trickle.session.trickle import Trickle
 from spark_trickle.settings import gather_settings
 from spark_trickle.spark.session import open_session
-from spark_trickle.spark.view_cache import Held
+from spark_trickle.spark.view_cache import ViewCache
 from spark_trickle.sql.dialect.depth import make_room
 from spark_trickle.txn.tail import Tails
 from spark_trickle.txn.work import Place
@@ -50,8 +50,8 @@ def connect(
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep, warehouse.read_only)
     tails = Tails(warehouse, session, room_of_tail(chosen))
-    held = Held(session, chosen.cache_entries)
+    views = ViewCache(session, chosen.cache_entries)
     warehouse.storage.recent.most_bytes = int(chosen.cache_megabytes * 2**20)
     functions = {**FUNCTIONS, **observe.FUNCTIONS}
-    shelf = Shelf(warehouse.storage, int(chosen.index_megabytes * 2**20))
-    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, held, shelf, functions))
+    index = ColumnIndex(warehouse.storage, int(chosen.index_megabytes * 2**20))
+    return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, views, index, functions))

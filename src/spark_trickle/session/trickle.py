@@ -149,7 +149,7 @@ class Trickle(Maintenance):
             self._rollback()
         self._links.close()
         self._place.warehouse.read_counter.write(self._place.warehouse.engine, now())
-        self._place.held.clear()
+        self._place.views.clear()
         while self._place.kept:
             self._place.storage.discard(*self._place.kept.pop())
         self._place.lease.end()
@@ -182,9 +182,9 @@ class Trickle(Maintenance):
             case s.SetSetting(name, value):
                 settings = self._place.settings.with_values({name.lower(): value})
                 self._set_place(replace(self._place, settings=settings))
-                self._place.held.most = settings.cache_entries
+                self._place.views.most = settings.cache_entries
                 self._place.storage.recent.most_bytes = int(settings.cache_megabytes * 2**20)
-                self._place.shelf.resize(int(settings.index_megabytes * 2**20))
+                self._place.index.resize(int(settings.index_megabytes * 2**20))
                 return Result(snapshot=self._reading().base.id)
             case s.RefreshStream(name):
                 return self._refreshed(name)

@@ -20,7 +20,7 @@ _MOST_TABLES, _MOST_BYTES = 16, 128 * 2**20
 _VERSIONS = 32  # of one table: what it was long ago is read no more, and a view may hold rows of a tail
 
 
-class Held:
+class ViewCache:
     """Views by what they show: a key names everything that the rows depend on, such as a list of files.
 
     It begins with the kind of view and the id of the table.

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from spark_trickle.errors import CatalogBusyError, ConflictError, ReadOnlyTableError
-from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.cache.column_index import ColumnIndex
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.commit import publish
 from spark_trickle.lake.catalog.conflicts import Overlap
@@ -40,7 +40,7 @@ from spark_trickle.model.types import fixed_width
 from spark_trickle.settings import Settings
 from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.read import content, identity_columns, rows_with_weights
-from spark_trickle.spark.view_cache import Held
+from spark_trickle.spark.view_cache import ViewCache
 from spark_trickle.txn.overlap import find_conflict
 from spark_trickle.txn.reads import Reads
 from spark_trickle.txn.tail import Tails
@@ -62,8 +62,8 @@ class Place:
     schema: str
     lease: SessionLease
     tails: Tails
-    held: Held
-    shelf: Shelf
+    views: ViewCache
+    index: ColumnIndex
     functions: Mapping[str, Callable[..., Frame]] = field(default_factory=dict)  # table functions of ours
     kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names

@@ -26,16 +26,16 @@ class LargeTable:
     def without_rows(self) -> LargeTable:
         return LargeTable(rehearsal=True)
 
-    def change_here(self, source: str) -> pa.Table | None:
+    def read_change(self, source: str) -> pa.Table | None:
         return CHANGE.slice(0, 0) if self.rehearsal else CHANGE
 
-    def content_here(self, scan: Scan) -> pa.Table | None:
+    def read_content(self, scan: Scan) -> pa.Table | None:
         return None
 
-    def everything_here(self, scan: Scan) -> pa.Table | None:
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | None:
         return None
 
-    def lookup_here(self, scan: Scan, name: str, values: pa.Array) -> pa.Table | None:
+    def look_up_rows(self, scan: Scan, name: str, values: pa.Array) -> pa.Table | None:
         self.lookups.append(values)
         return LARGE.filter(pc.is_in(LARGE.column(name), value_set=values))
 

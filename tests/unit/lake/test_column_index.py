@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.errors import DamagedFileError
-from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.cache.column_index import ColumnIndex
 from spark_trickle.lake.storage.files import Storage
 from spark_trickle.model.arrow import arrow_schema
 from spark_trickle.model.files import DataFile, Role
@@ -58,9 +58,9 @@ def files(storage: Storage) -> list[DataFile]:
 
 
 def found(
-    shelf: Shelf, table: Table, where: list[DataFile], by: str, values: pa.Array, most: int = MANY
+    index: ColumnIndex, table: Table, where: list[DataFile], by: str, values: pa.Array, most: int = MANY
 ) -> object:
-    rows = shelf.find(table, where, ["v"], by, values, most)
+    rows = index.find(table, where, ["v"], by, values, most)
     return (
         None
         if rows is None
@@ -69,18 +69,18 @@ def found(
 
 
 def test_the_first_look_is_for_spark_and_the_second_finds_rows(storage: Storage) -> None:
-    shelf, where = Shelf(storage, MANY), files(storage)
-    assert found(shelf, TABLE, where, "k", pa.array([2, 7])) is None
-    assert found(shelf, TABLE, where, "k", pa.array([2, 7])) == [("x", 1), ("y", -1), ("y", 1)]
-    assert shelf.lookups == 1
-    assert found(shelf, TABLE, where, "v", pa.array(["x"])) is None
-    assert found(shelf, TABLE, where[:1], "k", pa.array([], pa.int64())) == []
+    index, where = ColumnIndex(storage, MANY), files(storage)
+    assert found(index, TABLE, where, "k", pa.array([2, 7])) is None
+    assert found(index, TABLE, where, "k", pa.array([2, 7])) == [("x", 1), ("y", -1), ("y", 1)]
+    assert index.lookups == 1
+    assert found(index, TABLE, where, "v", pa.array(["x"])) is None
+    assert found(index, TABLE, where[:1], "k", pa.array([], pa.int64())) == []
 
 
 def test_all_rows(storage: Storage) -> None:
-    shelf, where = Shelf(storage, MANY), files(storage)
-    assert shelf.rows(TABLE, where, ["k"]) is None
-    rows = shelf.rows(TABLE, where, ["k"])
+    index, where = ColumnIndex(storage, MANY), files(storage)
+    assert index.rows(TABLE, where, ["k"]) is None
+    rows = index.rows(TABLE, where, ["k"])
     assert rows is not None
     assert rows.column("k").to_pylist() == [1, 2, None, 2, 2, 3]
     assert rows.column(WEIGHT).to_pylist() == [1, 1, 1, 1, -1, 1]
@@ -92,32 +92,32 @@ def test_columns_are_found_by_their_ids_and_new_ones_are_null(storage: Storage) 
         TABLE,
         columns=(Column(11, "key.new", Scalar("long")), *TABLE.columns[1:], Column(14, "n", Scalar("date"))),
     )
-    shelf = Shelf(storage, MANY)
-    shelf.find(later, where, ["v", "n"], "key.new", pa.array([1]), MANY)
-    rows = shelf.find(later, where, ["v", "n"], "key.new", pa.array([1]), MANY)
+    index = ColumnIndex(storage, MANY)
+    index.find(later, where, ["v", "n"], "key.new", pa.array([1]), MANY)
+    rows = index.find(later, where, ["v", "n"], "key.new", pa.array([1]), MANY)
     assert rows is not None
     assert rows.to_pylist() == [{"v": "x", "n": None, WEIGHT: 1}]
 
 
 def test_a_column_of_another_type_is_read_again(storage: Storage) -> None:
     where = files(storage)
-    shelf = Shelf(storage, MANY)
+    index = ColumnIndex(storage, MANY)
     for _ in range(2):
-        shelf.find(TABLE, where, ["k"], "k", pa.array([1]), MANY)
+        index.find(TABLE, where, ["k"], "k", pa.array([1]), MANY)
     wide = replace(TABLE, columns=(Column(11, "k", Scalar("decimal(20,0)")), *TABLE.columns[1:]))
-    rows = shelf.find(wide, where, ["k"], "k", pa.array([1], pa.decimal128(20, 0)), MANY)
+    rows = index.find(wide, where, ["k"], "k", pa.array([1], pa.decimal128(20, 0)), MANY)
     assert rows is not None
     assert rows.schema.field("k").type == pa.decimal128(20, 0)
-    rows = shelf.find(replace(TABLE), where, ["k"], "k", pa.array([1]), MANY)
+    rows = index.find(replace(TABLE), where, ["k"], "k", pa.array([1]), MANY)
     assert rows is not None
     assert rows.schema.field("k").type == pa.int64()
 
 
 def test_too_many_rows_are_for_spark(storage: Storage) -> None:
-    shelf, where = Shelf(storage, MANY), files(storage)
-    found(shelf, TABLE, where, "k", pa.array([2]))
-    assert found(shelf, TABLE, where, "k", pa.array([2]), most=2) is None
-    assert found(shelf, TABLE, where, "k", pa.array([2]), most=3) is not None
+    index, where = ColumnIndex(storage, MANY), files(storage)
+    found(index, TABLE, where, "k", pa.array([2]))
+    assert found(index, TABLE, where, "k", pa.array([2]), most=2) is None
+    assert found(index, TABLE, where, "k", pa.array([2]), most=3) is not None
 
 
 def test_the_budget_is_kept(storage: Storage) -> None:
@@ -125,42 +125,42 @@ def test_the_budget_is_kept(storage: Storage) -> None:
         stored(storage, f"{n}.parquet", [(i * 7919 % 1000, f"v{i}", 1) for i in range(1000)])
         for n in range(4)
     ]
-    shelf = Shelf(storage, 35_000)
-    assert found(shelf, TABLE, where[:1], "k", pa.array([2])) is None  # the first look
-    assert found(shelf, TABLE, where, "k", pa.array([2])) is None  # all four at once are too much
+    index = ColumnIndex(storage, 35_000)
+    assert found(index, TABLE, where[:1], "k", pa.array([2])) is None  # the first look
+    assert found(index, TABLE, where, "k", pa.array([2])) is None  # all four at once are too much
     for file in where:
-        assert found(shelf, TABLE, [file], "k", pa.array([7919 % 1000])) == [("v1", 1)]
-        assert shelf.bytes <= 35_000
-    assert shelf.bytes > 0
-    shelf.resize(10_000)
-    assert shelf.bytes <= 10_000
+        assert found(index, TABLE, [file], "k", pa.array([7919 % 1000])) == [("v1", 1)]
+        assert index.bytes <= 35_000
+    assert index.bytes > 0
+    index.resize(10_000)
+    assert index.bytes <= 10_000
 
 
 def test_the_budget_is_kept_when_a_look_finds_too_much(storage: Storage) -> None:
     """Texts are longer than was thought, and read for nothing."""
     where = [stored(storage, "long.parquet", [(1, f"{i:0100}", 1) for i in range(1000)])]
-    shelf = Shelf(storage, 30_000)
+    index = ColumnIndex(storage, 30_000)
     for _ in range(2):
-        assert found(shelf, TABLE, where, "k", pa.array([1]), most=10) is None
-    assert shelf.bytes <= 30_000
+        assert found(index, TABLE, where, "k", pa.array([1]), most=10) is None
+    assert index.bytes <= 30_000
 
 
 def test_a_missing_file_is_told_of(storage: Storage) -> None:
-    shelf, where = Shelf(storage, MANY), files(storage)
-    found(shelf, TABLE, where, "k", pa.array([2]))
+    index, where = ColumnIndex(storage, MANY), files(storage)
+    found(index, TABLE, where, "k", pa.array([2]))
     Path(storage.path(TABLE, "b.parquet")).unlink()
     with pytest.raises(DamagedFileError):
-        found(shelf, TABLE, where, "k", pa.array([2]))
+        found(index, TABLE, where, "k", pa.array([2]))
 
 
 def test_values_that_had_too_many_rows_are_not_sought_again(storage: Storage) -> None:
-    shelf, both = Shelf(storage, MANY), files(storage)
+    index, both = ColumnIndex(storage, MANY), files(storage)
     hot, more, others = pa.array([2, 3]), pa.array([1, 2, 3]), pa.array([2, 4, 5])
-    assert not shelf.is_crowded(TABLE, both, "k", hot, 100)
-    shelf.note_crowded(TABLE, both, "k", hot, 100)
-    assert shelf.is_crowded(TABLE, both, "k", hot, 100)
-    assert shelf.is_crowded(TABLE, both, "k", more, 100)
-    assert not shelf.is_crowded(TABLE, both, "k", others, 100)
-    assert not shelf.is_crowded(TABLE, both, "d", hot, 100)
-    assert not shelf.is_crowded(TABLE, both, "k", hot, 200)  # more rows may come
-    assert not shelf.is_crowded(TABLE, both[1:], "k", hot, 100)  # a third of the table is left
+    assert not index.is_crowded(TABLE, both, "k", hot, 100)
+    index.note_crowded(TABLE, both, "k", hot, 100)
+    assert index.is_crowded(TABLE, both, "k", hot, 100)
+    assert index.is_crowded(TABLE, both, "k", more, 100)
+    assert not index.is_crowded(TABLE, both, "k", others, 100)
+    assert not index.is_crowded(TABLE, both, "d", hot, 100)
+    assert not index.is_crowded(TABLE, both, "k", hot, 200)  # more rows may come
+    assert not index.is_crowded(TABLE, both[1:], "k", hot, 100)  # a third of the table is left

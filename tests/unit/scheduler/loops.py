@@ -7,14 +7,14 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, cast
 
-from spark_trickle.lake.cache.column_index import Shelf
+from spark_trickle.lake.cache.column_index import ColumnIndex
 from spark_trickle.lake.catalog.lease import SessionLease
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.scheduler.loop import Scheduler
 from spark_trickle.settings import Settings
 from spark_trickle.sources.sync import SyncReport
-from spark_trickle.spark.view_cache import Held
+from spark_trickle.spark.view_cache import ViewCache
 from spark_trickle.txn.work import Place
 
 FAST = Settings(scheduler_interval_ms=10.0)
@@ -23,8 +23,8 @@ FAST = Settings(scheduler_interval_ms=10.0)
 def idle_scheduler(warehouse: Warehouse, told: list[Alert]) -> Scheduler:
     nothing = cast(Any, None)
     lease = SessionLease(warehouse.engine, "me", timedelta(minutes=30))
-    shelf = Shelf(warehouse.storage, 0)
-    place = Place(warehouse, nothing, FAST, "main", lease, nothing, Held(nothing), shelf)
+    shelf = ColumnIndex(warehouse.storage, 0)
+    place = Place(warehouse, nothing, FAST, "main", lease, nothing, ViewCache(nothing), shelf)
     return Scheduler(place, lambda *_: [], lambda name: SyncReport(name, ""), listeners=[told.append])
 
 

@@ -30,7 +30,7 @@ _Columns = dict[str, Packed]
 _CROWD = 1_000  # values that are remembered together
 
 
-class Shelf:
+class ColumnIndex:
     """The columns that were used last win; together they stay within a budget."""
 
     def __init__(self, storage: Storage, most_bytes: int) -> None:
