@@ -41,17 +41,20 @@ def collect_within(frame: DataFrame, room: Room, row_bytes: int | None = None) -
 
 def collect_known(frame: DataFrame, room: Room, rows: int) -> pa.Table | None:
     """The same where there are no more than so many rows: Spark need not count them."""
-    if rows <= _FEW:
+    return _collect_allowed(frame) if rows <= _FEW else _collect_measured(frame, room, rows)
+
+
+def _collect_allowed(frame: DataFrame) -> pa.Table | None:
+    """All rows, unless Spark itself refuses to bring so much."""
+    try:
         return collect(frame)
-    return _collect_measured(frame, room, rows)
+    except ResultTooLargeError:
+        return None
 
 
 def _collect_counted(frame: DataFrame, most: int) -> pa.Table | None:
-    try:
-        rows = collect(frame.limit(most + 1))
-    except ResultTooLargeError:
-        return None
-    return rows if rows.num_rows <= most else None
+    rows = _collect_allowed(frame.limit(most + 1))
+    return rows if rows is not None and rows.num_rows <= most else None
 
 
 def _collect_measured(frame: DataFrame, room: Room, known: int | None) -> pa.Table | None:
@@ -63,7 +66,7 @@ def _collect_measured(frame: DataFrame, room: Room, known: int | None) -> pa.Tab
     if known is not None and known > most:
         return None
     if width.rest is None:
-        rows = _collect_counted(frame, most) if known is None else collect(frame)
+        rows = _collect_counted(frame, most) if known is None else _collect_allowed(frame)
     else:
         rows = _collect_short(frame, width, room.bytes, most, known)
     return None if rows is None else rows.rename_columns(names)
@@ -73,15 +76,14 @@ def _collect_short(
     frame: DataFrame, width: Width, memory: int, most: int, known: int | None
 ) -> pa.Table | None:
     measured = _measured(frame, width, memory // max(most if known is None else known, 1))
-    try:
-        rows = collect(measured.limit(most + 1) if known is None else measured)
-        sizes = rows.column(_BYTES)
-        if rows.num_rows > most or (pc.sum(pc.abs(sizes)).as_py() or 0) > memory:
-            return None
-        left_out = rows.num_rows and pc.min(sizes).as_py() < 0
-        return collect(frame) if left_out else rows.drop_columns([_BYTES])
-    except ResultTooLargeError:
+    rows = _collect_allowed(measured.limit(most + 1) if known is None else measured)
+    if rows is None or rows.num_rows > most:
         return None
+    sizes = rows.column(_BYTES)
+    if (pc.sum(pc.abs(sizes)).as_py() or 0) > memory:
+        return None
+    left_out = rows.num_rows > 0 and pc.min(sizes).as_py() < 0
+    return _collect_allowed(frame) if left_out else rows.drop_columns([_BYTES])
 
 
 def _measured(frame: DataFrame, width: Width, always: int) -> DataFrame:
