@@ -70,7 +70,7 @@ class QueryError(TrickleError):
 
 @dataclass(eq=False)
 class ResultTooLargeError(TrickleError):
-    """Spark refused to bring so much to the driver."""
+    """Spark refused to bring so much to the driver, or ran out of memory over it."""
 
     detail: str
     code: ClassVar[str] = "RESULT_TOO_LARGE"
@@ -78,7 +78,7 @@ class ResultTooLargeError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"the result is too large for the driver: {self.detail}"
+        return f"Spark does not have enough memory for this result: {self.detail}"
 
     @property
     def hint(self) -> str:

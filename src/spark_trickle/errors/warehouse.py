@@ -154,8 +154,8 @@ class SparkLostError(TrickleError):
     @property
     def hint(self) -> str:
         return (
-            "Start again: what was committed is safe, and the rest was not begun. If it ran out of memory, "
-            "give it more (spark.driver.memory) or lower driver_megabytes."
+            "Start your program again: everything that was committed is safe, and nothing else was changed. "
+            "If Spark ran out of memory, raise spark.driver.memory or lower driver_megabytes."
         )
 
 
