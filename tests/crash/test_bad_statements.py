@@ -74,8 +74,11 @@ NAMES: list[tuple[str, Errors, str]] = [
      e.ColumnNotFoundError, '"nope"'),
     ("DROP TABLE nope", e.TableNotFoundError, '"nope"'),
     ("DROP TABLE v", e.TableNotFoundError, "view"),
-    ("DROP VIEW nope", e.TableNotFoundError, '"nope" v'),
-    ("DROP VIEW t", e.TableNotFoundError, '"t"'),
+    ("DROP VIEW nope", e.TableNotFoundError, 'view "nope" v'),
+    ("DROP VIEW t", e.TableNotFoundError, '"main.t" is a table, not a view Use DROP TABLE'),
+    ("DROP STREAM TABLE t", e.TableNotFoundError, '"main.t" is a table, not a stream'),
+    ("COMMENT ON TABLE t IS 'x'", e.UnsupportedError, '"t"'),
+    ("COMMENT ON TABLE main.T IS 'x'", e.UnsupportedError, '"main.T"'),
     ("DROP SCHEMA nope", e.SchemaNotFoundError, '"nope" main other'),
     ("DROP SCHEMA main", e.InvalidDefinitionError, "main"),
     ("DROP SCHEMA _trickle", e.SchemaNotFoundError, "_trickle"),
@@ -111,7 +114,7 @@ SNAPSHOTS: list[tuple[str, Errors, str]] = [
     ("SELECT * FROM t VERSION AS OF 999", e.SnapshotNotFoundError, "999"),
     ("SELECT * FROM t VERSION AS OF 99999999999999999999999",
      e.SnapshotNotFoundError, "99999999999999999999999"),
-    ("SELECT * FROM t VERSION AS OF 0", e.TableNotFoundError, '"t"'),
+    ("SELECT * FROM t VERSION AS OF 0", e.TableNotFoundError, '"t" snapshot 0 trickle.snapshots()'),
     ("SELECT * FROM t VERSION AS OF x", e.SqlSyntaxError, "x snapshot"),
     ("SELECT * FROM t VERSION AS OF -1", (e.SqlSyntaxError, e.SnapshotNotFoundError), "-"),
     ("SELECT * FROM t TIMESTAMP AS OF '1999-01-01'", e.SnapshotNotFoundError, "1999-01-01"),
@@ -312,7 +315,7 @@ def large(location: Location, bad: Trickle) -> Iterator[Trickle]:
 @pytest.mark.parametrize(("statement", "error", "words"), NAMES + SNAPSHOTS + DEFINITIONS + LONG)
 def test_refused(bad: Trickle, location: Location, statement: str, error: Errors, words: str) -> None:
     found = check_refused(bad, location, lambda: bad.sql(statement), error, words)
-    if isinstance(found, e.SettingError):
+    if isinstance(found, (e.SettingError, e.TableNotFoundError)):
         assert found.hint != f'Did you mean "{found.name}"?'
 
 

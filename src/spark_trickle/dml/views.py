@@ -112,10 +112,13 @@ def drop_view(work: Work, statement: s.DropView) -> None:
     found = work.catalog.find(statement.name, work.place.schema)
     if found is None and statement.if_exists:
         return
-    if not isinstance(found, View):
+    if found is None:
+        views = (r for r in work.catalog.relations.values() if isinstance(r, View))
         raise TableNotFoundError(
-            ".".join(statement.name),
-            display_names(r for r in work.catalog.relations.values() if isinstance(r, View)),
+            ".".join(statement.name), display_names(views, work.place.schema), wanted="view"
         )
+    if not isinstance(found, View):
+        kind = "table" if found.stream is None else "stream table"
+        raise TableNotFoundError(found.full_name, wanted="view", found=kind)
     refuse_view_readers(work, found)
     work.define(commit.DropView(found))

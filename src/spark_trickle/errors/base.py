@@ -58,7 +58,8 @@ def short(text: str, most: int = 100) -> str:
 
 
 def closest(name: str, available: tuple[str, ...], noun: str) -> str:
-    last = {a.lower().split(".")[-1]: a for a in available}
+    """A hint with the name that was probably meant, which is never the name that was written."""
+    last = {a.lower().split(".")[-1]: a for a in available if a != name}
     if close := get_close_matches(name.split(".")[-1].lower(), list(last), n=1):
         return f'Did you mean "{last[close[0]]}"?'
     if not available:

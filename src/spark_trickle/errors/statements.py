@@ -90,18 +90,34 @@ class ResultTooLargeError(TrickleError):
 
 @dataclass(eq=False)
 class TableNotFoundError(TrickleError):
+    """No table has this name, or something of another kind has it."""
+
     name: str
     available: tuple[str, ...] = ()
+    wanted: str = "table"
+    found: str = ""  # what has this name instead: a table, a view or a stream table
+    snapshot: int | None = None  # where the statement looked for it, if not in the newest snapshot
     code: ClassVar[str] = "TABLE_NOT_FOUND"
     kind: ClassVar[Kind] = Kind.USER
 
     @property
     def message(self) -> str:
-        return f'table "{self.name}" does not exist'
+        if self.found:
+            return f'"{self.name}" is a {self.found}, not a {self.wanted}'
+        at = "" if self.snapshot is None else f" in snapshot {self.snapshot}"
+        return f'{self.wanted} "{self.name}" does not exist{at}'
 
     @property
     def hint(self) -> str:
-        return closest(self.name, self.available, "tables")
+        if self.wanted == "view" and self.found:
+            return f"Use DROP {self.found.upper()} to drop it."
+        if self.snapshot is not None:
+            return (
+                "Name a snapshot that has the table; SELECT * FROM trickle.snapshots() lists all snapshots."
+            )
+        if self.found == "view":
+            return "Name one of the tables that the view reads; DROP VIEW drops the view."
+        return closest(self.name, self.available, f"{self.wanted}s")
 
 
 @dataclass(eq=False)

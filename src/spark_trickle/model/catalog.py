@@ -44,13 +44,13 @@ class Catalog:
 
     def relation(self, parts: tuple[str, ...], current: str) -> Relation:
         if (found := self.find(parts, current)) is None:
-            raise TableNotFoundError(".".join(parts), display_names(self.relations.values()))
+            raise TableNotFoundError(".".join(parts), display_names(self.relations.values(), current))
         return found
 
     def table(self, parts: tuple[str, ...], current: str) -> Table:
         found = self.relation(parts, current)
         if isinstance(found, View):
-            raise TableNotFoundError(f"{found.full_name} (it is a view)", display_names(self.tables()))
+            raise TableNotFoundError(found.full_name, found="view")
         return found
 
     def table_by_id(self, table_id: int) -> Table | None:

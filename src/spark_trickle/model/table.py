@@ -171,6 +171,6 @@ def table_from_json(id: int, schema: str, name: str, value: dict[str, Any]) -> T
     )
 
 
-def display_names(relations: Iterable[Relation]) -> tuple[str, ...]:
-    """Names as a user would type them: without the default schema."""
-    return tuple(sorted(r.name if r.schema == DEFAULT_SCHEMA else r.full_name for r in relations))
+def display_names(relations: Iterable[Relation], current: str = DEFAULT_SCHEMA) -> tuple[str, ...]:
+    """Names as a user would type them: without the schema if it is the current one."""
+    return tuple(sorted(r.name if r.schema == current else r.full_name for r in relations))

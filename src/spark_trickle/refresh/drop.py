@@ -16,7 +16,8 @@ def stream_table(work: Work, name: s.Name) -> Table:
     table = work.catalog.table(name, work.place.schema)
     if table.stream is None:
         streams = [t for t in work.catalog.tables() if t.stream is not None]
-        raise TableNotFoundError(f"{table.full_name} (it is not a stream table)", display_names(streams))
+        names = display_names(streams, work.place.schema)
+        raise TableNotFoundError(table.full_name, names, "stream table", found="table")
     return table
 
 

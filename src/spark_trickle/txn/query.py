@@ -10,6 +10,7 @@ from spark_trickle.errors import (
     ColumnNotFoundError,
     SqlSyntaxError,
     TableNotFoundError,
+    TrickleError,
     UnsupportedError,
     short,
 )
@@ -95,7 +96,22 @@ def analyze_query(
         return f"{{{known[key]}}}"
 
     text = replace_references(sql, fill)
-    return run_sql(work.place.spark, text, available=display_names(work.catalog.relations.values()), **frames)
+    available = display_names(work.catalog.relations.values(), home)
+    try:
+        return run_sql(work.place.spark, text, available=available, **frames)
+    except TableNotFoundError as error:
+        raise _explain_missing_table(work, error, home) from None
+
+
+def _explain_missing_table(work: Work, error: TableNotFoundError, home: str) -> TrickleError:
+    """Spark misses a table that exists only in a statement that we pass on to it as it is."""
+    if work.catalog.find(tuple(error.name.split(".")), home) is None:
+        return error
+    return UnsupportedError(
+        f'this kind of statement on "{error.name}"',
+        "Use one of the statements that the reference lists; Spark runs all others, but it does not see the "
+        "tables of the warehouse.",
+    )
 
 
 def _names(work: Work, reference: Reference, home: str, table: Table) -> bool:
@@ -173,7 +189,10 @@ def _columns_of_view(frame: Frame, view: View) -> Frame:
 
 def _frame_at(work: Work, reference: Reference, at: Snapshot, depth: int, schema: str) -> Frame:
     catalog = catalog_at(work, at)
-    relation = catalog.relation(reference.parts, schema)
+    relation = catalog.find(reference.parts, schema)
+    if relation is None:
+        available = display_names(catalog.relations.values(), schema)
+        raise TableNotFoundError(".".join(reference.parts), available, snapshot=at.id)
     return relation_frame(work, relation, at, depth)
 
 
@@ -219,7 +238,7 @@ def _instant(work: Work, expression: str) -> datetime:
 
 def _changes(work: Work, reference: Reference, between: ChangesBetween, schema: str) -> Frame:
     if work.catalog.find(reference.parts, schema) is None:
-        raise TableNotFoundError(".".join(reference.parts), display_names(work.catalog.tables()))
+        raise TableNotFoundError(".".join(reference.parts), display_names(work.catalog.tables(), schema))
     if between.by_time:
         start = _snapshot_of_time(work, between.start, strictly=between.start_inclusive).id
         end = work.base.id
