@@ -24,147 +24,182 @@ class Settings:
 
     max_driver_rows: int = _setting(
         100_000,
-        "Most rows a statement brings to the driver; a refresh may bring five times as many, "
-        "and of a change with few columns twenty times.",
+        "The most rows that a statement brings to the driver. A refresh may bring five times as many, "
+        "and up to twenty times as many if they have few columns.",
         low=1,
     )
     driver_megabytes: float = _setting(
         128.0,
-        "Most memory for the rows that a statement or a refresh brings to the driver; "
-        "what takes more stays on the executors.",
+        "The most memory for the rows that a statement or a refresh brings to the driver. "
+        "Larger results stay on the executors.",
         low=1,
     )
-    target_file_rows: int = _setting(2_000_000, "Rows per data file that compaction aims at.", low=1_000)
-    auto_compact: bool = _setting(True, "Compact a table by itself after a commit that crosses a threshold.")
+    target_file_rows: int = _setting(
+        2_000_000, "Target number of rows in a data file after compaction.", low=1_000
+    )
+    auto_compact: bool = _setting(
+        True, "Compact a table automatically when a commit crosses one of the thresholds below."
+    )
     compact_change_ratio: float = _setting(
-        0.3, "Rewrite the base when change rows exceed this share of its rows.", high=1_000
+        0.3,
+        "Rewrite the base files of a table when its change rows exceed this share of the base rows.",
+        high=1_000,
     )
     compact_change_files: int = _setting(
-        24, "Merge change files into one when a table has more than this many.", low=2
+        24, "Merge the change files of a table into one when there are more than this many.", low=2
     )
     broadcast_rows: int = _setting(
-        4_000_000, "Broadcast the changed identities of a read up to this many rows.", low=0
+        4_000_000,
+        "The most changed rows that a read broadcasts to the executors to combine them with the base files.",
+        low=0,
     )
     broadcast_megabytes: float = _setting(
-        64.0, "Most memory of what is broadcast so; what takes more is sorted and merged.", low=0
+        64.0, "The most memory for that broadcast. Larger changes are sorted and merged instead.", low=0
     )
     local_tail_rows: int = _setting(
-        50_000, "Changes since the last settled state up to this many rows are summed at the driver.", low=0
+        50_000,
+        "The driver adds up the changes since the last compaction if they have at most this many rows.",
+        low=0,
     )
     differential_max_change_ratio: float = _setting(
-        0.15, "AUTO refreshes in full when more than this share of the source rows changed.", high=1_000
+        0.15, "AUTO computes everything when more than this share of the source rows changed.", high=1_000
     )
     differential_free_rows: int = _setting(
-        10_000, "AUTO does not ask for that share while fewer rows than this changed.", low=0
+        10_000,
+        "AUTO ignores that share when at most this many rows changed, and computes the difference.",
+        low=0,
     )
     deep_join_scan_threshold: int = _setting(
-        8, "CREATE and EXPLAIN warn of a join of more tables: each that changes is a term of its own.", low=1
+        8,
+        "CREATE and EXPLAIN warn when a join has more tables than this: each changed table adds a term.",
+        low=1,
     )
     cache_entries: int = _setting(
-        128, "Most views of unchanged inputs that a connection keeps; the least used one goes.", low=32
+        128,
+        "The most views of unchanged inputs that a connection caches. It evicts the least recently used one.",
+        low=32,
     )
     cache_megabytes: float = _setting(
-        64.0, "Memory for rows of small files that were written or read lately.", low=0
+        64.0, "Memory for the cache of small files that were written or read recently.", low=0
     )
     index_megabytes: float = _setting(
         1_024.0,
-        "Memory for columns of large tables in which refreshes find rows; 0 for none, and jobs fetch them.",
+        "Memory for the column index, in which refreshes look up rows of large tables. With 0 there is no "
+        "index, and Spark jobs look them up.",
         low=0,
     )
     max_recursion_depth: int = _setting(
-        100, "Steps of WITH RECURSIVE before it is taken to be endless.", low=1, high=100_000
+        100, "Steps after which WITH RECURSIVE counts as endless and fails.", low=1, high=100_000
     )
     allow_circular: bool = _setting(
-        False, "Let stream tables read each other in a circle, if they can only add to each other."
+        False, "Allow stream tables to read each other in a circle if they can only add rows to each other."
     )
     max_fixpoint_iterations: int = _setting(
-        100, "Rounds of a circle of stream tables before it is taken to be endless.", low=1, high=100_000
+        100,
+        "Rounds after which a circle of stream tables counts as endless and fails.",
+        low=1,
+        high=100_000,
     )
     block_source_ddl: bool = _setting(
-        True, "Refuse to drop or alter what stream tables read; otherwise they are filled anew."
+        True,
+        "Refuse to drop or alter tables that stream tables read. If this is off, these stream tables are "
+        "computed in full at their next refresh.",
     )
     scheduler_interval_ms: float = _setting(
-        1_000.0, "How often the scheduler looks for commits of other processes.", low=10, high=3_600_000
+        1_000.0, "How often the scheduler checks for commits of other processes.", low=10, high=3_600_000
     )
     scheduler_lease_seconds: float = _setting(
-        15.0, "How long a scheduler that does not answer keeps the place of another.", low=0.5, high=3_600
+        15.0,
+        "How long the lease of a scheduler lasts. When a scheduler has not renewed its lease for this long, "
+        "another one takes over.",
+        low=0.5,
+        high=3_600,
     )
     min_schedule_seconds: float = _setting(
-        0.1, "Shortest time between two refreshes of a stream table.", low=0.01, high=86_400
+        0.1, "The shortest time between two refreshes of a stream table.", low=0.01, high=86_400
     )
     default_schedule_seconds: float = _setting(
         1.0,
-        "Time between refreshes where the schedule is calculated and nothing reads it.",
+        "Time between refreshes of a stream table with the schedule 'calculated' that no other one reads.",
         low=0.01,
         high=LONGEST_SCHEDULE_SECONDS,
     )
-    max_concurrent_refreshes: int = _setting(2, "Refreshes that run at the same time.", low=1, high=256)
-    max_consecutive_errors: int = _setting(
-        3, "Failures in a row after which the scheduler suspends a stream table.", low=1, high=1_000
+    max_concurrent_refreshes: int = _setting(
+        2, "The most refreshes that run at the same time.", low=1, high=256
     )
-    auto_backoff: bool = _setting(True, "Refresh less often what takes longer than its schedule allows.")
+    max_consecutive_errors: int = _setting(
+        3, "Consecutive failures after which the scheduler suspends a stream table.", low=1, high=1_000
+    )
+    auto_backoff: bool = _setting(
+        True, "Refresh a stream table less often when its refreshes take longer than its schedule allows."
+    )
     stale_alert_seconds: float = _setting(
-        300.0, "Raise the alert stale_data when a stream table is behind for longer than this.", low=1
+        300.0, "Raise the alert stale_data when a stream table lags for longer than this.", low=1
     )
     fuse_default_ceiling: int = _setting(
-        0, "Changed rows beyond which a stream table stops until reset_fuse; 0 for no fuse.", low=0
+        0,
+        "A stream table stops until reset_fuse() when more source rows than this changed; 0 means no fuse.",
+        low=0,
     )
     buffer_alert_rows: int = _setting(
         1_000_000,
-        "Changed rows that wait, here or in a source, beyond which an alert is raised.",
+        "Raise an alert when more changed rows than this wait in the warehouse or in a source.",
         low=1,
     )
     buffer_alert_cycles: int = _setting(
-        3, "How many looks in a row must find so many before the alert is raised.", low=1, high=10_000
+        3, "Consecutive checks that must exceed that limit before the alert is raised.", low=1, high=10_000
     )
     vacuum_interval_hours: float = _setting(
-        24.0, "How often a running scheduler deletes what nobody needs any more; 0 for never.", low=0
+        24.0, "How often a running scheduler vacuums the warehouse; 0 means never.", low=0
     )
     history_days: float = _setting(30.0, "How long the history of refreshes is kept.", low=0.01, high=36_500)
     copy_piece_rows: int = _setting(
         1_000_000,
-        "Rows of a first copy that are committed at a time; a crash loses no more.",
+        "Rows per commit of a first copy; a crash loses at most this many.",
         low=1,
     )
     compact_buffer_rows: int = _setting(
-        500_000, "Changes that wait in a source beyond which those that cancel are removed there.", low=1
+        500_000,
+        "When more changes than this wait in a source, changes that cancel each other out are deleted there.",
+        low=1,
     )
     wal_max_changes_per_poll: int = _setting(
-        10_000, "Changes of the log after which a commit is made.", low=1, high=10_000_000
+        10_000, "Changes from the write-ahead log per commit.", low=1, high=10_000_000
     )
     wal_max_lag_bytes: int = _setting(
         65_536,
-        "Log without changes of ours beyond which a heartbeat is written there and the slot is moved on.",
+        "When the write-ahead log grows by more than this without changes of mirrored tables, write a "
+        "heartbeat to it and advance the slot.",
         low=1_024,
         high=2**40,
     )
     wal_alert_lag_bytes: int = _setting(
         1_000_000_000,
-        "Log that a server keeps for a source beyond which trickle.check_cdc_health() warns.",
+        "Let trickle.check_cdc_health() warn when a server keeps more write-ahead log than this for a source.",
         low=1_024,
         high=2**60,
     )
     source_sync_interval_ms: float = _setting(
-        500.0, "How often a running scheduler asks attached sources for changes.", low=10, high=3_600_000
+        500.0, "How often a running scheduler polls attached sources for changes.", low=10, high=3_600_000
     )
     commit_retries: int = _setting(
-        20, "How often a single statement is run again after a conflict.", high=1_000
+        20, "How often a single statement is retried after a conflict.", high=1_000
     )
-    retain_hours: float = _setting(
-        168.0, "How long VACUUM keeps old snapshots unless told otherwise.", high=8_760_000
-    )
+    retain_hours: float = _setting(168.0, "How long VACUUM keeps old snapshots by default.", high=8_760_000)
     orphan_hours: float = _setting(
         24.0,
-        "How old a file must be that was written and never committed before VACUUM deletes it.",
+        "How long VACUUM keeps files that were written but never committed.",
         high=8_760_000,
     )
     reader_lease_minutes: float = _setting(
         30.0,
-        "How long VACUUM in another session keeps the files of a DataFrame handed out.",
+        "How long VACUUM of another session keeps the files that a DataFrame of this session reads.",
         low=0.01,
         high=525_600,
     )
-    catalog_timeout: float = _setting(60.0, "Seconds to wait for a locked catalog.", low=0.01, high=86_400)
+    catalog_timeout: float = _setting(
+        60.0, "How many seconds to wait for a locked catalog.", low=0.01, high=86_400
+    )
     compression: str = _setting("zstd", "Parquet compression: zstd, snappy, gzip, lz4 or none.")
 
     def __post_init__(self) -> None:
@@ -242,7 +277,7 @@ def gather_settings(file: Path | None, environment: Mapping[str, str], given: Ma
     profile = merged.pop("profile", None)
     if profile is not None and profile not in PROFILES:
         raise SettingError(
-            "profile", f'there is no profile "{profile}"', advice=f"There are {', '.join(PROFILES)}."
+            "profile", f'there is no profile "{profile}"', advice=f"The profiles are {', '.join(PROFILES)}."
         )
     return Settings().with_values({**PROFILES.get(profile or "", {}), **merged})
 

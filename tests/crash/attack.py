@@ -321,7 +321,7 @@ class Attack:
                 # The copy has not diverged: the files are its own too, until one of both goes on.
                 assert rows_of(tr, "t") == Counter(other.history[tr.snapshot].rows)
         except TrickleError as refused:
-            self.refused(refused, "is not that of the catalog")
+            self.refused(refused, "does not match the catalog")
 
     def renew_identity(self, place: Place) -> None:
         with self._open(place) as tr:

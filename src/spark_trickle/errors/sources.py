@@ -56,13 +56,13 @@ class SourceUnavailableError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Check that the server runs and the address is right; what was captured so far is kept."
+        return "Check that the server is running and the address is right; captured changes are kept."
 
 
 @dataclass(eq=False)
 class SourceBusyError(TrickleError):
     detail: str
-    advice: str = "Try again; long transactions of the application may have to end first."
+    advice: str = "Try again; it may have to wait for long transactions of the application to end."
     code: ClassVar[str] = "SOURCE_BUSY"
     kind: ClassVar[Kind] = Kind.TRANSIENT
 
@@ -109,7 +109,7 @@ class SourceValueError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Correct the value in the source, or capture this column as text, or leave it out."
+        return "Correct the value in the source, capture this column as text, or leave the column out."
 
 
 @dataclass(eq=False)
@@ -121,11 +121,11 @@ class ReplicaIdentityError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'table "{self.table}" has nothing that identifies its rows in the write-ahead log'
+        return f'nothing identifies the rows of table "{self.table}" in the write-ahead log'
 
     @property
     def hint(self) -> str:
-        return f"Run {self.statement}; or give it a primary key, or capture it with triggers."
+        return f"Run {self.statement}, give the table a primary key, or capture it with triggers."
 
 
 @dataclass(eq=False)
@@ -137,16 +137,16 @@ class SourceSchemaChangedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the source table "{self.table}" is not what it was: {"; ".join(self.changes)}'
+        return f'the definition of the source table "{self.table}" has changed: {"; ".join(self.changes)}'
 
     @property
     def hint(self) -> str:
-        return "Bring the mirror to the new columns and copy the table again; until then it stays as it is."
+        return "Run RESYNC TABLE to take over the new columns; until then the mirror stays as it is."
 
 
 @dataclass(eq=False)
 class ResyncNeededError(TrickleError):
-    """Changes of a table are gone for good: only a new copy makes the mirror right again."""
+    """Changes of a table are lost for good: only a new copy makes the mirror right again."""
 
     table: str
     reason: str
@@ -159,7 +159,7 @@ class ResyncNeededError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Copy the table again; the mirror keeps its last exact state until then."
+        return "Run RESYNC TABLE to copy the table again; until then the mirror keeps its last exact state."
 
 
 @dataclass(eq=False)
@@ -176,7 +176,7 @@ class WalDecodeError(TrickleError):
 
 @dataclass(eq=False)
 class WarehouseCopiedError(TrickleError):
-    """Of the copies of a warehouse a source serves one, and a published table is written by one."""
+    """A source serves only one copy of a warehouse, and only one copy writes a published table."""
 
     serves: str
     served: str
@@ -187,13 +187,13 @@ class WarehouseCopiedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"{self.serves} the copy of this warehouse at {self.served}, and this one is at {self.ours}"
+        return f"{self.serves} the copy of this warehouse at {self.served}, but this copy is at {self.ours}"
 
     @property
     def hint(self) -> str:
         return (
-            "If both are to live, give this copy an identity of its own with ALTER WAREHOUSE RENEW IDENTITY. "
-            f"If the warehouse was moved or restored, run {self.take_over}; the other copy is refused then."
+            "To keep both copies, give this one its own identity with ALTER WAREHOUSE RENEW IDENTITY. "
+            f"If you moved or restored the warehouse, run {self.take_over}, which locks out the other copy."
         )
 
 
@@ -209,11 +209,11 @@ class TargetExistsError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'"{self.table}" exists in the target database already: {self.reason}'
+        return f'"{self.table}" already exists in the target database: {self.reason}'
 
     @property
     def hint(self) -> str:
-        return "Publish under another name, or drop what is there if nobody needs it."
+        return "Publish under another name, or drop the existing table if nobody needs it."
 
 
 @dataclass(eq=False)
@@ -234,7 +234,7 @@ class NotPublishedError(TrickleError):
     def hint(self) -> str:
         if self.other:
             return (
-                f"Run UNPUBLISH STREAM TABLE {self.stream}, which leaves the table there alone, "
+                f"Run UNPUBLISH STREAM TABLE {self.stream}, which does not touch the table in the target, "
                 "and publish it under another name."
             )
         return "Publish it first; the ledger in the target database lists what is published."
@@ -242,7 +242,7 @@ class NotPublishedError(TrickleError):
 
 @dataclass(eq=False)
 class RepairNeededError(TrickleError):
-    """A published table is not what we made of it: a change of what it should be would go wrong."""
+    """Somebody else changed a published table: applying our next change to it would go wrong."""
 
     table: str
     reason: str
@@ -251,11 +251,14 @@ class RepairNeededError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the published table "{self.table}" needs a repair: {self.reason}'
+        return f'the published table "{self.table}" must be repaired: {self.reason}'
 
     @property
     def hint(self) -> str:
-        return "Repair it, which changes only what differs; until then it stays as it is."
+        return (
+            "Run PUBLISH STREAM TABLE … REPAIR, which changes only the rows that differ; "
+            "until then the table stays as it is."
+        )
 
 
 @dataclass(eq=False)
@@ -267,13 +270,13 @@ class TargetChangedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the published table "{self.table}" is not what we made: {"; ".join(self.changes)}'
+        return f'the definition of the published table "{self.table}" was changed: {"; ".join(self.changes)}'
 
     @property
     def hint(self) -> str:
         return (
-            "Undo this in the target database; or UNPUBLISH the stream table, which leaves this table to its "
-            "readers as it is, and publish it under another name."
+            "Undo the change in the target database. Or run UNPUBLISH STREAM TABLE, which keeps this table "
+            "as it is for its readers, and publish the stream table under another name."
         )
 
 
@@ -288,11 +291,11 @@ class TargetRefusedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the published table "{self.table}" refuses this: {self.detail}'
+        return f'the target database refuses the change of the published table "{self.table}": {self.detail}'
 
     @property
     def hint(self) -> str:
-        return "Remove what the error names, a constraint, a trigger or a view; nothing was changed."
+        return "Remove the constraint, trigger or view that the error names; nothing was changed."
 
 
 @dataclass(eq=False)
@@ -311,4 +314,4 @@ class TargetValueError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Change the query so that it gives another value, or leave the column out."
+        return "Change the query so that it returns another value, or leave the column out."

@@ -13,7 +13,7 @@ class SqlSyntaxError(TrickleError):
     detail: str
     line: int = 0
     column: int = 0
-    advice: str = "Check the statement at this place."
+    advice: str = "Check the statement at this position."
     code: ClassVar[str] = "SYNTAX_ERROR"
     kind: ClassVar[Kind] = Kind.USER
 
@@ -55,7 +55,7 @@ class QueryError(TrickleError):
     detail: str
     condition: str
     advice: str = "Correct the statement and run it again; nothing was changed."
-    by_value: bool = False  # a value was to blame, such as a divisor of zero, and not the statement itself
+    by_value: bool = False  # a value is to blame, such as a divisor of zero, and not the statement itself
     code: ClassVar[str] = "QUERY_ERROR"
     kind: ClassVar[Kind] = Kind.USER
 
@@ -70,7 +70,7 @@ class QueryError(TrickleError):
 
 @dataclass(eq=False)
 class ResultTooLargeError(TrickleError):
-    """Spark refused to bring so much to the driver, or ran out of memory over it."""
+    """Spark refused to bring so many rows to the driver, or ran out of memory while doing so."""
 
     detail: str
     code: ClassVar[str] = "RESULT_TOO_LARGE"
@@ -266,7 +266,7 @@ class MergeCardinalityError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'several source rows match one row of "{self.table}": {"; ".join(self.rows)}'
+        return f'more than one source row matches the same row of "{self.table}": {"; ".join(self.rows)}'
 
     @property
     def hint(self) -> str:
@@ -305,8 +305,8 @@ class SnapshotNotFoundError(TrickleError):
     @property
     def hint(self) -> str:
         return (
-            f"The warehouse holds snapshots {self.oldest} to {self.newest}; "
-            "older ones were removed by VACUUM. SELECT * FROM trickle.snapshots() lists them."
+            f"The warehouse has snapshots {self.oldest} to {self.newest}, since VACUUM deletes older ones; "
+            "SELECT * FROM trickle.snapshots() lists them."
         )
 
 

@@ -1,4 +1,4 @@
-"""What stream tables refuse, and what stops them."""
+"""Errors of stream tables: what they refuse, and what stops them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class CircularError(TrickleError):
     @property
     def hint(self) -> str:
         return (
-            "Break the circle: let one of them read a table instead. "
-            "If they only add rows to each other, SET trickle.allow_circular = true."
+            "Let one of them read a table instead. "
+            "If they can only add rows to each other, SET trickle.allow_circular = true."
         )
 
 
@@ -93,11 +93,14 @@ class NoFixpointError(TrickleError):
     @property
     def message(self) -> str:
         names = ", ".join(f'"{t}"' for t in self.tables)
-        return f"the circle of {names} does not come to rest within {self.limit} rounds"
+        return f"the circle of stream tables {names} still changes after {self.limit} rounds"
 
     @property
     def hint(self) -> str:
-        return "Let it make no new values without end, such as x + 1, or SET trickle.max_fixpoint_iterations."
+        return (
+            "Remove expressions that always produce new values, such as x + 1, "
+            "or raise trickle.max_fixpoint_iterations."
+        )
 
 
 @dataclass(eq=False)
@@ -110,11 +113,11 @@ class FuseBlownError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the fuse of "{self.table}" is blown: {self.rows} changed rows, its ceiling is {self.ceiling}'
+        return f'the fuse of "{self.table}" has blown: {self.rows} rows changed, the limit is {self.ceiling}'
 
     @property
     def hint(self) -> str:
-        return "Look at what changed; then reset_fuse() applies it, or fills the stream table anew."
+        return "Check what changed, then call reset_fuse() to apply the change or to recompute everything."
 
 
 @dataclass(eq=False)
@@ -126,11 +129,11 @@ class RecursionTooDeepError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the recursion of "{self.table}" does not end within {self.limit} steps'
+        return f'the recursion in "{self.table}" does not end within {self.limit} steps'
 
     @property
     def hint(self) -> str:
-        return "Use UNION instead of UNION ALL where rows form a cycle, or SET trickle.max_recursion_depth."
+        return "Use UNION instead of UNION ALL where rows form a cycle, or raise trickle.max_recursion_depth."
 
 
 @dataclass(eq=False)
@@ -146,7 +149,7 @@ class InUseError(TrickleError):
     @property
     def message(self) -> str:
         names = ", ".join(f'"{u}"' for u in self.users)
-        return f'"{self.table}" cannot be {self.change}: stream tables depend on it: {names}'
+        return f'"{self.table}" cannot be {self.change} because stream tables depend on it: {names}'
 
     @property
     def hint(self) -> str:
@@ -155,7 +158,7 @@ class InUseError(TrickleError):
 
 @dataclass(eq=False)
 class SeveralFailedError(TrickleError):
-    """More than one failed, each for a cause of its own; what did not depend on them was done."""
+    """Several parts failed, each for its own reason; everything that did not depend on them was done."""
 
     what: str
     messages: tuple[str, ...]

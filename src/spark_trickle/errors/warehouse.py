@@ -1,4 +1,4 @@
-"""What others did meanwhile, and where we run: conflicts, locks, disks, files."""
+"""Errors of the warehouse and its surroundings: conflicts, locks, disks, files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class ConflictError(TrickleError):
     def message(self) -> str:
         return (
             f'"{self.table}" was {self.change} by snapshot {self.other_snapshot} '
-            f"after this transaction read snapshot {self.read_snapshot}; nothing of it was written"
+            f"after this transaction read snapshot {self.read_snapshot}; this transaction was not committed"
         )
 
     @property
     def hint(self) -> str:
-        return "Run the transaction again: it will see the newer data."
+        return "Run the transaction again; it will see the newer data."
 
 
 @dataclass(eq=False)
@@ -42,14 +42,12 @@ class CatalogBusyError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return (
-            "Try again; if it stays locked, look for a process that holds it open, or raise catalog_timeout."
-        )
+        return "Try again. If it stays locked, look for the process that locks it, or raise catalog_timeout."
 
 
 @dataclass(eq=False)
 class WarehouseError(TrickleError):
-    """The folder, catalog or disk does not let us work."""
+    """The folder, the catalog or the disk cannot be used."""
 
     detail: str
     advice: str
@@ -77,7 +75,7 @@ class WarehouseMismatchError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"the data folder {self.data_path} is not that of the catalog: {self.detail}"
+        return f"the data folder {self.data_path} does not match the catalog: {self.detail}"
 
     @property
     def hint(self) -> str:
@@ -86,7 +84,7 @@ class WarehouseMismatchError(TrickleError):
 
 @dataclass(eq=False)
 class BackupError(TrickleError):
-    """A backup cannot be made there, or not be restored."""
+    """A backup cannot be written, or cannot be restored."""
 
     detail: str
     advice: str
@@ -132,11 +130,11 @@ class VersionError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"the warehouse has catalog version {self.found}, this release knows {self.known}"
+        return f"the warehouse has catalog version {self.found}, but this release supports {self.known}"
 
     @property
     def hint(self) -> str:
-        return "Install a newer spark-trickle; opening it with this one could damage it."
+        return "Install a newer spark-trickle; this release could damage the warehouse."
 
 
 @dataclass(eq=False)
@@ -149,12 +147,12 @@ class SparkLostError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"Spark does not answer any more: {self.detail}"
+        return f"Spark has stopped responding: {self.detail}"
 
     @property
     def hint(self) -> str:
         return (
-            "Start your program again: everything that was committed is safe, and nothing else was changed. "
+            "Restart your program: everything that was committed is safe, and nothing else was changed. "
             "If Spark ran out of memory, raise spark.driver.memory or lower driver_megabytes."
         )
 
@@ -174,4 +172,4 @@ class DamagedFileError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Restore the file from a backup; snapshots that do not need it can still be read."
+        return "Restore the file from a backup; snapshots that do not use it can still be read."

@@ -32,7 +32,7 @@ class Catalog:
     views: Mapping[int, Catalog] = field(default_factory=dict, repr=False)  # what names mean in some views
 
     def find(self, parts: tuple[str, ...], current: str) -> Relation | None:
-        """The relation a dotted name means, or None if it is not ours."""
+        """The relation a dotted name means, or None if the warehouse has none of this name."""
         if len(parts) > 2:
             return None
         schema, name = parts if len(parts) == 2 else (current, parts[0])

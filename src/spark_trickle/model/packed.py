@@ -108,7 +108,7 @@ def _smallest(numbers: Numbers) -> Numbers:
     for size in _SIZES:
         if np.iinfo(size).min <= low and high <= np.iinfo(size).max:
             return np.ascontiguousarray(numbers, size)
-    raise AssertionError("whole numbers have eight bytes at most")
+    raise AssertionError("integers have at most eight bytes")
 
 
 def _decimals(numbers: Numbers, mask: Numbers | None, kind: pa.DataType) -> pa.Array:

@@ -41,7 +41,7 @@ _MONTHS = {m: n for n, m in enumerate("jan feb mar apr may jun jul aug sep oct n
 _DAYS = {d: n for n, d in enumerate("sun mon tue wed thu fri sat".split())}  # noqa: SIM905
 _HINT = "Write a duration such as '30s', '5m' or '1h30m', 'calculated', or CRON '*/5 * * * *'."
 _UNITS_HINT = "Write each unit once, the largest first, as in '1h30m'."
-_LONG_HINT = "Write a shorter one, or WITH (tier = frozen) if it is to be refreshed only by hand."
+_LONG_HINT = "Write a shorter one, or WITH (tier = frozen) to refresh it only by hand."
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Cron:
                         break
             else:
                 at = at.replace(hour=0, minute=0) + timedelta(days=1)
-        raise InvalidDefinitionError(f'the cron expression "{self.text}" never comes true', _HINT)
+        raise InvalidDefinitionError(f'the cron expression "{self.text}" never matches a date', _HINT)
 
 
 Schedule = Every | Cron | Calculated
@@ -125,11 +125,13 @@ def parse_duration(text: str) -> float:
         total, at = total + float(part[1]) * seconds, part.end()
         units.append(seconds)
     if at != len(text.rstrip()) or total <= 0:
-        raise InvalidDefinitionError(f'"{text}" is no schedule', _HINT)
+        raise InvalidDefinitionError(f'"{text}" is not a schedule', _HINT)
     if total > LONGEST_SCHEDULE_SECONDS:
         raise InvalidDefinitionError(f'the schedule "{text}" is longer than ten years', _LONG_HINT)
     if any(larger <= smaller for larger, smaller in pairwise(units)):
-        raise InvalidDefinitionError(f'the units of the schedule "{text}" are not in order', _UNITS_HINT)
+        raise InvalidDefinitionError(
+            f'the units of the schedule "{text}" are in the wrong order', _UNITS_HINT
+        )
     return total
 
 
@@ -138,7 +140,7 @@ def parse_cron(text: str) -> Cron:
     if len(parts) != 5:
         raise InvalidDefinitionError(
             f'the cron expression "{text}" has {len(parts)} fields',
-            "Write five: minute hour day month weekday.",
+            "Write five fields: minute, hour, day, month and weekday.",
         )
     minutes, hours, days, months, weekdays = (
         _field(part, *rule) for part, rule in zip(parts, _FIELDS, strict=True)
@@ -159,11 +161,13 @@ def _field(text: str, name: str, low: int, high: int) -> frozenset[int]:
         width = _number(step, name) if step else 1
         if not low <= start <= end <= high:
             raise InvalidDefinitionError(
-                f'"{short(part)}" is no {name} of a cron expression', f"It is between {low} and {high}."
+                f'"{short(part)}" is not a valid {name} in a cron expression',
+                f"Write a number between {low} and {high}.",
             )
         if not 1 <= width <= high - low + 1:
             raise InvalidDefinitionError(
-                f'"{short(part)}" has a step that no {name} can take', f"A step is at most {high - low + 1}."
+                f'the step in "{short(part)}" is out of range for the field "{name}"',
+                f"Write a step between 1 and {high - low + 1}.",
             )
         values.update(range(start, end + 1, width))
     return frozenset(values)
@@ -174,5 +178,5 @@ def _number(text: str, name: str) -> int:
     if known is not None:
         return known
     if not _DIGITS.fullmatch(text):
-        raise InvalidDefinitionError(f'"{short(text)}" is no {name} of a cron expression', _HINT)
+        raise InvalidDefinitionError(f'"{short(text)}" is not a valid {name} in a cron expression', _HINT)
     return int(text)

@@ -45,7 +45,7 @@ def read_stream_options(texts: Mapping[str, str]) -> StreamOptions:
 def _value(name: str, text: str) -> Any:
     known = [f.name for f in fields(StreamOptions)]
     if name not in known:
-        raise InvalidDefinitionError(f'there is no option "{name}"', f"There are {', '.join(known)}.")
+        raise InvalidDefinitionError(f'there is no option "{name}"', f"The options are {', '.join(known)}.")
     if name == "tier":
         return _tier(text)
     if name == "fuse_ceiling":
@@ -57,12 +57,14 @@ def _tier(text: str) -> Tier:
     try:
         return Tier(text.lower())
     except ValueError:
-        raise InvalidDefinitionError(f'there is no tier "{text}"', f"There are {', '.join(Tier)}.") from None
+        raise InvalidDefinitionError(
+            f'there is no tier "{text}"', f"The tiers are {', '.join(Tier)}."
+        ) from None
 
 
 def _number(name: str, text: str) -> int:
     if not text.isdigit():
-        raise InvalidDefinitionError(f'option "{name}" is no number: {text}', "Write a whole number.")
+        raise InvalidDefinitionError(f'option "{name}" is not a number: {text}', "Write a whole number.")
     return int(text)
 
 

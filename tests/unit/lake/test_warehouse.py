@@ -200,7 +200,10 @@ def test_a_catalog_in_memory_is_refused(
 
 
 TOO_NEW = [
-    ("UPDATE trickle_version SET version_num = '9999'", f"catalog version 9999, this release knows {HEAD}"),
+    (
+        "UPDATE trickle_version SET version_num = '9999'",
+        f"catalog version 9999, but this release supports {HEAD}",
+    ),
     ("UPDATE ducklake_metadata SET value = '2.0' WHERE key = 'version'", "catalog version DuckLake 2.0"),
 ]
 

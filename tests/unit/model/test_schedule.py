@@ -34,15 +34,15 @@ def test_durations(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("1s1s", "not in order"),
-        ("5m5h", "not in order"),
-        ("1h 60m 1h", "not in order"),
-        ("5m1min", "not in order"),
-        ("cron */99999999 * * * *", "step that no minute can take"),
-        ("cron * */25 * * *", "step that no hour can take"),
-        ("cron " + "9" * 5000 + " * * * *", "no minute"),
-        ("cron ² * * * *", "no minute"),
-        ("²s", "no schedule"),
+        ("1s1s", "in the wrong order"),
+        ("5m5h", "in the wrong order"),
+        ("1h 60m 1h", "in the wrong order"),
+        ("5m1min", "in the wrong order"),
+        ("cron */99999999 * * * *", 'out of range for the field "minute"'),
+        ("cron * */25 * * *", 'out of range for the field "hour"'),
+        ("cron " + "9" * 5000 + " * * * *", "not a valid minute"),
+        ("cron ² * * * *", "not a valid minute"),
+        ("²s", "not a schedule"),
     ],
 )
 def test_schedules_that_nobody_means_are_refused(text: str, words: str) -> None:

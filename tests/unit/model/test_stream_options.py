@@ -28,7 +28,7 @@ def test_texts_become_values_and_texts_again(texts: dict[str, str], options: Str
     [
         ({"teir": "hot"}, 'there is no option "teir"'),
         ({"tier": "lukewarm"}, 'there is no tier "lukewarm"'),
-        ({"fuse_ceiling": "-1"}, "is no number"),
+        ({"fuse_ceiling": "-1"}, "is not a number"),
         ({"append_only": "1"}, "neither true nor false"),
     ],
 )
