@@ -175,7 +175,7 @@ class Settings:
     )
     wal_alert_lag_bytes: int = _setting(
         1_000_000_000,
-        "Let trickle.check_cdc_health() warn when a server keeps more write-ahead log than this for a source.",
+        "Let trickle.check_cdc_health() warn when a server keeps more log for a source than this.",
         low=1_024,
         high=2**60,
     )
