@@ -28,7 +28,8 @@ RENDER, GROUPS = "sql/render/query.py", "sql/render/groups.py"
 AGGREGATE, SUBQUERY = "sql/bind/aggregate.py", "sql/bind/subquery.py"
 SUMS, STATISTICS = "sql/bind/sums.py", "sql/bind/statistics.py"
 ARROW, ORDER, SET = "arrow/", "plan/join_order.py", "sql/bind/set_operations.py"
-BIND_JOIN, ON, PIVOT = "sql/bind/join.py", "sql/bind/on_clause.py", "sql/bind/pivot.py"
+BIND_JOIN, GIVEN = "sql/bind/join.py", "sql/bind/given.py"
+ON, PIVOT = "sql/bind/on_clause.py", "sql/bind/pivot.py"
 
 MUTANTS = (
     Mutant("inner join pairs ΔL with the old right side", JOIN, "left=left, right=op.right.at(At.NEW)))", "left=left, right=op.right.at(At.OLD)))"),
@@ -104,8 +105,8 @@ MUTANTS = (
     Mutant("NOT IN forgets nulls in the list", SUBQUERY, "`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)", "`{empty}` OR (({left.sql}) IS NOT NULL)"),
     Mutant("NOT IN forgets a null on the left", SUBQUERY, "`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)", "`{empty}` OR `{whole}`"),
     Mutant("IN is never unknown", SUBQUERY, 'exp.If(this=unknown, true=exp.Null())', 'exp.If(this=unknown, true=exp.Boolean(this=not answer))'),
-    Mutant("two queries in FROM of a subquery are not for the same row", BIND_JOIN, "return one, aside(two), tuple(KeyPair(column(n), column(new[n]), True) for n in names)", "return one, aside(two), ()"),
-    Mutant("a row without a partner in FROM of a subquery is for no row around", BIND_JOIN, "both.get(c) or column(c)", "column(c)"),
+    Mutant("two queries in FROM of a subquery are not for the same row", GIVEN, "return one, _rename_columns(two, new), tuple(KeyPair(column(n), column(new[n]), True) for n in names)", "return one, _rename_columns(two, new), ()"),
+    Mutant("a row without a partner in FROM of a subquery is for no row around", GIVEN, "both.get(c) or column(c)", "column(c)"),
     Mutant("a subquery in ON pairs every value with every other", ON, "JoinKind.INNER, self.keys(used))", "JoinKind.INNER, ())"),
     Mutant("a group without rows is left at the driver", ARROW + "sums.py", "chosen = pc.and_(moved, pc.greater(sums[op.count], 0)) if keys else moved", "chosen = moved"),
     Mutant("what goes is added at the driver", ARROW + "groups.py", "return pc.if_else(pc.greater(weight, 0), values, pc.negate_checked(values))", "return values"),

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from spark_trickle.algebra.operators import Buffer
-from spark_trickle.sql.bind import query as bind
+from spark_trickle.sql.bind import limit
 from tests.laws.duck import Row, Table, World
 
 QUERIES = (
@@ -36,7 +36,7 @@ def changed(chance: random.Random, now: Counter[Row]) -> Counter[Row]:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_small_buffer_is_exact(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bind, "_SPARE_ROWS", 1)
+    monkeypatch.setattr(limit, "_SPARE_ROWS", 1)
     for seed in range(6):
         chance = random.Random(f"{query} {seed}")
         table = Table((("a", "int"), ("b", "int")), rows(chance, 25))

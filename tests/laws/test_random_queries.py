@@ -33,7 +33,7 @@ from spark_trickle.delta.stateful import fold, recompute_groups
 from spark_trickle.delta.touched import before_and_after, restrict_to_keys, touched_keys
 from spark_trickle.errors import TrickleError
 from spark_trickle.plan.split import Node, split_into_nodes
-from spark_trickle.sql.bind import query as bind
+from spark_trickle.sql.bind import limit
 from spark_trickle.sql.bind.scope import Bound
 from tests.cases.reader import CaseTable, parse_cases
 from tests.cases.test_cases import run_on_duckdb
@@ -394,7 +394,7 @@ def test_a_failure_tells_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """With so few rows a buffer of the usual size would never run dry."""
-    monkeypatch.setattr(bind, "_SPARE_ROWS", 1)
+    monkeypatch.setattr(limit, "_SPARE_ROWS", 1)
 
 
 @pytest.mark.parametrize(("law", "examples"), LAWS)

@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from spark_trickle.sql.bind.aggregates import has_aggregate
 from spark_trickle.sql.bind.expressions import rewritten
+from spark_trickle.sql.bind.limit import number_in
 from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, position_of
-from spark_trickle.sql.bind.query import number_in
 from spark_trickle.sql.dialect.spark import parse_query, sql_of
 
 _NO_END = 2**62

@@ -7,7 +7,6 @@ change of its rows: avg(x) is a sum and a count. All others are kept as they are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -27,96 +26,92 @@ from spark_trickle.algebra.operators import (
 )
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.bind.aggregates import WRAPPERS, call_name
-from spark_trickle.sql.bind.block import Block, Tail
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import (
     SUBQUERIES,
-    Replace,
     bound,
     contains,
     is_bound,
+    is_subquery,
+    rewrite_with,
     rewritten,
     to_expr,
 )
 from spark_trickle.sql.bind.groups import Groups, compute_keys, expand_grouping_sets, groups_of, hint
 from spark_trickle.sql.bind.listed_names import otherwise
-from spark_trickle.sql.bind.query import outputs
+from spark_trickle.sql.bind.plans import outputs
+from spark_trickle.sql.bind.scope import Relation
 from spark_trickle.sql.bind.statistics import STATISTICS, statistic
 from spark_trickle.sql.bind.sums import Sums, exclusive_or, extremum, sql_over, sum_or_average, truth
+from spark_trickle.sql.bind.tail import Tail
 from spark_trickle.sql.dialect.spark import sql_of
 
 
-def bind_aggregate(select: exp.Select, tail: Tail, block: Block) -> Tail:
-    groups = groups_of(select, tail, block)
-    named = [Output(block.env.fresh(hint(k)), to_expr(k)) for k in groups.keys]
+def bind_aggregate(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> tuple[Tail, Relation]:
+    """The groups of the rows, and what is computed above them over their columns."""
+    groups, tail, rows = groups_of(select, tail, rows, env)
+    named = [Output(env.fresh(hint(k)), to_expr(k)) for k in groups.keys]
     gid = None
-    named = compute_keys(groups, named, block)
+    named, rows = compute_keys(groups, named, rows, env)
     if not groups.plain:
-        named, gid = expand_grouping_sets(groups, named, block)
-    return _Aggregation(block, groups, named, gid).run(select, tail)
+        named, gid, rows = expand_grouping_sets(groups, named, rows, env)
+    count = env.fresh("n")
+    tail, rows = tail.map_with(rows, lambda node, rows: _compute_arguments(node, rows, env))
+    return _Aggregation(rows, env, groups, named, gid, count).run(select, tail)
+
+
+def _compute_arguments(node: exp.Expr, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+    """Subqueries inside the arguments belong to the rows before grouping."""
+
+    def change(part: exp.Expr, rows: Relation) -> tuple[exp.Expr, Relation] | None:
+        if isinstance(part, SUBQUERIES):
+            return part.copy(), rows
+        if call_name(part) and contains(part, is_subquery):
+            return env.binder.compute_subqueries(part, rows, env)
+        return None
+
+    return rewrite_with(node, rows, change)
 
 
 class _Aggregation:
     """Collects the calls of one GROUP BY while the expressions above it are rewritten."""
 
-    def __init__(self, block: Block, groups: Groups, keys: list[Output], gid: str | None) -> None:
-        self._block = block
-        self._env = block.env
+    def __init__(
+        self, rows: Relation, env: Env, groups: Groups, keys: list[Output], gid: str | None, count: str
+    ) -> None:
+        self._rows = rows
+        self._env = env
         self._groups = groups
         self._keys = keys
         self._gid = gid
         self._by_text = {sql_of(k): o.name for k, o in zip(groups.keys, keys, strict=False)}
-        self._sums = Sums(block)
-        self._count = self._env.fresh("n")
+        self._sums = Sums(rows.plan, env)
+        self._count = count
         self._counts_rows = False  # whether some expression asks for that number
         self._finals: dict[str, exp.Expr] = {}
         self._distinct: dict[str, _DistinctPart] = {}
 
-    def run(self, select: exp.Select, tail: Tail) -> Tail:
-        from spark_trickle.sql.bind.subquery import subqueries_computed
-
-        # Subqueries inside the arguments belong to the rows before grouping.
-        tail = tail.map(lambda n: rewritten(n, self._arguments(subqueries_computed)))
+    def run(self, select: exp.Select, tail: Tail) -> tuple[Tail, Relation]:
         above = tail.map(self._above)
-        keys = (*self._given_keys(), *self._keys)
-        self._block.plan = self._joined(Aggregate(self._block.plan, keys, self._sums.calls, self._count))
-        self._after(select)
-        return above
-
-    def _arguments(self, compute: Callable[[exp.Expr, Block], exp.Expr]) -> Replace:
-        def change(part: exp.Expr) -> exp.Expr | None:
-            if isinstance(part, SUBQUERIES):
-                return part.copy()
-            if call_name(part) and contains(part, lambda n: isinstance(n, SUBQUERIES)):
-                return compute(part, self._block)
-            return None
-
-        return change
-
-    def _given_keys(self) -> list[Output]:
-        self._given = [self._env.fresh("g") for _ in self._block.given]
-        return [Output(n, column(g)) for n, g in zip(self._given, self._block.given, strict=True)]
-
-    def _after(self, select: exp.Select) -> None:
-        """From here on names mean keys; without GROUP BY there is a row for every given value."""
-        block = self._block
+        given = [Output(self._env.fresh("g"), column(g)) for g in self._rows.given]
+        grouped = self._joined(
+            Aggregate(self._rows.plan, (*given, *self._keys), self._sums.calls, self._count)
+        )
+        plan = self._with_given(grouped, [g.name for g in given], select)
         keys = zip(self._groups.keys, self._keys, strict=False)
-        renamed = {k.name: o.name for k, o in keys if is_bound(k)}
-        if block.given:
-            before, given = block.given, block.env.given
-            if given is not None and not self._groups.keys and not select.args.get("group"):
-                pairs = tuple(
-                    KeyPair(column(b), column(n), True) for b, n in zip(before, self._given, strict=True)
-                )
-                block.plan = Join(given.plan, block.plan, JoinKind.LEFT, pairs)
-            else:
-                block.plan = Project(
-                    block.plan,
-                    (
-                        *(Output(b, column(n)) for b, n in zip(before, self._given, strict=True)),
-                        *outputs(tuple(c for c in block.plan.columns if c not in self._given)),
-                    ),
-                )
-        block.scope = replace(block.scope, renamed=renamed)
+        renamed = {k.name: o.name for k, o in keys if is_bound(k)}  # from here on names mean keys
+        return above, replace(self._rows, plan=plan, scope=replace(self._rows.scope, renamed=renamed))
+
+    def _with_given(self, plan: Operator, names: list[str], select: exp.Select) -> Operator:
+        """The given values by the names they had; without GROUP BY there is a row for every one of them."""
+        before, given = self._rows.given, self._env.given
+        if not before:
+            return plan
+        if given is not None and not self._groups.keys and not select.args.get("group"):
+            pairs = tuple(KeyPair(column(b), column(n), True) for b, n in zip(before, names, strict=True))
+            return Join(given.plan, plan, JoinKind.LEFT, pairs)
+        carried = (Output(b, column(n)) for b, n in zip(before, names, strict=True))
+        return Project(plan, (*carried, *outputs([c for c in plan.columns if c not in names])))
 
     # --- expressions above -----------------------------------------------------------------------
 
@@ -130,7 +125,7 @@ class _Aggregation:
                 return self._window(part)
             if name := call_name(part):
                 return self._call(part, name)
-            if is_bound(part) and part.name not in set(self._by_text.values()) | set(self._block.given):
+            if is_bound(part) and part.name not in set(self._by_text.values()) | set(self._rows.given):
                 if (listed := otherwise(part)) is not None:
                     return self._above(listed)
                 raise InvalidDefinitionError(
@@ -240,12 +235,12 @@ class _Aggregation:
     def _distinct_part(self, values: list[exp.Expr], condition: Expr | None) -> _DistinctPart:
         """Each different value of a group once: a node of its own, which counts how often it is there."""
         fresh = self._env.fresh
-        plan = self._block.plan if condition is None else Filter(self._block.plan, condition)
-        keys = [Output(fresh("k"), column(g)) for g in self._block.given]
+        plan = self._rows.plan if condition is None else Filter(self._rows.plan, condition)
+        keys = [Output(fresh("k"), column(g)) for g in self._rows.given]
         keys += [Output(fresh("k"), k.expr) for k in self._keys]
         named = [Output(fresh("v"), to_expr(v)) for v in values]
         inner = Aggregate(plan, (*keys, *named), (), fresh("n"))
-        calls = _Aggregation(Block(inner, self._block.scope, self._env), Groups(), [], None)
+        calls = _Aggregation(Relation(inner, self._rows.scope), self._env, Groups(), [], None, fresh("n"))
         outer = tuple(Output(fresh("k"), column(k.name)) for k in keys)
         return _DistinctPart(calls, outer, tuple(v.name for v in named), condition is None)
 
@@ -300,7 +295,7 @@ class _DistinctPart:
 
     def aggregate(self) -> Operator:
         inside = self.calls
-        made = Aggregate(inside._block.plan, self.keys, inside._sums.calls, inside._count)
+        made = Aggregate(inside._rows.plan, self.keys, inside._sums.calls, inside._count)
         return inside._sums.with_derived(made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from sqlglot import exp, parse_one
 
@@ -11,6 +12,7 @@ from spark_trickle.sql.dialect.spark import Verbatim, sql_of
 
 Replace = Callable[[exp.Expr], exp.Expr | None]
 SUBQUERIES = (exp.Query, exp.Exists)
+_S = TypeVar("_S")
 
 
 def bound(name: str) -> exp.Column:
@@ -56,6 +58,35 @@ def _value(value: object, change: Replace) -> object:
     if isinstance(value, list):
         return [_value(v, change) for v in value]
     return value
+
+
+def rewrite_with(
+    node: exp.Expr, state: _S, change: Callable[[exp.Expr, _S], tuple[exp.Expr, _S] | None]
+) -> tuple[exp.Expr, _S]:
+    """The same, but every replacement takes what the one before it left, and leaves something itself."""
+    new = change(node, state)
+    if new is not None:
+        return new
+    parts: dict[str, object] = {}
+    for name, value in node.args.items():
+        parts[name], state = _value_with(value, state, change)
+    copy = node.__class__(**parts)
+    copy.meta.update(node.meta)
+    return copy, state
+
+
+def _value_with(
+    value: object, state: _S, change: Callable[[exp.Expr, _S], tuple[exp.Expr, _S] | None]
+) -> tuple[object, _S]:
+    if isinstance(value, exp.Expr):
+        return rewrite_with(value, state, change)
+    if not isinstance(value, list):
+        return value, state
+    values: list[object] = []
+    for part in value:
+        new, state = _value_with(part, state, change)
+        values.append(new)
+    return values, state
 
 
 def to_expr(node: exp.Expr) -> Expr:

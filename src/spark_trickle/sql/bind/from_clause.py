@@ -6,73 +6,96 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Output, Project, Scan, column
+from spark_trickle.algebra.operators import Constant, Expr, Scan
 from spark_trickle.errors import InvalidDefinitionError, TableNotFoundError, UnsupportedError
+from spark_trickle.sql.bind.ctes import read_cte
+from spark_trickle.sql.bind.derived import bind_derived, bind_values
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.generate import bind_generator, bind_table_function
-from spark_trickle.sql.bind.query import (
-    Env,
-    Unbound,
-    bind_derived,
-    bind_query,
-    bind_values,
-    outputs,
-    read_query,
-    rename_apart,
-    with_names,
+from spark_trickle.sql.bind.given import carry_values
+from spark_trickle.sql.bind.join import join_relations
+from spark_trickle.sql.bind.join_kinds import read_join_kind
+from spark_trickle.sql.bind.lateral import join_lateral
+from spark_trickle.sql.bind.named_windows import read_query
+from spark_trickle.sql.bind.pivot import bind_pivot
+from spark_trickle.sql.bind.plans import with_names
+from spark_trickle.sql.bind.relations import (
+    bare,
+    column_names,
+    make_relation,
+    name_brackets,
+    name_relation,
 )
-from spark_trickle.sql.bind.scope import Bound, From, SourceView, scope_of
+from spark_trickle.sql.bind.scope import Bound, Relation, Scope, SourceTable, SourceView
 from spark_trickle.sql.lexer.places import elsewhere, place_of, placed
 
 _DEEPEST_VIEW = 50
+_MEANINGLESS = ("cluster", "distribute", "sort", "into", "match", "connect")
 
 
-def bind_from(select: exp.Select, env: Env) -> From | None:
-    """The relations of a SELECT joined in the order they are written."""
+def bind_from(select: exp.Select, env: Env) -> Relation:
+    """The rows of FROM, each with the values that the query is given; names may also mean outer columns."""
+    for clause in _MEANINGLESS:
+        if select.args.get(clause):
+            raise UnsupportedError(
+                f"{clause.upper()} in a stream table", "Leave it out: a table has no order."
+            )
+    return carry_values(_bind_relations(select, env), env).with_outer(env.outer)
+
+
+def _bind_relations(select: exp.Select, env: Env) -> Relation:
+    """The relations of a SELECT joined in the order they are written; without any, one row."""
     clause = select.args.get("from_")
     if clause is None:
-        return None
-    found = with_joins(relation(clause.this, env), clause.this, env)
-    found = with_joins(found, select, env)
+        return Relation(Constant((env.fresh("one"),), ((Expr("1"),),)), Scope())
+    rows = _bind_joins(_bind_relation(clause.this, env), select, env)
     for view in select.args.get("laterals") or ():
-        found = bind_generator(found, view.this, view.args.get("alias"), bool(view.args.get("outer")), env)
-    return found
+        rows = bind_generator(rows, view.this, view.args.get("alias"), bool(view.args.get("outer")), env)
+    return rows
 
 
-def with_joins(found: From, node: exp.Expr, env: Env) -> From:
-    from spark_trickle.sql.bind.join import bind_join
+def _bind_relation(node: exp.Expr, env: Env) -> Relation:
+    """A relation of FROM with what is joined to it inside the same brackets."""
+    return _bind_joins(_bind_single(node, env), node, env)
 
+
+def _bind_joins(rows: Relation, node: exp.Expr, env: Env) -> Relation:
     for join in node.args.get("joins") or ():
         with placed(join):
-            found = bind_join(found, join, env)
-    return found
+            rows = _bind_join(rows, join, env)
+    return rows
 
 
-def relation(node: exp.Expr, env: Env) -> From:
+def _bind_join(rows: Relation, join: exp.Join, env: Env) -> Relation:
+    how = read_join_kind(join)
+    if isinstance(join.this, exp.Lateral):
+        return join_lateral(rows, join, how, env)
+    return join_relations(rows, _bind_relation(join.this, env), join, how, env)
+
+
+def _bind_single(node: exp.Expr, env: Env) -> Relation:
     """A relation of FROM by itself, without what is joined to it."""
-    from spark_trickle.sql.bind.pivot import bind_pivot
-
     if node.args.get("sample"):
         raise UnsupportedError(
             "TABLESAMPLE in a stream table", "A sample is never the same twice.", place_of(node)
         )
     with placed(node):
-        found = _unpivoted(node, env)
+        rows = _bind_before_pivot(node, env)
     for pivot in node.args.get("pivots") or ():
         with placed(pivot):
-            found = bind_pivot(found, pivot, env)
-    return found
+            rows = bind_pivot(rows, pivot, env)
+    return rows
 
 
-def _unpivoted(node: exp.Expr, env: Env) -> From:
+def _bind_before_pivot(node: exp.Expr, env: Env) -> Relation:
     match node:
         case exp.Table():
             if not isinstance(node.this, exp.Identifier):
                 return bind_table_function(node.this, node.args.get("alias"), env)
-            return _table(node, env)
+            return _bind_table(node, env)
         case exp.Subquery():
-            if isinstance(node.this, exp.Table | exp.Subquery) and not _query(node.this):
-                inside = with_joins(relation(node.this, env), node.this, env)
-                return _under_one_name(inside, node.args.get("alias"))
+            if isinstance(node.this, exp.Table | exp.Subquery) and not _is_query(node.this):
+                return name_brackets(_bind_relation(node.this, env), node.args.get("alias"))
             return name_relation(bind_derived(bare(node), env), node.args.get("alias"), env)
         case exp.Values():
             return name_relation(bind_values(node, env), node.args.get("alias"), env)
@@ -83,82 +106,40 @@ def _unpivoted(node: exp.Expr, env: Env) -> From:
     raise UnsupportedError(f"{type(node).__name__} in FROM", "Write it as a subquery.")
 
 
-def _under_one_name(found: From, alias: exp.TableAlias | None) -> From:
-    """(a JOIN b) c: outside of the brackets only c is known."""
-    if alias is None:
-        return found
-    body = Bound(found.plan, tuple(found.scope.star()))
-    body = with_names(body, [i.name for i in alias.args.get("columns") or ()])
-    scope = scope_of((alias.name.lower(),), body.outputs, found.scope.outer)
-    return replace(found, scope=scope)
-
-
-def _query(node: exp.Expr) -> bool:
+def _is_query(node: exp.Expr) -> bool:
     return isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query)
 
 
-def bare(node: exp.Subquery) -> exp.Query:
-    copy = node.copy()
-    for part in ("alias", "joins", "pivots", "sample"):
-        copy.set(part, None)
-    return copy
+# --- tables and views --------------------------------------------------------------------------------
 
 
-def name_relation(body: Bound, alias: exp.TableAlias | None, env: Env) -> From:
-    """A query as a relation; the values that it was given go by the names that the whole has for them."""
-    written = [i.name for i in alias.args.get("columns") or ()] if alias is not None else []
-    name = (alias.name.lower(),) if alias is not None and alias.name else ()
-    return _as(with_names(body, written), name, env)
-
-
-def _as(body: Bound, alias: tuple[str, ...], env: Env) -> From:
-    scope = scope_of(alias, body.outputs, env.outer)
-    if env.given is None or not body.given:
-        return From(body.plan, scope)
-    names = tuple(env.given.columns.values())
-    if body.given == names:
-        return From(body.plan, scope, True)
-    carried = tuple(Output(n, column(g)) for n, g in zip(names, body.given, strict=True))
-    return From(Project(body.plan, (*carried, *outputs(tuple(dict.fromkeys(body.columns))))), scope, True)
-
-
-def _table(node: exp.Table, env: Env) -> From:
+def _bind_table(node: exp.Table, env: Env) -> Relation:
     parts = tuple(p.name for p in node.parts)
     if node.args.get("version") or node.args.get("when"):
         raise UnsupportedError(
             "VERSION AS OF in a stream table", "A stream table follows its sources as they are."
         )
-    alias = node.args.get("alias")
-    written = [i.name for i in alias.args.get("columns") or ()] if alias is not None else []
-    known_as = (node.alias.lower(),) if node.alias else tuple(p.lower() for p in parts)
-    return _as(with_names(_body(parts, env), written), known_as, env)
+    body = with_names(_read_table(parts, env), column_names(node.args.get("alias")))
+    return make_relation(body, (node.alias.lower(),) if node.alias else tuple(p.lower() for p in parts), env)
 
 
-def _body(parts: tuple[str, ...], env: Env) -> Bound:
+def _read_table(parts: tuple[str, ...], env: Env) -> Bound:
+    """What a name stands for: a CTE first, then a table or a view."""
     if len(parts) == 1 and (cte := env.ctes.get(parts[0].lower())) is not None:
-        return _unbound(cte, env) if isinstance(cte, Unbound) else _again(cte, env)
-    found = env.find(parts, env.home)
-    if found is None:
+        return read_cte(cte, env)
+    source = env.find(parts, env.home)
+    if source is None:
         raise TableNotFoundError(".".join(parts))
-    if isinstance(found, SourceView):
-        return _view(found, parts, env)
-    scanned = tuple((c, env.fresh(c), stored) for c, stored in found.scanned)
-    plan = Scan(found.source, tuple((column_, stored) for _, column_, stored in scanned))
-    return Bound(plan, tuple((c, column_) for c, column_, _ in scanned))
+    return _scan_table(source, env) if isinstance(source, SourceTable) else _bind_view(source, parts, env)
 
 
-def _again(cte: Bound, env: Env) -> Bound:
-    again = rename_apart(Project(cte.plan, outputs(tuple(dict.fromkeys(cte.columns)))), env)
-    new = dict(zip(dict.fromkeys(cte.columns), again.columns, strict=True))
-    return Bound(again, tuple((n, new[c]) for n, c in cte.outputs))
+def _scan_table(table: SourceTable, env: Env) -> Bound:
+    columns = tuple((name, env.fresh(name), stored) for name, stored in table.scanned)
+    plan = Scan(table.source, tuple((column, stored) for _, column, stored in columns))
+    return Bound(plan, tuple((name, column) for name, column, _ in columns))
 
 
-def _unbound(cte: Unbound, env: Env) -> Bound:
-    inside = replace(env, ctes=cte.env.ctes, outer=cte.env.outer)
-    return with_names(bind_derived(cte.query, inside), cte.names)
-
-
-def _view(view: SourceView, parts: tuple[str, ...], env: Env) -> Bound:
+def _bind_view(view: SourceView, parts: tuple[str, ...], env: Env) -> Bound:
     if env.depth > _DEEPEST_VIEW:
         raise UnsupportedError(
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
@@ -166,11 +147,11 @@ def _view(view: SourceView, parts: tuple[str, ...], env: Env) -> Bound:
     find = view.find or env.find
     inside = replace(env.inner(), find=find, home=view.home, ctes={}, depth=env.depth + 1)
     with elsewhere():
-        body = bind_query(read_query(view.sql), inside)
-    by_name = {n.lower(): (n, c) for n, c in body.outputs}
+        body = env.binder.bind_query(read_query(view.sql), inside)
+    by_name = {n.lower(): c for n, c in body.outputs}
     if any(n.lower() not in by_name for n in view.source_columns):
         raise InvalidDefinitionError(
             f'the view "{".".join(parts)}" has lost a column', "Create the view again."
         )
-    chosen = [by_name[n.lower()] for n in view.source_columns]
-    return Bound(body.plan, tuple((n, c) for n, (_, c) in zip(view.columns, chosen, strict=True)))
+    columns = (by_name[n.lower()] for n in view.source_columns)
+    return Bound(body.plan, tuple(zip(view.columns, columns, strict=True)))

@@ -6,10 +6,12 @@ from sqlglot import exp
 
 from spark_trickle.algebra.operators import Constant, Expr, Generate, Operator
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import parse_expression, to_expr
-from spark_trickle.sql.bind.query import Env
+from spark_trickle.sql.bind.given import carry_values, mentions_given
+from spark_trickle.sql.bind.relations import column_names, relation_name
 from spark_trickle.sql.bind.resolve import resolve
-from spark_trickle.sql.bind.scope import From, Scope, scope_of
+from spark_trickle.sql.bind.scope import Relation, Scope, scope_of
 from spark_trickle.sql.dialect.functions import GENERATORS
 from spark_trickle.sql.dialect.spark import name_of, sql_of
 
@@ -18,30 +20,29 @@ def is_generator(node: exp.Expr) -> bool:
     return name_of(node) in GENERATORS
 
 
-def bind_generator(found: From, call: exp.Expr, alias: exp.TableAlias | None, outer: bool, env: Env) -> From:
+def bind_generator(
+    rows: Relation, call: exp.Expr, alias: exp.TableAlias | None, outer: bool, env: Env
+) -> Relation:
     """Each row so far with every row that the function makes of it."""
-    from spark_trickle.sql.bind.join import carry_values, mentions_given
-
     node, own = _generator(call)
-    resolved = resolve(node, found.scope, env)
+    resolved = resolve(node, rows.scope, env)
     if mentions_given(resolved, env):
-        found = carry_values(found, env)
+        rows = carry_values(rows, env)
     generator = to_expr(resolved)
-    written = [i.name for i in (alias.args.get("columns") or ())] if alias is not None else []
-    names, new = generated_names(found.plan, generator, outer, env, written)
+    written = column_names(alias)
+    names, new = generated_names(rows.plan, generator, outer, env, written)
     if written and len(written) != len(names):
         raise InvalidDefinitionError(
             f"{len(written)} names for {len(names)} columns of {name_of(call)}", "Name every column."
         )
-    known_as = (alias.name.lower(),) if alias is not None and alias.name else ()
-    made = scope_of(known_as, tuple(zip(written or own or names, new, strict=True)))
-    plan = Generate(found.plan, generator, new, outer)
-    return From(plan, found.scope.joined(made), found.carries)
+    made = scope_of(relation_name(alias), tuple(zip(written or own or names, new, strict=True)))
+    plan = Generate(rows.plan, generator, new, outer)
+    return Relation(plan, rows.scope.joined(made), rows.given)
 
 
-def bind_table_function(call: exp.Expr, alias: exp.TableAlias | None, env: Env) -> From:
+def bind_table_function(call: exp.Expr, alias: exp.TableAlias | None, env: Env) -> Relation:
     """A function in FROM makes its rows of one row without columns."""
-    one = From(Constant((env.fresh("one"),), ((Expr("1"),),)), Scope(outer=env.outer))
+    one = Relation(Constant((env.fresh("one"),), ((Expr("1"),),)), Scope(outer=env.outer))
     if alias is None or not alias.name:
         alias = exp.TableAlias(
             this=exp.to_identifier(name_of(call)), columns=alias.args.get("columns") if alias else None

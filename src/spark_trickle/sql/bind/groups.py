@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from sqlglot import exp
@@ -12,63 +11,84 @@ from sqlglot import exp
 from spark_trickle.algebra.operators import Expr, Generate, Output, Project, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import has_aggregate
-from spark_trickle.sql.bind.block import Block, Tail
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import is_bound
+from spark_trickle.sql.bind.plans import add_outputs, outputs
 from spark_trickle.sql.bind.positions import is_position, position_of
-from spark_trickle.sql.bind.query import outputs
 from spark_trickle.sql.bind.resolve import resolve
+from spark_trickle.sql.bind.scope import Relation
+from spark_trickle.sql.bind.tail import Tail
 from spark_trickle.sql.dialect.spark import sql_of
 
 _MOST_SETS = 64
 
 
-@dataclass
+@dataclass(frozen=True)
 class Groups:
     """The keys of a GROUP BY, and the sets in which they are grouped."""
 
-    keys: list[exp.Expr] = field(default_factory=list)
-    sets: list[tuple[int, ...]] = field(default_factory=list)
+    keys: tuple[exp.Expr, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
     plain: bool = True
 
 
-def compute_keys(groups: Groups, named: list[Output], block: Block) -> list[Output]:
+@dataclass(frozen=True)
+class Grouping:
+    """A GROUP BY as far as it is read; the list and the rows have the values of subqueries in its keys."""
+
+    keys: tuple[exp.Expr, ...]
+    tail: Tail
+    rows: Relation
+
+
+_Sets = list[tuple[int, ...]]
+
+
+def compute_keys(
+    groups: Groups, named: list[Output], rows: Relation, env: Env
+) -> tuple[list[Output], Relation]:
     """Keys that are no columns become some: a key may make several rows, like a sliding window."""
     made, found = [], []
     for key, output in zip(groups.keys, named, strict=True):
         if not is_bound(key):
-            made.append(Output(block.env.fresh("key"), output.expr))
+            made.append(Output(env.fresh("key"), output.expr))
             output = Output(output.name, column(made[-1].name))
         found.append(output)
-    if made:
-        block.plan = Project(block.plan, (*outputs(block.plan.columns), *made))
-    return found
+    return found, rows.with_plan(add_outputs(rows.plan, made))
 
 
 def hint(key: exp.Expr) -> str:
     return re.sub(r"_\d+$", "", key.name) if is_bound(key) else "key"
 
 
-def groups_of(select: exp.Select, tail: Tail, block: Block) -> Groups:
+def groups_of(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> tuple[Groups, Tail, Relation]:
     clause = select.args.get("group")
     if clause is None:
-        return Groups(sets=[()])
+        return Groups(sets=((),)), tail, rows
     if clause.args.get("all"):
-        keys = [i.node for i in tail.items if not has_aggregate(i.node)]
-        return Groups(keys, [tuple(range(len(keys)))])
+        keys = tuple(i.node for i in tail.items if not has_aggregate(i.node))
+        return Groups(keys, (tuple(range(len(keys))),)), tail, rows
     if clause.args.get("totals"):
         raise UnsupportedError("WITH TOTALS", "Use ROLLUP.")
-    groups = Groups()
-    factors = [_sets_of(part, groups, tail, block) for part in _parts(clause, groups, tail, block)]
-    groups.sets = [tuple(sorted({i for s in combo for i in s})) for combo in product(*factors)]
-    groups.plain = all(len(f) == 1 for f in factors) and groups.sets == [tuple(range(len(groups.keys)))]
-    if len(groups.sets) > _MOST_SETS:
+    parts, grouping = _parts(clause, Grouping((), tail, rows), env)
+    factors: list[_Sets] = []
+    for part in parts:
+        sets, grouping = _sets_of(part, grouping, env)
+        factors.append(sets)
+    return _combine(factors, grouping.keys), grouping.tail, grouping.rows
+
+
+def _combine(factors: list[_Sets], keys: tuple[exp.Expr, ...]) -> Groups:
+    """Each set of one part with each set of the others."""
+    sets = tuple(tuple(sorted({i for s in combo for i in s})) for combo in product(*factors))
+    if len(sets) > _MOST_SETS:
         raise UnsupportedError(
-            f"{len(groups.sets)} grouping sets; more than {_MOST_SETS}", "Use fewer columns in CUBE."
+            f"{len(sets)} grouping sets; more than {_MOST_SETS}", "Use fewer columns in CUBE."
         )
-    return groups
+    return Groups(keys, sets, all(len(f) == 1 for f in factors) and sets == (tuple(range(len(keys))),))
 
 
-def _parts(clause: exp.Group, groups: Groups, tail: Tail, block: Block) -> list[exp.Expr]:
+def _parts(clause: exp.Group, grouping: Grouping, env: Env) -> tuple[list[exp.Expr], Grouping]:
     """What stands between commas; WITH ROLLUP, WITH CUBE or GROUPING SETS after them is about all of it."""
     parts: list[exp.Expr] = list(clause.expressions)
     for kind, name in ((exp.Rollup, "rollup"), (exp.Cube, "cube")):
@@ -76,81 +96,98 @@ def _parts(clause: exp.Group, groups: Groups, tail: Tail, block: Block) -> list[
             parts = [kind(expressions=parts)]
     if sets := clause.args.get("grouping_sets"):
         # The sets alone count; the list before them says in which order keys are numbered.
-        for part in parts:
-            _key(part, groups, tail, block)
+        _, grouping = _read_keys(parts, grouping, env)
         parts = list(sets)
-    return parts
+    return parts, grouping
 
 
-def _sets_of(part: exp.Expr, groups: Groups, tail: Tail, block: Block) -> list[tuple[int, ...]]:
-    def element(node: exp.Expr) -> tuple[int, ...]:
-        members = node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
-        return tuple(_key(m, groups, tail, block) for m in members)
-
-    match part:
-        case exp.Rollup():
-            elements = [element(e) for e in part.expressions]
-            return [tuple(i for e in elements[:n] for i in e) for n in range(len(elements), -1, -1)]
-        case exp.Cube():
-            elements = [element(e) for e in part.expressions]
-            chosen = product(*[(True, False)] * len(elements))
-            return [tuple(i for e, c in zip(elements, c_, strict=True) if c for i in e) for c_ in chosen]
-        case exp.GroupingSets():
-            return [s for e in part.expressions for s in _nested_sets(e, groups, tail, block, element)]
-    return [(_key(part, groups, tail, block),)]
+def _sets_of(part: exp.Expr, grouping: Grouping, env: Env) -> tuple[_Sets, Grouping]:
+    if isinstance(part, exp.GroupingSets):
+        return _nested_sets(part, grouping, env)
+    if not isinstance(part, exp.Rollup | exp.Cube):
+        key, grouping = _read_key(part, grouping, env)
+        return [(key,)], grouping
+    elements: _Sets = []
+    for node in part.expressions:
+        element, grouping = _read_element(node, grouping, env)
+        elements.append(element)
+    if isinstance(part, exp.Rollup):
+        return [tuple(i for e in elements[:n] for i in e) for n in range(len(elements), -1, -1)], grouping
+    chosen = product(*[(True, False)] * len(elements))
+    return [tuple(i for e, c in zip(elements, c_, strict=True) if c for i in e) for c_ in chosen], grouping
 
 
-def _nested_sets(
-    node: exp.Expr,
-    groups: Groups,
-    tail: Tail,
-    block: Block,
-    element: Callable[[exp.Expr], tuple[int, ...]],
-) -> list[tuple[int, ...]]:
-    if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
-        return _sets_of(node, groups, tail, block)
-    return [element(node)]
+def _nested_sets(part: exp.GroupingSets, grouping: Grouping, env: Env) -> tuple[_Sets, Grouping]:
+    sets: _Sets = []
+    for node in part.expressions:
+        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+            more, grouping = _sets_of(node, grouping, env)
+        else:
+            element, grouping = _read_element(node, grouping, env)
+            more = [element]
+        sets += more
+    return sets, grouping
 
 
-def _key(node: exp.Expr, groups: Groups, tail: Tail, block: Block) -> int:
-    found = _key_node(node.unnest(), tail, block)
-    if has_aggregate(found):
+def _read_element(node: exp.Expr, grouping: Grouping, env: Env) -> tuple[tuple[int, ...], Grouping]:
+    """(a, b) is two keys, a is one."""
+    return _read_keys(node.expressions if isinstance(node, exp.Tuple) else [node.unnest()], grouping, env)
+
+
+def _read_keys(nodes: list[exp.Expr], grouping: Grouping, env: Env) -> tuple[tuple[int, ...], Grouping]:
+    numbers: list[int] = []
+    for node in nodes:
+        number, grouping = _read_key(node, grouping, env)
+        numbers.append(number)
+    return tuple(numbers), grouping
+
+
+def _read_key(node: exp.Expr, grouping: Grouping, env: Env) -> tuple[int, Grouping]:
+    """The number of a key; one that is there already keeps its number."""
+    key, grouping = _key_node(node.unnest(), grouping, env)
+    if has_aggregate(key):
         raise InvalidDefinitionError("an aggregate function in GROUP BY", "Group by what it aggregates.")
-    text = sql_of(found)
-    for n, k in enumerate(groups.keys):
-        if sql_of(k) == text:
-            return n
-    groups.keys.append(found)
-    return len(groups.keys) - 1
+    texts = [sql_of(k) for k in grouping.keys]
+    if (text := sql_of(key)) in texts:
+        return texts.index(text), grouping
+    return len(texts), replace(grouping, keys=(*grouping.keys, key))
 
 
-def _key_node(node: exp.Expr, tail: Tail, block: Block) -> exp.Expr:
+def _key_node(node: exp.Expr, grouping: Grouping, env: Env) -> tuple[exp.Expr, Grouping]:
     """A position or the name of a listed expression stands for it; columns come first."""
-    from spark_trickle.sql.bind.subquery import subqueries_computed
+    tail, rows = grouping.tail, grouping.rows
+    at = _place_in_list(node, tail, rows)
+    if at is None:
+        key, rows = env.binder.compute_subqueries(resolve(node, rows.scope, env), rows, env)
+        return key, replace(grouping, rows=rows)
+    # A subquery in it belongs to the rows before grouping, so the list takes its value from there too.
+    item = tail.items[at]
+    value, rows = env.binder.compute_subqueries(item.node, rows, env)
+    items = (*tail.items[:at], replace(item, node=value), *tail.items[at + 1 :])
+    return value.copy(), replace(grouping, tail=replace(tail, items=items), rows=rows)
 
-    at: int | None = None
+
+def _place_in_list(node: exp.Expr, tail: Tail, rows: Relation) -> int | None:
     if is_position(node):
-        at = position_of(node, len(tail.items), "GROUP BY")
-    elif _is_free(node) and block.scope.find((node.name,)) is None:
-        names = [item.name.lower() for item in tail.items]
-        at = names.index(node.name.lower()) if node.name.lower() in names else None
-    if at is not None:
-        # A subquery in it belongs to the rows before grouping, so the list takes its value from there too.
-        tail.items[at] = replace(tail.items[at], node=subqueries_computed(tail.items[at].node, block))
-        return tail.items[at].node.copy()
-    return subqueries_computed(resolve(node, block.scope, block.env), block)
+        return position_of(node, len(tail.items), "GROUP BY")
+    names = [item.name.lower() for item in tail.items]
+    if _is_free(node) and rows.scope.find((node.name,)) is None and node.name.lower() in names:
+        return names.index(node.name.lower())
+    return None
 
 
 def _is_free(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and not node.table and not is_bound(node)
 
 
-def expand_grouping_sets(groups: Groups, keys: list[Output], block: Block) -> tuple[list[Output], str]:
+def expand_grouping_sets(
+    groups: Groups, keys: list[Output], rows: Relation, env: Env
+) -> tuple[list[Output], str, Relation]:
     """Every row once for each grouping set, keys that the set lacks as NULL; the set is part of the key."""
-    env, width = block.env, len(groups.keys)
+    width = len(groups.keys)
     number = env.fresh("set")
     every = ", ".join(str(n) for n in range(len(groups.sets)))
-    plan = Generate(block.plan, Expr(f"explode(array({every}))"), (number,))
+    plan = Generate(rows.plan, Expr(f"explode(array({every}))"), (number,))
     own = frozenset((number,))
     nulled = []
     for n, key in enumerate(keys):
@@ -161,9 +198,10 @@ def expand_grouping_sets(groups: Groups, keys: list[Output], block: Block) -> tu
     ids = [sum(1 << (width - 1 - n) for n in range(width) if n not in s) for s in groups.sets]
     cases = " ".join(f"WHEN {n} THEN {i}" for n, i in enumerate(ids))
     gid = env.fresh("gid")
-    block.plan = Project(
+    expanded = Project(
         plan, (*outputs(plan.columns), *nulled, Output(gid, Expr(f"CASE `{number}` {cases} END", own)))
     )
     named = [Output(k.name, column(o.name)) for k, o in zip(keys, nulled, strict=True)]
     gid_key, set_key = env.fresh("gid"), env.fresh("set")
-    return [*named, Output(gid_key, column(gid)), Output(set_key, column(number))], gid_key
+    keys = [*named, Output(gid_key, column(gid)), Output(set_key, column(number))]
+    return keys, gid_key, rows.with_plan(expanded)

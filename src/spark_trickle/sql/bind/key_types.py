@@ -12,8 +12,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import Expr, Join, KeyPair, Operator, Output, Project
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import parse_expression, rewritten, to_expr
-from spark_trickle.sql.bind.query import Env
 from spark_trickle.sql.dialect.spark import sql_of
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -21,6 +21,21 @@ _FLOATS = ("float", "double")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}  # as Spark turns them into decimals
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _MOST = 38
+
+
+def key_pair(node: exp.Expr, left: frozenset[str], right: frozenset[str]) -> KeyPair | None:
+    """An equality between one side and the other as a key of their join; none of anything else."""
+    if not isinstance(node, exp.EQ | exp.NullSafeEQ):
+        return None
+    one, two = to_expr(node.left), to_expr(node.right)
+    if not one.columns or not two.columns:
+        return None
+    safe = isinstance(node, exp.NullSafeEQ)
+    if one.columns <= left and two.columns <= right:
+        return KeyPair(one, two, safe)
+    if one.columns <= right and two.columns <= left:
+        return KeyPair(two, one, safe)
+    return None
 
 
 def align_types(keys: tuple[KeyPair, ...], left: Operator, right: Operator, env: Env) -> tuple[KeyPair, ...]:

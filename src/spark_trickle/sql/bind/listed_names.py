@@ -6,21 +6,25 @@ in ORDER BY first in the list.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import Output, Project
 from spark_trickle.errors import TrickleError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import call_name
-from spark_trickle.sql.bind.block import Block, Item
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import SUBQUERIES, bound, is_bound, rewritten, to_expr, with_fields
 from spark_trickle.sql.bind.resolve import resolve
+from spark_trickle.sql.bind.scope import Relation, Scope
 from spark_trickle.sql.bind.structs import is_star
+from spark_trickle.sql.bind.tail import Item
 from spark_trickle.sql.lexer.places import placed
 
 _OTHERWISE = "otherwise"
 
 
-def further_right(node: exp.Expr, earlier: list[Item], block: Block) -> exp.Expr:
+def further_right(node: exp.Expr, earlier: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
     """A name that is no column may be that of an expression further left."""
 
     def change(part: exp.Expr) -> exp.Expr | None:
@@ -28,27 +32,27 @@ def further_right(node: exp.Expr, earlier: list[Item], block: Block) -> exp.Expr
             return part.copy()
         with placed(part):
             parts = _free(part)
-            return None if not parts or _is_column(parts, block) else _listed(parts, earlier)
+            return None if not parts or _is_column(parts, rows.scope) else _listed(parts, earlier)
 
-    return resolve(rewritten(node, change), block.scope, block.env)
+    return resolve(rewritten(node, change), rows.scope, env)
 
 
-def in_having(node: exp.Expr, items: list[Item], block: Block) -> exp.Expr:
+def in_having(node: exp.Expr, items: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
     """The same, but a column that turns out to be neither grouped nor aggregated gives way to the list."""
 
     def change(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, SUBQUERIES) or is_star(part):  # names in EXCEPT are those of the star
             return part.copy()
         parts = _free(part)
-        if not parts or len(_named(parts[0], items)) != 1 or _is_qualified(parts, block):
+        if not parts or len(_named(parts[0], items)) != 1 or _is_qualified(parts, rows.scope):
             return None
-        if (column := _clear_column(parts[0], block)) is None:
+        if (column := _clear_column(parts[0], rows.scope)) is None:
             return _listed(parts, items)
         found = bound(column)
         found.meta[_OTHERWISE] = _listed(parts[:1], items)
         return with_fields(found, parts[1:])
 
-    return further_right(rewritten(node, change), items, block)
+    return further_right(rewritten(node, change), items, rows, env)
 
 
 def otherwise(node: exp.Expr) -> exp.Expr | None:
@@ -57,35 +61,36 @@ def otherwise(node: exp.Expr) -> exp.Expr | None:
     return found.copy() if isinstance(found, exp.Expr) else None
 
 
-def in_order(node: exp.Expr, items: list[Item], block: Block) -> exp.Expr:
+def in_order(node: exp.Expr, items: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
     """A name means the list, if just one expression there has it; aggregate functions know columns alone."""
 
     def change(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, (*SUBQUERIES, exp.Window)) or call_name(part):
-            return further_right(part, items, block)
+            return further_right(part, items, rows, env)
         parts = _free(part)
-        if not parts or len(_named(parts[0], items)) != 1 or _is_listed_column(parts, items, block):
+        if not parts or len(_named(parts[0], items)) != 1 or _is_listed_column(parts, items, rows.scope):
             return None
         found = _listed(parts, items)
-        return found if len(parts) == 1 or not _is_column(parts, block) or _exists(found, block) else None
+        known = len(parts) == 1 or not _is_column(parts, rows.scope) or _exists(found, rows, env)
+        return found if known else None
 
-    return further_right(rewritten(node, change), items, block)
+    return further_right(rewritten(node, change), items, rows, env)
 
 
-def _is_listed_column(parts: tuple[str, ...], items: list[Item], block: Block) -> bool:
+def _is_listed_column(parts: tuple[str, ...], items: Sequence[Item], scope: Scope) -> bool:
     """t.x, listed as just that: it keeps the name of its table."""
     if len(parts) == 1:
         return False
-    column = block.scope.find(parts)
+    column = scope.find(parts)
     return any(is_bound(i.node) and i.node.name == column for i in _named(parts[-1], items))
 
 
-def _exists(value: exp.Expr | None, block: Block) -> bool:
+def _exists(value: exp.Expr | None, rows: Relation, env: Env) -> bool:
     """Whether an expression of the list has such a field; only Spark knows."""
     if value is None:
         return False
     try:
-        block.env.types(Project(block.plan, (Output(block.env.fresh("probe"), to_expr(value)),)))
+        env.types(Project(rows.plan, (Output(env.fresh("probe"), to_expr(value)),)))
     except TrickleError:
         return False
     return True
@@ -97,27 +102,27 @@ def _free(part: exp.Expr) -> tuple[str, ...]:
     return tuple(p.name for p in part.parts)
 
 
-def _is_column(parts: tuple[str, ...], block: Block) -> bool:
-    return any(block.scope.find(parts[:n]) is not None for n in range(len(parts), 0, -1))
+def _is_column(parts: tuple[str, ...], scope: Scope) -> bool:
+    return any(scope.find(parts[:n]) is not None for n in range(len(parts), 0, -1))
 
 
-def _is_qualified(parts: tuple[str, ...], block: Block) -> bool:
-    return len(parts) > 1 and block.scope.find(parts) is not None
+def _is_qualified(parts: tuple[str, ...], scope: Scope) -> bool:
+    return len(parts) > 1 and scope.find(parts) is not None
 
 
-def _clear_column(name: str, block: Block) -> str | None:
+def _clear_column(name: str, scope: Scope) -> str | None:
     """The column of a name; none if several have it."""
     try:
-        return block.scope.find((name,))
+        return scope.find((name,))
     except UnsupportedError:
         return None
 
 
-def _named(name: str, items: list[Item]) -> list[Item]:
+def _named(name: str, items: Sequence[Item]) -> list[Item]:
     return [i for i in items if i.name.lower() == name.lower()]
 
 
-def _listed(parts: tuple[str, ...], items: list[Item]) -> exp.Expr | None:
+def _listed(parts: tuple[str, ...], items: Sequence[Item]) -> exp.Expr | None:
     named = _named(parts[0], items)
     if not named:
         return None

@@ -11,9 +11,15 @@ from sqlglot import exp
 
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.bind.expressions import SUBQUERIES
+from spark_trickle.sql.dialect.spark import parse_query
 from spark_trickle.sql.lexer.places import place_of
 
 Windows = Mapping[str, exp.Window]  # names in the case that was written: Spark tells w from W
+
+
+def read_query(sql: str) -> exp.Query:
+    """A text as a tree that can be bound part by part."""
+    return with_windows_written_out(parse_query(sql))
 
 
 def with_windows_written_out(query: exp.Query) -> exp.Query:

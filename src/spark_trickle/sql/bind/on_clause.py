@@ -21,37 +21,44 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     column,
 )
-from spark_trickle.sql.bind.block import Block
 from spark_trickle.sql.bind.correlated import columns_used
-from spark_trickle.sql.bind.expressions import bound, is_bound, rewritten
-from spark_trickle.sql.bind.join import How
-from spark_trickle.sql.bind.query import Env, distinct_rows, outputs
-from spark_trickle.sql.bind.scope import From, Scope
-from spark_trickle.sql.bind.subquery import filter_by_subquery, is_subquery_value, subqueries_computed
+from spark_trickle.sql.bind.env import Env
+from spark_trickle.sql.bind.expressions import bound, is_bound, rewrite_with, rewritten
+from spark_trickle.sql.bind.join_kinds import How
+from spark_trickle.sql.bind.plans import distinct_rows, outputs
+from spark_trickle.sql.bind.scope import Relation, Scope
+from spark_trickle.sql.bind.subquery import compute_subqueries, filter_by_subquery, is_subquery_value
 
 
-def compute_subqueries(
-    part: exp.Expr, one: From, two: From, scope: Scope, env: Env
-) -> tuple[From, From, exp.Expr | None]:
+@dataclass(frozen=True)
+class _Sides:
+    """The trees of both sides with what is computed beside them; `mixed` if something needs both."""
+
+    plans: tuple[Operator, ...]
+    mixed: bool = False
+
+
+def compute_on_sides(
+    part: exp.Expr, one: Relation, two: Relation, scope: Scope, env: Env
+) -> tuple[Relation, Relation, exp.Expr | None]:
     """The condition over columns, if each of its subqueries needs the rows of one side only."""
-    blocks = [Block(side.plan, scope, env) for side in (one, two)]
-    mixed = False
 
-    def change(node: exp.Expr) -> exp.Expr | None:
-        nonlocal mixed
+    def change(node: exp.Expr, sides: _Sides) -> tuple[exp.Expr, _Sides] | None:
         if not is_subquery_value(node):
             return None
         used = columns_used(node, scope, env)
-        block = next((b for b in blocks if used <= frozenset(b.plan.columns)), None)
-        if block is None:
-            mixed = True
-            return node
-        return subqueries_computed(node, block)
+        at = next((n for n, plan in enumerate(sides.plans) if used <= frozenset(plan.columns)), None)
+        if at is None:
+            return node, replace(sides, mixed=True)
+        value, rows = compute_subqueries(node, Relation(sides.plans[at], scope), env)
+        plans = tuple(rows.plan if n == at else plan for n, plan in enumerate(sides.plans))
+        return value, replace(sides, plans=plans)
 
-    whole = rewritten(part, change)
-    if mixed:
+    whole, sides = rewrite_with(part, _Sides((one.plan, two.plan)), change)
+    if sides.mixed:
         return one, two, None
-    return replace(one, plan=blocks[0].plan), replace(two, plan=blocks[1].plan), whole
+    first, second = sides.plans
+    return one.with_plan(first), two.with_plan(second), whole
 
 
 Plain = tuple[tuple[KeyPair, ...], Expr | None]  # the conditions without subqueries
@@ -66,29 +73,34 @@ class Partners:
     one: tuple[str, ...]  # columns of each side that the subqueries use
     two: tuple[str, ...]
 
-    def beside(self, side: From, used: tuple[str, ...]) -> From:
+    def beside(self, side: Relation, used: tuple[str, ...]) -> Relation:
         """Each row of a side with the values of the other that are its partners."""
-        return replace(side, plan=Join(side.plan, self.plan, JoinKind.INNER, self.keys(used)))
+        return side.with_plan(Join(side.plan, self.plan, JoinKind.INNER, self.keys(used)))
 
     def keys(self, used: tuple[str, ...]) -> tuple[KeyPair, ...]:
         """What ties the rows of a side to these values."""
         return tuple(KeyPair(column(c), column(self.names[c]), True) for c in used)
 
 
-def partners(parts: list[exp.Expr], one: From, two: From, scope: Scope, plain: Plain, env: Env) -> Partners:
+def partners(
+    parts: list[exp.Expr], one: Relation, two: Relation, scope: Scope, plain: Plain, env: Env
+) -> Partners:
     """Conditions on both sides at once: they are tested for all different pairs of values that they use."""
     used = frozenset[str]().union(*(columns_used(p, scope, env) for p in parts))
     mine, theirs = (tuple(c for c in side.plan.columns if c in used) for side in (one, two))
     pairs = Join(one.plan, two.plan, JoinKind.INNER, *plain)
     distinct = distinct_rows(Project(pairs, outputs((*mine, *theirs))), env)
     new = dict(zip((*mine, *theirs), distinct.columns, strict=True))
-    block = Block(distinct, replace(scope, renamed=new), _with_given(env, new))
+    rows, inside = Relation(distinct, replace(scope, renamed=new)), _with_given(env, new)
     for part in parts:
-        filter_by_subquery(rewritten(part, lambda n: bound(new[n.name]) if is_bound(n) else None), block)
-    return Partners(Project(block.plan, outputs(tuple(new.values()))), new, mine, theirs)
+        condition = rewritten(part, lambda n: bound(new[n.name]) if is_bound(n) else None)
+        rows = filter_by_subquery(condition, rows, inside)
+    return Partners(Project(rows.plan, outputs(tuple(new.values()))), new, mine, theirs)
 
 
-def by_subqueries(found: Partners, one: From, two: From, how: How) -> tuple[From, From, tuple[KeyPair, ...]]:
+def by_subqueries(
+    found: Partners, one: Relation, two: Relation, how: How
+) -> tuple[Relation, Relation, tuple[KeyPair, ...]]:
     """The side whose rows need not be kept gets the values of its partners beside each row."""
     if how.swapped:
         turned = tuple(KeyPair(k.right, k.left, True) for k in found.keys(found.two))
@@ -96,7 +108,7 @@ def by_subqueries(found: Partners, one: From, two: From, how: How) -> tuple[From
     return one, found.beside(two, found.two), found.keys(found.one)
 
 
-def full_by_subqueries(found: Partners, one: From, two: From, plain: Plain, env: Env) -> Operator:
+def full_by_subqueries(found: Partners, one: Relation, two: Relation, plain: Plain, env: Env) -> Operator:
     """All rows of the left with their partners, and the rows of the right that have none."""
     keys, residual = plain
     left = Join(

@@ -9,13 +9,13 @@ from sqlglot import exp
 from spark_trickle.algebra.operators import Expr, Filter, Generate, Operator, Output, Project
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import call_name, has_aggregate
-from spark_trickle.sql.bind.block import Block
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import bound, rewritten, to_expr
-from spark_trickle.sql.bind.from_clause import name_relation
 from spark_trickle.sql.bind.pivot_names import cell_name, members_of, value_names
-from spark_trickle.sql.bind.query import Env, outputs
+from spark_trickle.sql.bind.plans import outputs
+from spark_trickle.sql.bind.relations import name_relation
 from spark_trickle.sql.bind.resolve import resolve
-from spark_trickle.sql.bind.scope import Bound, From
+from spark_trickle.sql.bind.scope import Bound, Relation
 from spark_trickle.sql.bind.select import finish
 from spark_trickle.sql.dialect.spark import Verbatim
 
@@ -25,57 +25,56 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _ADVICE = "Write PIVOT (sum(v) FOR k IN (1, 2)) with all the values."
 
 
-def bind_pivot(found: From, pivot: exp.Pivot, env: Env) -> From:
+def bind_pivot(rows: Relation, pivot: exp.Pivot, env: Env) -> Relation:
     fields: list[exp.Expr] = pivot.args.get("fields") or []
     field = fields[0] if len(fields) == 1 else None
     if not isinstance(field, exp.In) or not field.expressions:
         raise UnsupportedError("PIVOT without one list of values", _ADVICE)
     make = _unpivot if pivot.args.get("unpivot") else _pivot
-    return name_relation(make(found, pivot, field, env), pivot.args.get("alias"), env)
+    return name_relation(make(rows, pivot, field, env), pivot.args.get("alias"), env)
 
 
 # --- PIVOT -------------------------------------------------------------------------------------------
 
 
-def _pivot(found: From, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
+def _pivot(rows: Relation, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
     """Grouped by all columns that are neither aggregated nor told apart by value."""
-    keys = [resolve(k, found.scope, env) for k in members_of(field.this)]
-    calls = [resolve(c.unalias(), found.scope, env) for c in pivot.expressions]
+    keys = [resolve(k, rows.scope, env) for k in members_of(field.this)]
+    calls = [resolve(c.unalias(), rows.scope, env) for c in pivot.expressions]
     if not all(has_aggregate(c) for c in calls):
         raise InvalidDefinitionError("PIVOT needs an aggregate function", "Write PIVOT (sum(v) FOR …).")
     used = frozenset[str]().union(*(to_expr(n).columns for n in (*keys, *calls)))
-    groups = [(n, c) for n, c in found.scope.star() if c not in used]
-    kinds = _kinds(keys, found, env)
+    groups = [(n, c) for n, c in rows.scope.star() if c not in used]
+    kinds = _kinds(keys, rows, env)
     tests = [_is_value(keys, kinds, value) for value in field.expressions]
     cells = [
         (cell_name(name, call, len(calls)), test, resolved)
-        for name, test in zip(value_names(field.expressions, found.plan, env), tests, strict=True)
+        for name, test in zip(value_names(field.expressions, rows.plan, env), tests, strict=True)
         for call, resolved in zip(pivot.expressions, calls, strict=True)
     ]
-    plain = _grouped(found, groups, [(n, _filtered(call, test)) for n, test, call in cells], env)
+    plain = _grouped(rows, groups, [(n, _filtered(call, test)) for n, test, call in cells], env)
     made = env.types(plain.plan)
     if not all(_LOOKED_UP.fullmatch(made[c]) for c in plain.columns[len(groups) :]):
         return plain
     # Where a value does not occur there is nothing to look up: also a count is NULL then, not 0.
     present = [(n, _if_any(test, _filtered(call, test))) for n, test, call in cells]
-    return _grouped(found, groups, present, env)
+    return _grouped(rows, groups, present, env)
 
 
 def _grouped(
-    found: From, groups: list[tuple[str, str]], cells: list[tuple[str, exp.Expr]], env: Env
+    rows: Relation, groups: list[tuple[str, str]], cells: list[tuple[str, exp.Expr]], env: Env
 ) -> Bound:
     listed = [exp.alias_(bound(c), n, quoted=True, copy=False) for n, c in groups]
     listed += [exp.alias_(node, n, quoted=True, copy=False) for n, node in cells]
     select = exp.Select(expressions=listed)
     if groups:
         select.set("group", exp.Group(expressions=[bound(c) for _, c in groups]))
-    given = tuple(env.given.columns.values()) if env.given is not None and found.carries else ()
-    return finish(select, Block(found.plan, found.scope, env, given))
+    return finish(select, rows, env)
 
 
-def _kinds(keys: list[exp.Expr], found: From, env: Env) -> list[str]:
+def _kinds(keys: list[exp.Expr], rows: Relation, env: Env) -> list[str]:
     probes = tuple(Output(env.fresh("key"), to_expr(k)) for k in keys)
-    kinds = env.types(Project(found.plan, probes))
+    kinds = env.types(Project(rows.plan, probes))
     return [kinds[p.name] for p in probes]
 
 
@@ -121,10 +120,10 @@ def _if_any(test: exp.Expr, value: exp.Expr) -> exp.Expr:
 # --- UNPIVOT -----------------------------------------------------------------------------------------
 
 
-def _unpivot(found: From, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
+def _unpivot(rows: Relation, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
     """Every row once for each entry of the list, with the values of the columns that it names."""
     entries = [e.this if isinstance(e, exp.PivotAlias) else e for e in field.expressions]
-    columns = [[to_expr(resolve(m, found.scope, env)) for m in members_of(e)] for e in entries]
+    columns = [[to_expr(resolve(m, rows.scope, env)) for m in members_of(e)] for e in entries]
     labels = [n.name for n in members_of(pivot.expressions[0])]
     if any(len(c) != len(labels) for c in columns):
         raise InvalidDefinitionError(
@@ -133,19 +132,18 @@ def _unpivot(found: From, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound:
         )
     number, name = env.fresh("entry"), env.fresh(field.this.name)
     every = ", ".join(str(n) for n in range(len(entries)))
-    plan: Operator = Generate(found.plan, Expr(f"explode(array({every}))"), (number,))
+    plan: Operator = Generate(rows.plan, Expr(f"explode(array({every}))"), (number,))
     texts = [Expr(exp.Literal.string(_entry_name(e)).sql()) for e in field.expressions]
     values = [Output(env.fresh(n), _by_number(number, [c[i] for c in columns])) for i, n in enumerate(labels)]
     used = frozenset[str]().union(*(c.columns for row in columns for c in row))
-    rest = [(n, c) for n, c in found.scope.star() if c not in used]
-    given = tuple(env.given.columns.values()) if env.given is not None and found.carries else ()
-    kept = outputs((*given, *dict.fromkeys(c for _, c in rest)))
+    rest = [(n, c) for n, c in rows.scope.star() if c not in used]
+    kept = outputs((*rows.given, *dict.fromkeys(c for _, c in rest)))
     plan = Project(plan, (*kept, Output(name, _by_number(number, texts)), *values))
     if not pivot.args.get("include_nulls"):
         some = " OR ".join(f"`{v.name}` IS NOT NULL" for v in values)
         plan = Filter(plan, Expr(some, frozenset(v.name for v in values)))
     made = ((field.this.name, name), *zip(labels, (v.name for v in values), strict=True))
-    return Bound(plan, (*rest, *made), given)
+    return Bound(plan, (*rest, *made), rows.given)
 
 
 def _by_number(number: str, choices: list[Expr]) -> Expr:

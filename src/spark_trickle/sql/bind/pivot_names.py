@@ -7,7 +7,7 @@ import re
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import Expr, Operator, Output, Project
-from spark_trickle.sql.bind.query import Env
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.structs import field_names
 from spark_trickle.sql.dialect.spark import sql_of
 

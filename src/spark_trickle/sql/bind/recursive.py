@@ -24,7 +24,8 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.errors import UnsupportedError
-from spark_trickle.sql.bind.query import Env, bind_query, outputs, with_names
+from spark_trickle.sql.bind.env import Env
+from spark_trickle.sql.bind.plans import outputs, with_names
 from spark_trickle.sql.bind.scope import Bound, Types
 
 _ADVICE = "A recursive query is a UNION [ALL] of a start and one step that reads the rows found last."
@@ -33,7 +34,7 @@ _ADVICE = "A recursive query is a UNION [ALL] of a start and one step that reads
 def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> Bound:
     if not isinstance(query, exp.Union) or query.args.get("limit") or query.args.get("order"):
         raise UnsupportedError(f'the recursive query "{name}" in this form', _ADVICE)
-    base = with_names(bind_query(query.left, env), names)
+    base = with_names(env.binder.bind_query(query.left, env), names)
     start = Project(base.plan, outputs(base.columns))
     source = f"r{next(env.numbers)}"
     columns = tuple((env.fresh(n), c) for n, c in base.outputs)
@@ -43,7 +44,7 @@ def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> B
     )
     types = _types_with(env, source, start)
     inside = replace(env, ctes={**env.ctes, name.lower(): last}, types=types)
-    step = bind_query(query.right, inside)
+    step = env.binder.bind_query(query.right, inside)
     if len(step.outputs) != len(base.outputs):
         raise UnsupportedError(f'different numbers of columns in the recursive query "{name}"', _ADVICE)
     _refuse_non_monotone(name, step.plan, source)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import SUBQUERIES, bound, is_bound, rewritten
-from spark_trickle.sql.bind.query import Env
 from spark_trickle.sql.bind.scope import Scope
 from spark_trickle.sql.bind.structs import (
     Argument,
@@ -78,18 +78,11 @@ def _column(node: exp.Column, scope: Scope, env: Env) -> exp.Expr:
 
 
 def find(parts: tuple[str, ...], scope: Scope, env: Env) -> str | None:
-    """The column of a name here, or in the query around, noted as used."""
+    """The column of a name at this level or around it; if its values are given, the column that has them."""
     if (here := scope.find(parts)) is not None:
         return here
-    if scope.outer is None:
-        return None
-    around = _find_outside(parts, scope.outer)
-    if around is None:
-        return None
-    if env.given is not None and around in env.given.columns:
-        return env.given.columns[around]
-    env.free.add(around)
-    return around
+    around = _find_outside(parts, scope.outer) if scope.outer is not None else None
+    return None if around is None else env.given_columns.get(around, around)
 
 
 def _find_outside(parts: tuple[str, ...], scope: Scope) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.operators import Expr, Filter, Operator
 from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
 
 
@@ -39,6 +39,8 @@ class SourceTable:
 
 @dataclass(frozen=True)
 class SourceView:
+    """A view that a query may read: its text, and what names mean in it."""
+
     sql: str
     columns: tuple[str, ...]
     source_columns: tuple[str, ...]
@@ -81,18 +83,19 @@ class Scope:
         return self.hidden + self.columns
 
     def joined(self, other: Scope) -> Scope:
+        """The names of both sides of a join."""
         return replace(self, columns=self.columns + other.columns, hidden=self.hidden + other.hidden)
 
     def find(self, parts: tuple[str, ...]) -> str | None:
-        """The column that a dotted name means here, or None."""
+        """The column that a dotted name means at this level, or None."""
         lowered = tuple(p.lower() for p in parts)
-        reached = self.columns if len(lowered) == 1 else self.everything
-        found = {n.column for n in reached if n.matches(lowered)}
-        if len(found) > 1:
+        candidates = self.columns if len(lowered) == 1 else self.everything
+        columns = {n.column for n in candidates if n.matches(lowered)}
+        if len(columns) > 1:
             raise UnsupportedError(
                 f'the ambiguous name "{".".join(parts)}"', "Write the table before it, as in t.x."
             )
-        return next(iter(found), None)
+        return next(iter(columns), None)
 
     def names(self) -> tuple[str, ...]:
         return tuple(n.name for n in self.columns)
@@ -102,26 +105,41 @@ class Scope:
         if not qualifier:
             return list(self.columns)
         lowered = tuple(p.lower() for p in qualifier)
-        found = [n for n in self.everything if n.belongs_to(lowered)]
-        if not found:
+        columns = [n for n in self.everything if n.belongs_to(lowered)]
+        if not columns:
             raise ColumnNotFoundError(f"{'.'.join(qualifier)}.*", self.names())
-        return found
+        return columns
 
     def star(self) -> list[tuple[str, str]]:
+        """What `*` shows: each name, and what the tree calls it."""
         return [(n.name, n.column) for n in self.columns]
 
 
 def scope_of(
     alias: tuple[str, ...], outputs: tuple[tuple[str, str], ...], outer: Scope | None = None
 ) -> Scope:
-    """A table, subquery or view in FROM under its alias."""
+    """What a table, subquery or view in FROM is called: its columns under its alias."""
     return Scope(tuple(Named(alias, name, column) for name, column in outputs), outer=outer)
 
 
 @dataclass(frozen=True)
-class From:
-    """Relations joined so far: their rows and the names in them."""
+class Relation:
+    """Rows while a query is bound: their tree, and what names mean in it.
+
+    `given` are the columns that carry the values of the outer query, if they stand beside each row already.
+    """
 
     plan: Operator
     scope: Scope
-    carries: bool = False  # whether each row has the given values of the outer query beside it
+    given: tuple[str, ...] = ()
+
+    def with_plan(self, plan: Operator) -> Relation:
+        """The same names in another tree that has their columns."""
+        return replace(self, plan=plan)
+
+    def filter_rows(self, test: Expr) -> Relation:
+        return self.with_plan(Filter(self.plan, test))
+
+    def with_outer(self, outer: Scope | None) -> Relation:
+        """The same rows inside another query, whose names count where these have none."""
+        return replace(self, scope=replace(self.scope, outer=outer))

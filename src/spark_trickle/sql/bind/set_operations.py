@@ -23,21 +23,16 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.sql.bind.query import (
-    Env,
-    bind_order_and_limit,
-    bind_query,
-    distinct_rows,
-    outputs,
-    rename_apart,
-)
+from spark_trickle.sql.bind.env import Env
+from spark_trickle.sql.bind.limit import bind_order_and_limit
+from spark_trickle.sql.bind.plans import distinct_rows, outputs, rename_apart
 from spark_trickle.sql.bind.scope import Bound
 
 
 def bind_set_operation(node: exp.SetOperation, env: Env) -> Bound:
     if isinstance(node, exp.Union) and not node.args.get("by_name"):
         return bind_order_and_limit(node, _union(node, env), env)
-    left, right = bind_query(node.left, env), bind_query(node.right, env)
+    left, right = env.binder.bind_query(node.left, env), env.binder.bind_query(node.right, env)
     if node.args.get("by_name"):
         left, right = _by_name(left, right, env)
     _refuse_other_width(left, right)
@@ -73,7 +68,7 @@ def _named_as(side: Bound, plan: Operator) -> Bound:
 def _union(node: exp.Union, env: Env) -> Bound:
     """A chain of unions as one of all its parts: side by side it is not as deep as it is long."""
     distinct = node.args.get("distinct") is not False
-    first, *others = (bind_query(part, env) for part in _chain(node, distinct))
+    first, *others = (env.binder.bind_query(part, env) for part in _chain(node, distinct))
     together = [rename_apart(_shown(first), env)]
     types = list(env.types(together[0]).values())
     for other in others:

@@ -10,7 +10,6 @@ from spark_trickle.algebra.operators import (
     Aggregate,
     Call,
     Expr,
-    Filter,
     Join,
     JoinKind,
     KeyPair,
@@ -23,27 +22,29 @@ from spark_trickle.algebra.operators import (
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregate import bind_aggregate
 from spark_trickle.sql.bind.aggregates import has_aggregate
-from spark_trickle.sql.bind.block import Block, Item, Tail
 from spark_trickle.sql.bind.correlated import (
     MORE_THAN_ROWS,
     NotSimpleError,
     Side,
     bind_side,
     dependent,
+    outer_columns,
     rows_and_conditions,
-    watch_outer_columns,
 )
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import (
     bound,
     contains,
     is_subquery,
     parse_expression,
-    rewritten,
+    rewrite_with,
     to_expr,
 )
 from spark_trickle.sql.bind.key_types import align_types
-from spark_trickle.sql.bind.query import Env, outputs
+from spark_trickle.sql.bind.plans import add_outputs, outputs
 from spark_trickle.sql.bind.resolve import resolve
+from spark_trickle.sql.bind.scope import Bound, Relation
+from spark_trickle.sql.bind.tail import Item, Tail
 from spark_trickle.sql.dialect.spark import sql_of
 
 _SEVERAL_ROWS = "'a subquery in an expression has more than one row'"
@@ -55,18 +56,17 @@ _COMPARISONS = {
 # --- conditions --------------------------------------------------------------------------------------
 
 
-def filter_by_subquery(node: exp.Expr, block: Block) -> None:
+def filter_by_subquery(condition: exp.Expr, rows: Relation, env: Env) -> Relation:
     """A condition with a subquery in it: EXISTS and IN keep or drop rows, all others are computed first."""
-    inner = node.unnest()
+    inner = condition.unnest()
     negated = isinstance(inner, exp.Not)
     test = inner.this.unnest() if negated else inner
     if isinstance(test, exp.Exists):
-        _keep_by_existence(_any_row(test.this), negated, block)
-    elif isinstance(test, exp.In) and test.args.get("query") and not contains(test.this, is_subquery):
-        _keep_by_membership(test, negated, block)
-    else:
-        whole = subqueries_computed(resolve(node, block.scope, block.env), block)
-        block.plan = Filter(block.plan, to_expr(whole))
+        return _keep_by_existence(_any_row(test.this), negated, rows, env)
+    if isinstance(test, exp.In) and test.args.get("query") and not contains(test.this, is_subquery):
+        return _keep_by_membership(test, negated, rows, env)
+    whole, rows = compute_subqueries(resolve(condition, rows.scope, env), rows, env)
+    return rows.filter_rows(to_expr(whole))
 
 
 def _query(node: exp.Expr) -> exp.Query:
@@ -87,15 +87,18 @@ def _any_row(node: exp.Expr) -> exp.Query:
     return query
 
 
-def _keep_by_existence(query: exp.Query, negated: bool, block: Block) -> None:
-    side = bind_side(query, block, values=False)
-    if side.free_standing:
-        found = _one_row(side.plan, block.env)
-        block.plan = Join(block.plan, found, JoinKind.INNER)
-        some = found.columns[0]
-        block.plan = Filter(block.plan, Expr(f"{'NOT ' if negated else ''}`{some}`", frozenset((some,))))
-        return
-    block.plan = side.join(block.plan, JoinKind.ANTI if negated else JoinKind.SEMI)
+def _keep_by_existence(query: exp.Query, negated: bool, rows: Relation, env: Env) -> Relation:
+    side = bind_side(query, rows, env, values=False)
+    if not side.free_standing:
+        return rows.with_plan(side.join(rows.plan, JoinKind.ANTI if negated else JoinKind.SEMI))
+    some, rows = _ask_for_rows(side, rows, env)
+    return rows.filter_rows(Expr(f"{'NOT ' if negated else ''}`{some}`", frozenset((some,))))
+
+
+def _ask_for_rows(side: Side, rows: Relation, env: Env) -> tuple[str, Relation]:
+    """Whether a subquery has rows: a column beside every row."""
+    found = _one_row(side.plan, env)
+    return found.columns[0], rows.with_plan(Join(rows.plan, found, JoinKind.INNER))
 
 
 def _one_row(plan: Operator, env: Env) -> Operator:
@@ -105,34 +108,32 @@ def _one_row(plan: Operator, env: Env) -> Operator:
     return Materialized(Project(grouped, (Output(some, Expr(f"`{count}` > 0", frozenset((count,)))),)))
 
 
-def _keep_by_membership(node: exp.In, negated: bool, block: Block) -> None:
-    left = _members(node.this, block)
-    side = bind_side(_query(node.args["query"]), block, values=True)
+def _keep_by_membership(node: exp.In, negated: bool, rows: Relation, env: Env) -> Relation:
+    left = _members(node.this, rows, env)
+    side = bind_side(_query(node.args["query"]), rows, env, values=True)
     _same_width(left, side)
-    pairs = _member_keys(left, side, block)
+    pairs = _member_keys(left, side, rows, env)
     if not negated:
-        block.plan = side.also(keys=pairs).join(block.plan, JoinKind.SEMI)
-        return
+        return rows.with_plan(side.also(keys=pairs).join(rows.plan, JoinKind.SEMI))
     if side.free_standing and len(left) == 1:
-        _keep_outsiders(left[0], side, pairs, block)
-        return
+        return _keep_outsiders(left[0], side, pairs, rows, env)
     equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
     columns = frozenset[str]().union(*(p.left.columns | p.right.columns for p in pairs))
     maybe = Expr(f"coalesce({equal}, true)", columns)  # an unknown answer drops the row as well
-    block.plan = side.also(residual=(maybe,)).join(block.plan, JoinKind.ANTI)
+    return rows.with_plan(side.also(residual=(maybe,)).join(rows.plan, JoinKind.ANTI))
 
 
-def _keep_outsiders(left: Expr, side: Side, pairs: tuple[KeyPair, ...], block: Block) -> None:
+def _keep_outsiders(left: Expr, side: Side, pairs: tuple[KeyPair, ...], rows: Relation, env: Env) -> Relation:
     """x NOT IN (…): no equal, no NULL among them, and x is not NULL unless there are none at all."""
-    block.plan = side.also(keys=pairs).join(block.plan, JoinKind.ANTI)
-    whole, empty = _facts(side, block)
+    rows = rows.with_plan(side.also(keys=pairs).join(rows.plan, JoinKind.ANTI))
+    whole, empty, rows = _facts(side, rows, env)
     test = f"`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)"
-    block.plan = Filter(block.plan, Expr(test, left.columns | {whole, empty}))
+    return rows.filter_rows(Expr(test, left.columns | {whole, empty}))
 
 
-def _facts(side: Side, block: Block) -> tuple[str, str]:
-    """Whether a list is without NULL, and whether it is empty: columns beside every row of the block."""
-    env, value = block.env, side.outputs[0]
+def _facts(side: Side, rows: Relation, env: Env) -> tuple[str, str, Relation]:
+    """Whether a list is without NULL, and whether it is empty: columns beside every row."""
+    value = side.outputs[0]
     nulls, count = env.fresh("nulls"), env.fresh("n")
     term = Expr(f"CASE WHEN ({value.sql}) IS NULL THEN 1 ELSE 0 END", value.columns)
     call = Call(nulls, Expr(f"coalesce(sum({term.sql}), 0)", term.columns), term, "BIGINT")
@@ -145,18 +146,17 @@ def _facts(side: Side, block: Block) -> tuple[str, str]:
             Output(empty, Expr(f"`{count}` = 0", frozenset((count,)))),
         ),
     )
-    block.plan = Join(block.plan, Materialized(facts), JoinKind.INNER)
-    return whole, empty
+    return whole, empty, rows.with_plan(Join(rows.plan, Materialized(facts), JoinKind.INNER))
 
 
-def _members(node: exp.Expr, block: Block) -> tuple[Expr, ...]:
+def _members(node: exp.Expr, rows: Relation, env: Env) -> tuple[Expr, ...]:
     parts = node.expressions if isinstance(node, exp.Tuple) else [node]
-    return tuple(to_expr(resolve(p, block.scope, block.env)) for p in parts)
+    return tuple(to_expr(resolve(p, rows.scope, env)) for p in parts)
 
 
-def _member_keys(left: tuple[Expr, ...], side: Side, block: Block) -> tuple[KeyPair, ...]:
+def _member_keys(left: tuple[Expr, ...], side: Side, rows: Relation, env: Env) -> tuple[KeyPair, ...]:
     pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
-    return align_types(pairs, block.plan, side.plan, block.env)
+    return align_types(pairs, rows.plan, side.plan, env)
 
 
 def _same_width(left: tuple[Expr, ...], side: Side) -> None:
@@ -181,57 +181,64 @@ def _is_quantified(node: exp.Expr) -> bool:
     return isinstance(right, exp.Any | exp.All) and isinstance(right.this, exp.Query | exp.Subquery)
 
 
-def subqueries_computed(node: exp.Expr, block: Block) -> exp.Expr:
-    """The expression with a column in place of each subquery; the tree of the block gets the joins."""
+def compute_subqueries(node: exp.Expr, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+    """The expression with a column in place of each subquery, and the rows with these columns."""
 
-    def change(part: exp.Expr) -> exp.Expr | None:
-        return _value(part, block) if is_subquery_value(part) else None
+    def change(part: exp.Expr, rows: Relation) -> tuple[exp.Expr, Relation] | None:
+        return _value(part, rows, env) if is_subquery_value(part) else None
 
-    return rewritten(node, change) if contains(node, is_subquery) else node
+    return rewrite_with(node, rows, change) if contains(node, is_subquery) else (node, rows)
 
 
-def _value(node: exp.Expr, block: Block) -> exp.Expr:
+def _value(node: exp.Expr, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     match node:
         case exp.Exists():
-            return _exists_value(_any_row(node.this), block)
+            return _exists_value(_any_row(node.this), rows, env)
         case exp.In():
-            parts = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
-            left = tuple(to_expr(subqueries_computed(p, block)) for p in parts)
-            return _membership_value(left, _query(node.args["query"]), block)
+            return _membership_value(node, rows, env)
         case exp.Binary():
-            return _quantified_value(node, block)
-    return _scalar_value(_query(node), block)
+            return _quantified_value(node, rows, env)
+    return _scalar_value(_query(node), rows, env)
 
 
-def _exists_value(query: exp.Query, block: Block) -> exp.Expr:
-    side = bind_side(query, block, values=False)
-    if side.free_standing:
-        found = _one_row(side.plan, block.env)
-        block.plan = Join(block.plan, found, JoinKind.INNER)
-        return bound(found.columns[0])
-    return _marked(side, block)
+def _exists_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+    side = bind_side(query, rows, env, values=False)
+    if not side.free_standing:
+        return _mark_rows(side, rows, env)
+    some, rows = _ask_for_rows(side, rows, env)
+    return bound(some), rows
 
 
-def _marked(side: Side, block: Block) -> exp.Expr:
-    mark = block.env.fresh("mark")
-    block.plan = side.join(block.plan, JoinKind.MARK, mark)
-    return bound(mark)
+def _mark_rows(side: Side, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+    """Whether a row has a match on the side: a column beside it."""
+    mark = env.fresh("mark")
+    return bound(mark), rows.with_plan(side.join(rows.plan, JoinKind.MARK, mark))
 
 
-def _membership_value(left: tuple[Expr, ...], query: exp.Query, block: Block) -> exp.Expr:
+def _membership_value(node: exp.In, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """x IN (…) is true, false, or unknown because of a NULL."""
-    side = _read_twice(bind_side(query, block, values=True))
+    left, rows = _compute_members(node.this, rows, env)
+    side = _read_twice(bind_side(_query(node.args["query"]), rows, env, values=True))
     _same_width(left, side)
-    pairs = _member_keys(left, side, block)
+    pairs = _member_keys(left, side, rows, env)
     equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
     columns = frozenset[str]().union(*(p.left.columns | p.right.columns for p in pairs))
-    hit = _marked(side.also(keys=pairs), block)
+    hit, rows = _mark_rows(side.also(keys=pairs), rows, env)
     if side.free_standing and len(left) == 1:
-        whole, empty = _facts(side, block)
+        whole, empty, rows = _facts(side, rows, env)
         test = f"NOT `{empty}` AND (NOT `{whole}` OR ({left[0].sql}) IS NULL)"
-        return _three_valued(hit, parse_expression(test, left[0].columns | {whole, empty}), True)
-    unknown = _marked(side.also(residual=(Expr(f"({equal}) IS NULL", columns),)), block)
-    return _three_valued(hit, unknown, True)
+        unknown = parse_expression(test, left[0].columns | {whole, empty})
+        return _three_valued(hit, unknown, True), rows
+    unknown, rows = _mark_rows(side.also(residual=(Expr(f"({equal}) IS NULL", columns),)), rows, env)
+    return _three_valued(hit, unknown, True), rows
+
+
+def _compute_members(node: exp.Expr, rows: Relation, env: Env) -> tuple[tuple[Expr, ...], Relation]:
+    members: list[Expr] = []
+    for part in node.expressions if isinstance(node, exp.Tuple) else [node]:
+        value, rows = compute_subqueries(part, rows, env)
+        members.append(to_expr(value))
+    return tuple(members), rows
 
 
 def _read_twice(side: Side) -> Side:
@@ -255,55 +262,53 @@ def _three_valued(hit: exp.Expr, unknown: exp.Expr, answer: bool) -> exp.Expr:
     )
 
 
-def _quantified_value(node: exp.Binary, block: Block) -> exp.Expr:
+def _quantified_value(node: exp.Binary, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """x > ANY (…) looks for a hit, x > ALL (…) for a miss."""
-    left = to_expr(subqueries_computed(node.this, block))
+    value, rows = compute_subqueries(node.this, rows, env)
+    left = to_expr(value)
     every = isinstance(node.expression, exp.All)
-    side = _read_twice(bind_side(_query(node.expression.this), block, values=True))
+    side = _read_twice(bind_side(_query(node.expression.this), rows, env, values=True))
     _same_width((left,), side)
     right = side.outputs[0]
     compared = f"(({left.sql}) {_COMPARISONS[type(node)]} ({right.sql}))"
     columns = left.columns | right.columns
     looked_for = Expr(f"NOT {compared}" if every else compared, columns)
-    hit = _marked(side.also(residual=(looked_for,)), block)
-    unknown = _marked(side.also(residual=(Expr(f"{compared} IS NULL", columns),)), block)
-    return _three_valued(hit, unknown, not every)
+    hit, rows = _mark_rows(side.also(residual=(looked_for,)), rows, env)
+    unknown, rows = _mark_rows(side.also(residual=(Expr(f"{compared} IS NULL", columns),)), rows, env)
+    return _three_valued(hit, unknown, not every), rows
 
 
-def _scalar_value(query: exp.Query, block: Block) -> exp.Expr:
+def _scalar_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """The one value of a subquery, NULL if it has no row; more than one row is an error when it happens."""
-    env = block.env
     try:
-        return _grouped_value(query, block)
+        return _grouped_value(query, rows, env)
     except NotSimpleError:
         pass  # computed for all values of the outer columns instead
-    body, keys = dependent(query, block.plan, block.scope, env)
+    body, keys = dependent(query, rows, env)
     if len(body.outputs) != 1:
         raise InvalidDefinitionError("a subquery in an expression needs exactly one column", "Select one.")
-    if body.single:
-        pairs = tuple(KeyPair(k.left, column(g), True) for k, g in zip(keys, body.given, strict=True))
-        plan = body.plan if pairs else Materialized(body.plan)
-        block.plan = Join(block.plan, plan, JoinKind.LEFT if pairs else JoinKind.INNER, pairs)
-        return bound(body.columns[0])
+    if not body.single:
+        body = _refuse_several_rows(body, env)
+    pairs = tuple(KeyPair(k.left, column(g), True) for k, g in zip(keys, body.given, strict=True))
+    plan = body.plan if pairs else Materialized(body.plan)
+    joined = Join(rows.plan, plan, JoinKind.LEFT if pairs else JoinKind.INNER, pairs)
+    return bound(body.columns[0]), rows.with_plan(joined)
+
+
+def _refuse_several_rows(body: Bound, env: Env) -> Bound:
+    """One row, or one for each given value, whose value is an error if there were more."""
     value, count = env.fresh("value"), env.fresh("n")
     call = Call(value, Expr(f"any_value(`{body.columns[0]}`)", frozenset(body.columns)))
     given = tuple(Output(env.fresh("g"), column(g)) for g in body.given)
     grouped = Aggregate(body.plan, given, (call,), count)
     guarded = f"CASE WHEN `{count}` > 1 THEN raise_error({_SEVERAL_ROWS}) ELSE `{value}` END"
     result = env.fresh("value")
-    single = Project(
-        grouped,
-        (*outputs(tuple(g.name for g in given)), Output(result, Expr(guarded, frozenset((count, value))))),
-    )
-    if not keys:
-        block.plan = Join(block.plan, Materialized(single), JoinKind.INNER)
-        return bound(result)
-    pairs = tuple(KeyPair(k.left, column(g.name), True) for k, g in zip(keys, given, strict=True))
-    block.plan = Join(block.plan, single, JoinKind.LEFT, pairs)
-    return bound(result)
+    names = tuple(g.name for g in given)
+    single = Project(grouped, (*outputs(names), Output(result, Expr(guarded, frozenset((count, value))))))
+    return Bound(single, ((body.outputs[0][0], result),), names, single=True)
 
 
-def _grouped_value(query: exp.Query, block: Block) -> exp.Expr:
+def _grouped_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """SELECT agg(x) FROM … WHERE inner = outer: grouped by the inner side, and joined to the outer.
 
     The value is computed above the join: a count without rows is 0, not NULL.
@@ -315,17 +320,16 @@ def _grouped_value(query: exp.Query, block: Block) -> exp.Expr:
     node = query.expressions[0].unalias()
     if not has_aggregate(node) or contains(node, is_subquery):
         raise NotSimpleError
-    inner, keys, residual = rows_and_conditions(query, block)
+    inner, keys, residual = rows_and_conditions(query, rows, env)
     if residual or not keys:
         raise NotSimpleError
-    env = inner.env
-    value, used = watch_outer_columns(env, lambda: resolve(node, inner.scope, env))
-    if used:
+    inside = env.for_subquery(rows.scope)
+    value = resolve(node, inner.scope, inside)
+    if outer_columns(value, inner):
         raise NotSimpleError
     columns = tuple(Output(env.fresh("key"), k.right) for k in keys)
-    inner.plan = Project(inner.plan, (*outputs(inner.plan.columns), *columns))
-    inner.given = tuple(c.name for c in columns)
-    tail = bind_aggregate(query, Tail([Item("value", value)], None, None, []), inner)
-    pairs = tuple(KeyPair(k.left, column(c), k.null_safe) for k, c in zip(keys, inner.given, strict=True))
-    block.plan = Join(block.plan, inner.plan, JoinKind.LEFT, pairs)
-    return exp.Paren(this=tail.items[0].node)
+    keyed = replace(inner, plan=add_outputs(inner.plan, columns), given=tuple(c.name for c in columns))
+    tail, grouped = bind_aggregate(query, Tail((Item("value", value),)), keyed, inside)
+    pairs = tuple(KeyPair(k.left, column(c), k.null_safe) for k, c in zip(keys, grouped.given, strict=True))
+    joined = Join(rows.plan, grouped.plan, JoinKind.LEFT, pairs)
+    return exp.Paren(this=tail.items[0].node), rows.with_plan(joined)

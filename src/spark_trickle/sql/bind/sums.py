@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import Call, Expr, Operator, Output, Project
-from spark_trickle.sql.bind.block import Block
+from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import bound, parse_expression
-from spark_trickle.sql.bind.query import outputs
+from spark_trickle.sql.bind.plans import outputs
 from spark_trickle.sql.render.wide_decimals import can_add, has_mean, mean_of, zero
 
 _ORDERED = re.compile(
@@ -26,8 +26,8 @@ _MOST_ADDED = 28  # digits of decimals whose sum fits into 38, however many they
 class Sums:
     """The calls of one Aggregate; a call that is asked for twice is there once."""
 
-    def __init__(self, block: Block) -> None:
-        self._block = block
+    def __init__(self, plan: Operator, env: Env) -> None:
+        self._plan, self._env = plan, env
         self._calls: dict[str, Call] = {}
         self._derived: dict[str, Output] = {}
 
@@ -37,15 +37,15 @@ class Sums:
 
     @property
     def exact_floats(self) -> bool:
-        return self._block.env.exact_floats
+        return self._env.exact_floats
 
     def fresh(self, name: str) -> str:
-        return self._block.env.fresh(name)
+        return self._env.fresh(name)
 
     def type_of(self, arg: Expr) -> str:
         """What Spark says the type of an expression over the rows is."""
         probe = self.fresh("probe")
-        return self._block.env.types(Project(self._block.plan, (Output(probe, arg),)))[probe].lower()
+        return self._env.types(Project(self._plan, (Output(probe, arg),)))[probe].lower()
 
     def add(self, call: Call) -> str:
         key = f"{call.expr.sql}|{call.term.sql if call.term else ''}"
