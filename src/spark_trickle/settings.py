@@ -14,8 +14,14 @@ from spark_trickle.errors import SettingError
 LONGEST_SCHEDULE_SECONDS = 10 * 365 * 86_400
 
 
-def _setting(default: Any, meaning: str, low: float = 0, high: float = float("inf")) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "low": low, "high": high})
+SMALL_CHANGES_BY_SPARK = "spark"
+
+
+def _setting(
+    default: Any, meaning: str, low: float = 0, high: float = float("inf"), words: tuple[str, ...] = ()
+) -> Any:
+    """`words` are the only values of a text."""
+    return field(default=default, metadata={"meaning": meaning, "low": low, "high": high, "words": words})
 
 
 @dataclass(frozen=True)
@@ -200,17 +206,20 @@ class Settings:
     catalog_timeout: float = _setting(
         60.0, "How many seconds to wait for a locked catalog.", low=0.01, high=86_400
     )
-    compression: str = _setting("zstd", "Parquet compression: zstd, snappy, gzip, lz4 or none.")
+    compression: str = _setting(
+        "zstd",
+        "Parquet compression: zstd, snappy, gzip, lz4 or none.",
+        words=("zstd", "snappy", "gzip", "lz4", "none"),
+    )
+    small_changes: str = _setting(
+        "driver",
+        "Where a refresh computes what follows from few changed rows: driver, without a Spark job, or spark.",
+        words=("driver", SMALL_CHANGES_BY_SPARK),
+    )
 
     def __post_init__(self) -> None:
         for f in fields(self):
             _check(f.name, getattr(self, f.name), f.default, f.metadata)
-        if self.compression not in ("zstd", "snappy", "gzip", "lz4", "none"):
-            raise SettingError(
-                "compression",
-                f'"{self.compression}" is not one of zstd, snappy, gzip, lz4, none',
-                advice="Choose one of these.",
-            )
 
     @property
     def driver_bytes(self) -> int:
@@ -322,6 +331,8 @@ def _check(name: str, value: Any, default: Any, bounds: Mapping[str, Any]) -> No
     if type(value) is not type(default):
         kind = type(default).__name__
         raise SettingError(name, f"expected {kind}, got {value!r}", advice=f"Give a value of type {kind}.")
+    if (words := bounds["words"]) and value not in words:
+        raise SettingError(name, f'"{value}" is not one of {", ".join(words)}', advice="Choose one of these.")
     if (
         isinstance(value, int | float)
         and not isinstance(value, bool)

@@ -16,8 +16,9 @@ import sqlglot
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan
 from spark_trickle.algebra.prune import prune
-from spark_trickle.arrow.evaluate import evaluate_plan
+from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
+from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.arrange import arrange_change
 from spark_trickle.plan.join_order import connect_joins, order_joins
@@ -184,7 +185,9 @@ class World:
         if plan is None:
             return []
         here = evaluate_plan(Frames(self), plan)
-        reduced = Reducer(Frames(self), self._keep).reduced(plan)
+        reducer = Reducer(Frames(self), self._is_few)
+        reduced = reducer.reduce(plan)
+        self._keep(reducer.kept)
         if reduced is None:
             assert not _net(self.run(plan)), "something is left of a change that was left out"
             return []
@@ -194,9 +197,9 @@ class World:
         rows = self.run(plan)
         assert all(row[-1] in (1, -1) for row in rows)
         net = _net(rows)
-        if here is not None:
+        if isinstance(here, Evaluated):
             self.here += 1
-            net = self._one_of(node, net_of(here, plan.columns), net)
+            net = self._one_of(node, net_of(here.rows, plan.columns), net)
         new = Counter(self.content[node.name])
         for row, weight in net.items():
             new[row] += weight
@@ -220,14 +223,14 @@ class World:
         self.taken[node.name] += 1
         return here if self.taken[node.name] % 2 else there
 
-    def _keep(self, rows: pa.Table) -> str | None:
+    def _is_few(self, rows: pa.Table) -> bool:
         """Some are kept, some are left to be computed again."""
         self.kept += 1
-        if self.kept % 3 == 0:
-            return None
-        name = f"h{self.kept}"
-        self.con.execute(f'CREATE OR REPLACE TABLE "frame_{name}_delta" AS SELECT * FROM rows')
-        return name
+        return self.kept % 3 > 0
+
+    def _keep(self, kept: dict[str, pa.Table]) -> None:
+        for name, rows in kept.items():  # noqa: B007 DuckDB finds it by its name
+            self.con.execute(f'CREATE OR REPLACE TABLE "frame_{name}_delta" AS SELECT * FROM rows')
 
     def _compute(self, step: Step) -> None:
         """Keys at once, a fixpoint round by round."""
@@ -268,17 +271,17 @@ class Frames:
     def without_rows(self) -> Frames:
         return Frames(self.world, rehearsal=True)
 
-    def read_change(self, source: str) -> pa.Table | None:
+    def read_change(self, source: str) -> pa.Table | Refusal:
         return self._frame(source, At.DELTA)
 
-    def read_content(self, scan: Scan) -> pa.Table | None:
+    def read_content(self, scan: Scan) -> pa.Table | Refusal:
         """Now and then a table counts as too large."""
         large = sum(map(ord, scan.source)) * self.world.refreshes % 2
-        return None if large else self._frame(scan.source, scan.moment)
+        return Refusal("large") if large else self._frame(scan.source, scan.moment)
 
-    def read_indexed_rows(self, scan: Scan) -> pa.Table | None:
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
         """Then it may be in memory, or not."""
-        return self._frame(scan.source, scan.moment) if self.world.refreshes % 3 else None
+        return self._frame(scan.source, scan.moment) if self.world.refreshes % 3 else Refusal("not there")
 
     def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
         rows = self._frame(scan.source, scan.moment)

@@ -10,8 +10,7 @@ import pytest
 
 from spark_trickle import connect
 from spark_trickle.model.stream import Action
-from spark_trickle.refresh import node
-from spark_trickle.refresh import step_rows as finding
+from spark_trickle.refresh import execute, steps
 from spark_trickle.session import Trickle
 
 CLOSURE = """WITH RECURSIVE p(x, y) AS (SELECT x, y FROM {g} UNION SELECT p.x, {g}.y FROM p JOIN {g} ON p.y = {g}.x)
@@ -46,14 +45,14 @@ def test_a_small_change_of_a_large_graph_is_small(
     name: str, tr: Trickle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collected: list[int] = []
-    collect = node.collect_within
+    collect = execute.collect_within
 
     def counting(*arguments: Any) -> Any:
         found = collect(*arguments)
         collected.append(-1 if found is None else found.num_rows)
         return found
 
-    for module in (finding, node):
+    for module in (steps, execute):
         monkeypatch.setattr(module, "collect_within", counting)
 
     def spent(graph: str) -> tuple[int, int, int, int]:

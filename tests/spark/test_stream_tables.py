@@ -128,7 +128,7 @@ def test_columns_and_history_of_snapshots(tr: Trickle) -> None:
     assert rows(tr.sql(f"SELECT * FROM s VERSION AS OF {first}")) == [(1, 15.0), (2, 30.0)]
     feed = rows(tr.sql(f"SELECT k, a, _change_type FROM trickle.changes('s', {first})"))
     assert feed == [(2, 30.0, "delete"), (2, 40.0, "insert")]
-    assert set(report.phases) == {"decide", "plan", "here", "write", "commit"}
+    assert set(report.phases) == {"decide", "plan", "driver", "write", "commit"}
     assert report.snapshot == tr.snapshot
 
 

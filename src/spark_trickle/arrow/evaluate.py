@@ -1,4 +1,4 @@
-"""The change of a node -> its rows, computed at the driver without a Spark job; None if it takes Spark.
+"""The change of a node -> its rows, computed at the driver without a Spark job, or why that takes Spark.
 
 The files of a small change are small, and often still in memory. Looking them up in a small table, or adding
 them to stored sums, is done sooner than a job is planned.
@@ -6,8 +6,10 @@ them to stored sums, is done sooner than a job is planned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from time import perf_counter
 from typing import Protocol
 
 import pyarrow as pa
@@ -29,6 +31,7 @@ from spark_trickle.algebra.change_operators import (
     Untouched,
     Within,
 )
+from spark_trickle.algebra.explain import title
 from spark_trickle.algebra.operators import (
     Aggregate,
     At,
@@ -52,7 +55,7 @@ from spark_trickle.arrow.joins import join_rows, matches
 from spark_trickle.arrow.restrict import Wanted, before, in_table, of, rename_wanted, wanted_values
 from spark_trickle.arrow.sums import add_to_stored, sum_change
 from spark_trickle.arrow.top_k import fill_buffer, first, unfit, within
-from spark_trickle.arrow.unsupported import ForSpark
+from spark_trickle.arrow.unsupported import ForSpark, Refusal
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
 
@@ -61,7 +64,7 @@ _STEPS = (Scan, UnionAll, Settled, Materialized, Join, *_CHANGES)
 
 
 class Reader(Protocol):
-    """Where rows come from; None if only Spark can read them, or if they are too many.
+    """Where rows come from, or why only Spark can read them.
 
     A rehearsal has tables of the same columns without rows.
     """
@@ -69,38 +72,68 @@ class Reader(Protocol):
     @property
     def rehearsal(self) -> bool: ...
 
-    def read_change(self, source: str) -> pa.Table | None:
+    def read_change(self, source: str) -> pa.Table | Refusal:
         """What changed, with weights, not summed."""
 
-    def read_content(self, scan: Scan) -> pa.Table | None:
+    def read_content(self, scan: Scan) -> pa.Table | Refusal:
         """All rows of a table; with weights and not summed if the scan is of a log."""
 
-    def read_indexed_rows(self, scan: Scan) -> pa.Table | None:
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
         """The same of a larger table, whose columns are in memory."""
 
-    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | Refusal:
         """The rows that a scan would find where a column of its table has one of some values."""
 
     def without_rows(self) -> Reader:
         """The rehearsal."""
 
 
-def evaluate_plan(reader: Reader, plan: Operator) -> pa.Table | None:
-    """The rows of a change with their weights."""
-    if not _may_be_here(plan):
-        return None
+@dataclass(frozen=True)
+class OperatorCost:
+    """What one operator of a plan took at the driver, without its inputs."""
+
+    rows: int  # that came out of it
+    ms: float
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The rows of a plan, and what each of its operators took."""
+
+    rows: pa.Table
+    costs: Mapping[Operator, OperatorCost]
+
+
+def evaluate_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
+    """The rows of a change with their weights, if a rehearsal finds no obstacle."""
+    return rehearse_plan(reader, plan) or compute_plan(reader, plan)
+
+
+def rehearse_plan(reader: Reader, plan: Operator) -> Refusal | None:
+    """Why a plan cannot be computed at the driver; operators, types and tables tell before rows are read."""
+    if (obstacle := _find_obstacle(plan)) is not None:
+        return obstacle
+    found = compute_plan(reader.without_rows(), plan)
+    return found if isinstance(found, Refusal) else None
+
+
+def compute_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
+    """The same after a rehearsal. Only now values may turn out to be too large, or rows too many."""
+    evaluation = _Evaluation(reader)
     try:
-        if not reader.rehearsal:  # whether types fit, and tables, is known before anything is fetched
-            _Evaluation(reader.without_rows()).rows(plan)
-        return _Evaluation(reader).rows(plan)
-    except (ForSpark, pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None  # an overflow or a type that Arrow refuses: Spark says what becomes of it
+        return Evaluated(evaluation.rows(plan), evaluation.costs)
+    except ForSpark as error:
+        return Refusal(error.reason)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # An overflow or a type that Arrow refuses: Spark says what becomes of it.
+        return Refusal("Arrow cannot compute a value that Spark may be able to")
 
 
 @lru_cache(maxsize=1024)
-def _may_be_here(plan: Operator) -> bool:
-    """Whether every step is of a kind that is done here: most plans are ruled out before anything is read."""
-    return all(_is_known(op) for op in plan.walk())
+def _find_obstacle(plan: Operator) -> Refusal | None:
+    """An operator that takes Spark: most plans are ruled out before anything is read."""
+    op = next((op for op in plan.walk() if not _is_known(op)), None)
+    return None if op is None else Refusal(f"{title(op)} takes Spark")
 
 
 def _is_known(op: Operator) -> bool:
@@ -121,6 +154,7 @@ def _is_known(op: Operator) -> bool:
 
 
 _Sought = Sequence[Wanted]
+_NOTHING = OperatorCost(0, 0.0)
 
 
 class _Evaluation:
@@ -132,11 +166,20 @@ class _Evaluation:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._known: dict[Operator, pa.Table] = {}
+        self._ms_of_inputs = 0.0  # of the operator that is computed
+        self.costs: dict[Operator, OperatorCost] = {}
 
     def rows(self, plan: Operator, wanted: _Sought = ()) -> pa.Table:
         if plan in self._known:
             return self._known[plan]
+        outer, self._ms_of_inputs = self._ms_of_inputs, 0.0
+        start = perf_counter()
         found = self._rows(plan, wanted)
+        ms = (perf_counter() - start) * 1000
+        before = self.costs.get(plan, _NOTHING)  # what is wanted of a part may differ from place to place
+        own = ms - self._ms_of_inputs
+        self.costs[plan] = OperatorCost(before.rows + found.num_rows, before.ms + own)
+        self._ms_of_inputs = outer + ms
         if not wanted:
             self._known[plan] = found
         return found
@@ -195,21 +238,28 @@ class _Evaluation:
                 return within(plan, self.rows(plan.delta), self.rows(plan.own))
             case Unfit():
                 return unfit(plan, self.rows(plan.within), self.rows(plan.own))
-        raise ForSpark
+        raise ForSpark(f"{title(plan)} takes Spark")
 
     def _scanned(self, plan: Scan, wanted: _Sought) -> pa.Table:
         """All of a small table; of a large one the rows that are wanted."""
-        if plan.moment is At.DELTA:
-            rows = self._reader.read_change(plan.source)
-        else:
-            rows = self._reader.read_content(plan)
-            if rows is None and (told := in_table(plan, wanted)) is not None:
-                rows = self._reader.look_up_rows(plan, *told)
-            if rows is None:
-                rows = self._reader.read_indexed_rows(plan)
-        if rows is None:
-            raise ForSpark
+        rows = self._read_change(plan) if plan.moment is At.DELTA else self._read_table(plan, wanted)
+        if isinstance(rows, Refusal):
+            raise ForSpark(rows.reason)
         return _with_weight({name: rows.column(c) for name, c in plan.names}, rows)
+
+    def _read_change(self, plan: Scan) -> pa.Table | Refusal:
+        return self._reader.read_change(plan.source)
+
+    def _read_table(self, plan: Scan, wanted: _Sought) -> pa.Table | Refusal:
+        whole = self._reader.read_content(plan)
+        if not isinstance(whole, Refusal):
+            return whole
+        told = in_table(plan, wanted)
+        looked_up = whole if told is None else self._reader.look_up_rows(plan, *told)
+        if not isinstance(looked_up, Refusal):
+            return looked_up
+        indexed = self._reader.read_indexed_rows(plan)
+        return looked_up if isinstance(indexed, Refusal) else indexed
 
     def _union(self, plan: UnionAll, wanted: _Sought) -> pa.Table:
         """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
@@ -220,7 +270,7 @@ class _Evaluation:
         ]
         found = [p for p in found if p.num_rows] or found[:1]
         if len({tuple(f.type for f in p.schema) for p in found}) > 1:
-            raise ForSpark
+            raise ForSpark("the parts of a UNION ALL have different types")
         return pa.concat_tables([p.rename_columns([*plan.columns, *weight]) for p in found])
 
     def _touched(self, plan: Touched, wanted: _Sought) -> pa.Table:
@@ -264,7 +314,7 @@ def _with_weight(columns: dict[str, pa.ChunkedArray | pa.Array], rows: pa.Table)
     if WEIGHT in rows.column_names:
         columns[WEIGHT] = rows.column(WEIGHT)
     elif not columns:
-        raise ForSpark  # rows without columns, which Arrow cannot count
+        raise ForSpark("Arrow cannot count rows without columns")
     return pa.table(columns)
 
 

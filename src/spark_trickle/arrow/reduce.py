@@ -47,9 +47,8 @@ from spark_trickle.algebra.operators import (
     Window,
 )
 from spark_trickle.arrow.evaluate import Reader, evaluate_plan
+from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import rename_columns
-
-Keep = Callable[[pa.Table], str | None]  # rows -> the name by which a plan reads them, if they are few
 
 # Without rows in their first input they have none themselves.
 _FOLLOW = (
@@ -78,29 +77,34 @@ _FOLLOW = (
 
 
 class Reducer:
-    """Looks at every part once; rows at the driver become scans of their own."""
+    """Looks at every part once; rows at the driver become scans of their own.
 
-    def __init__(self, reader: Reader, keep: Keep) -> None:
+    `is_few` tells whether rows may be handed to Spark with the plan; `kept` are those that are.
+    """
+
+    def __init__(self, reader: Reader, is_few: Callable[[pa.Table], bool]) -> None:
         self._reader = reader
-        self._keep = keep
+        self._is_few = is_few
         self._known: dict[Operator, Operator | None] = {}
+        self.kept: dict[str, pa.Table] = {}
 
-    def reduced(self, op: Operator) -> Operator | None:
+    def reduce(self, op: Operator) -> Operator | None:
         """None if there are no rows."""
         if op not in self._known:
             self._known[op] = self._at_driver(op) if _is_join_of_change(op) else self._inside(op)
         return self._known[op]
 
     def _at_driver(self, op: Operator) -> Operator | None:
-        rows = evaluate_plan(self._reader, op)
-        if rows is None:
+        found = evaluate_plan(self._reader, op)
+        if isinstance(found, Refusal):
             return self._inside(op)
-        if rows.num_rows == 0:
+        if found.rows.num_rows == 0:
             return None
         # A filter alone is as soon done by Spark, which has the change already.
-        name = self._keep(rows) if isinstance(op, Join) and _has_plain_types(op, rows) else None
-        if name is None:
+        if not isinstance(op, Join) or not _has_plain_types(op, found.rows) or not self._is_few(found.rows):
             return self._inside(op)
+        name = f"h{len(self.kept) + 1}"
+        self.kept[name] = found.rows
         return Scan(name, tuple((c, c) for c in op.columns), At.DELTA)
 
     def _inside(self, op: Operator) -> Operator | None:
@@ -117,12 +121,12 @@ class Reducer:
                 return op  # one row, whatever there is
         if isinstance(op, _FOLLOW):
             first, *others = op.inputs
-            left = self.reduced(first)
+            left = self.reduce(first)
             return None if left is None else op.with_inputs((left, *others))
         return op
 
     def _union(self, op: UnionAll) -> Operator | None:
-        parts = [p for p in map(self.reduced, op.parts) if p is not None]
+        parts = [p for p in map(self.reduce, op.parts) if p is not None]
         if not parts:
             return None
         if parts[0].columns != op.columns:
@@ -130,7 +134,7 @@ class Reducer:
         return parts[0] if len(parts) == 1 else UnionAll(tuple(parts))
 
     def _touched(self, op: Touched) -> Operator | None:
-        keys, rows = self.reduced(op.keys), self.reduced(op.input)
+        keys, rows = self.reduce(op.keys), self.reduce(op.input)
         if rows is None:
             return None
         if keys is None:
@@ -138,7 +142,7 @@ class Reducer:
         return replace(op, input=rows, keys=keys)
 
     def _join(self, op: Join) -> Operator | None:
-        left, right = self.reduced(op.left), self.reduced(op.right)
+        left, right = self.reduce(op.left), self.reduce(op.right)
         if op.kind in (JoinKind.INNER, JoinKind.SEMI) and (left is None or right is None):
             return None
         if op.kind is JoinKind.FULL:

@@ -1,7 +1,20 @@
-"""How what is evaluated at the driver says that it cannot be."""
+"""What the driver leaves to Spark, and why."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something is not computed, or not read, at the driver."""
+
+    reason: str
+
 
 class ForSpark(Exception):
-    """What only Spark can tell."""
+    """Ends an evaluation within this package; whoever asked for it gets a `Refusal`."""
+
+    def __init__(self, reason: str = "Arrow might answer an expression differently than Spark") -> None:
+        super().__init__(reason)
+        self.reason = reason

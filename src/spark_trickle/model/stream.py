@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from spark_trickle.model import types
+from spark_trickle.model.execution import Execution
 from spark_trickle.model.stream_options import StreamOptions, read_stream_options
 from spark_trickle.model.types import ColumnType
 
@@ -226,4 +227,5 @@ class Refreshed:
     at_commit: bool = False  # the commit itself is its frontier: it was computed from what the commit changes
     initiated_by: str = "manual"
     waited_ms: float | None = None  # from the first change to this refresh
+    executions: tuple[Execution, ...] = ()
     outside: tuple[int, ...] = ()  # what it reads and takes to be known up to this commit, which others make

@@ -14,7 +14,8 @@ from spark_trickle.observe.auxiliary import purposes_of
 from spark_trickle.observe.export import definition_sql
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.define import create_stream
-from spark_trickle.refresh.refresh import Occasion, node_tables
+from spark_trickle.refresh.record import Occasion
+from spark_trickle.refresh.refresh import node_tables
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements.kinds import CreateStream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spark_trickle.errors import UnsupportedError, closest
-from spark_trickle.observe import definitions, files, refreshes, sources, status
+from spark_trickle.observe import definitions, executed, files, refreshes, sources, status
 from spark_trickle.observe.answer import Answer, Function
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.txn.functions import Argument
@@ -19,6 +19,7 @@ ANSWERS: dict[str, Function] = {
     "change_buffer_sizes": Function(status.change_buffer_sizes),
     "dependency_tree": Function(status.dependency_tree),
     "diagnose_errors": Function(refreshes.diagnose_errors, 1, 1, of_stream=True),
+    "explain_refresh": Function(executed.explain_refresh, 1, 2, of_stream=True),
     "explain_refresh_cost": Function(refreshes.explain_refresh_cost, 1, 1, of_stream=True),
     "export_definition": Function(definitions.export_definition, 1, 1, of_stream=True),
     "health_check": Function(status.health_check),

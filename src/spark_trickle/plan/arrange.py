@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from spark_trickle.algebra.change_operators import Added, Fixpoint, Keys, Partial, Terms
+from spark_trickle.algebra.change_operators import Added, Counted, Fixpoint, Keys, Partial, Terms
 from spark_trickle.algebra.memo import memoize
-from spark_trickle.algebra.operators import At, Operator, Scan, column
+from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan, column
 from spark_trickle.delta.touched import restrict_to_keys
+from spark_trickle.plan.sizes import Sizes
 
 _HERE = 200_000  # stored groups that one task sums faster than several tasks exchange them
 
@@ -38,6 +39,17 @@ def _added(op: Added, terms: Terms, small: bool, stored: int) -> Operator:
     partial = Partial(terms.input, terms.keys, terms.calls, terms.count)
     keys = tuple(column(k) for k in op.keys)
     return replace(op, terms=partial, own=restrict_to_keys(op.own, keys, Keys(partial, keys)))
+
+
+def count_ties(content: Operator, sizes: Sizes) -> Operator:
+    """With how many rows have an extremum, where that is one more look at one large table for few groups.
+
+    Otherwise it is found out when a group is read again; small tables are read again in no time.
+    """
+    if not isinstance(content, Aggregate) or not any(c.ties_of for c in content.calls):
+        return content
+    large = [s for s in content.sources if sizes.rows(s) > sizes.large]
+    return Counted(content) if len(large) == 1 else content
 
 
 def takes_work(op: Operator) -> bool:

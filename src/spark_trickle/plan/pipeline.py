@@ -1,30 +1,67 @@
 """What happens to a query between its text and its SQL: the passes in their order, and what each leaves.
 
-This list is the table of contents of compilation: a definition goes through `DEFINITION`, the change of
-its nodes through `CHANGE`, and `trickle.explain_query_rewrite` prints the same stages.
+These lists are the table of contents of compilation, and what runs: a definition goes through `DEFINITION`;
+at a refresh each node goes through `CHANGE`, or `CONTENT` where everything is computed, and what Spark is to
+compute of it through `FOR_SPARK`. EXPLAIN prints the stages of the same lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.change_operators import Signed
+from spark_trickle.algebra.operators import At, Operator, UnionAll
 from spark_trickle.algebra.prune import prune
 from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.plan.arrange import arrange_change
-from spark_trickle.plan.join_order import connect_joins
+from spark_trickle.plan.arrange import arrange_change, count_ties
+from spark_trickle.plan.join_order import connect_joins, order_joins
+from spark_trickle.plan.sizes import NO_SIZES, Sizes
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.plan.steps import with_steps
 
-Trees = tuple[tuple[str, Operator], ...]  # by name: the query, then its nodes, then what is found first
+
+@dataclass(frozen=True)
+class Tree:
+    """The plan of a query or of a node, or of a step that is computed first and read under its name."""
+
+    name: str
+    plan: Operator
+    step: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.step}" if self.step else self.name
+
+
+Trees = tuple[Tree, ...]
+
+
+Reduce = Callable[[Operator], Operator | None]
+
+
+def keep_whole(plan: Operator) -> Operator | None:
+    return plan
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the passes know besides the plan."""
+
+    changed: frozenset[str] | None = None  # tables and nodes; None: as if every source had changed
+    sizes: Sizes = NO_SIZES
+    few: bool = True  # the change is few rows, so that one task computes it
+    compared: bool = False  # everything is computed, and compared with the rows that a node has stored
+    reduce: Reduce = keep_whole  # by what the driver finds out without a job
+    prefix: str = "k"  # of the names of steps
 
 
 @dataclass(frozen=True)
 class Pass:
     name: str
     meaning: str
-    run: Callable[[Trees], Trees]
+    run: Callable[[Trees, Context], Trees]
 
 
 @dataclass(frozen=True)
@@ -36,55 +73,130 @@ class Stage:
     trees: Trees
 
 
-def _joined(trees: Trees) -> Trees:
-    return tuple((name, connect_joins(tree)) for name, tree in trees)
+# --- a definition --------------------------------------------------------------------------------------
 
 
-def _pruned(trees: Trees) -> Trees:
-    return tuple((name, prune(tree)) for name, tree in trees)
+def _connect(trees: Trees, _: Context) -> Trees:
+    return _each(trees, connect_joins)
 
 
-def _split(trees: Trees) -> Trees:
-    return tuple((node.name, node.plan) for _, tree in trees for node in split_into_nodes(tree))
+def _prune(trees: Trees, _: Context) -> Trees:
+    return _each(trees, prune)
 
 
-def _differentiated(trees: Trees) -> Trees:
-    """As if everything changed: a refresh leaves out the terms of what did not."""
-    nodes = [Node(name, tree) for name, tree in trees]
-    changes = [(n.name, differentiate_node(n.plan, n.own, n.sources)) for n in nodes]
-    return tuple((name, change) for name, change in changes if change is not None)
+def _split(trees: Trees, _: Context) -> Trees:
+    return tuple(Tree(node.name, node.plan) for tree in trees for node in split_into_nodes(tree.plan))
 
 
-def _fitted(trees: Trees) -> Trees:
-    return tuple((name, arrange_change(tree, True, lambda _: 0)) for name, tree in trees)
+# --- the change of a node ------------------------------------------------------------------------------
 
 
-def _stepped(trees: Trees) -> Trees:
-    found: list[tuple[str, Operator]] = []
-    for name, tree in trees:
-        steps, rest = with_steps(tree)
-        found += [(f"{name} {step.name}", step.plan) for step in steps]
-        found.append((name, rest))
+def _differentiate(trees: Trees, context: Context) -> Trees:
+    nodes = ((tree, Node(tree.name, tree.plan)) for tree in trees)
+    changes = ((tree, _change_of(node, _changed_sources(node, context))) for tree, node in nodes)
+    return tuple(replace(tree, plan=change) for tree, change in changes if change is not None)
+
+
+def _changed_sources(node: Node, context: Context) -> frozenset[str]:
+    return node.sources if context.changed is None else context.changed & node.sources
+
+
+@lru_cache(maxsize=1024)
+def _change_of(node: Node, changed: frozenset[str]) -> Operator | None:
+    return differentiate_node(node.plan, node.own, changed)
+
+
+def _arrange(trees: Trees, context: Context) -> Trees:
+    return _each(trees, lambda plan: arrange_change(plan, context.few, context.sizes.rows))
+
+
+def _order(trees: Trees, context: Context) -> Trees:
+    if not context.few:  # Spark knows better, with the statistics of its shuffles
+        return trees
+    return _each(trees, lambda plan: order_joins(plan, context.sizes))
+
+
+# --- all of a node -------------------------------------------------------------------------------------
+
+
+def _compute_content(trees: Trees, context: Context) -> Trees:
+    return tuple(Tree(t.name, _content_of(Node(t.name, t.plan), context)) for t in trees)
+
+
+def _content_of(node: Node, context: Context) -> Operator:
+    content = node.plan.at(At.NEW)
+    if not context.compared:
+        return Signed(content, 1)
+    counted = count_ties(content, context.sizes) if context.few else content
+    return UnionAll((Signed(counted, 1), Signed(node.own, -1)))
+
+
+# --- what Spark computes -------------------------------------------------------------------------------
+
+
+def _reduce(trees: Trees, context: Context) -> Trees:
+    return _each(trees, context.reduce)
+
+
+def _find_steps(trees: Trees, context: Context) -> Trees:
+    found: list[Tree] = []
+    for tree in trees:
+        steps, rest = with_steps(tree.plan, context.prefix)
+        found += [Tree(tree.name, step.plan, step.name) for step in steps]
+        found.append(replace(tree, plan=rest))
     return tuple(found)
+
+
+def _each(trees: Trees, run: Callable[[Operator], Operator | None]) -> Trees:
+    """The trees of which something is left."""
+    made = ((tree, run(tree.plan)) for tree in trees)
+    return tuple(replace(tree, plan=plan) for tree, plan in made if plan is not None)
 
 
 BIND = "names are found; views, CTEs and subqueries become joins, semi joins and aggregates"
 RENDER = "each tree becomes one SQL text, in which {t1_new} stands for the rows of a table"
 DEFINITION = (
-    Pass("connect", "filters go to their tables, and tables are joined by what they have in common", _joined),
-    Pass("prune", "only columns that are used are read", _pruned),
+    Pass(
+        "connect", "filters go to their tables, and tables are joined by what they have in common", _connect
+    ),
+    Pass("prune", "only columns that are used are read", _prune),
     Pass("split", "each operator that keeps rows becomes a node with a table", _split),
 )
 CHANGE = (
-    Pass("differentiate", "a node becomes its change, here as if every source changed", _differentiated),
-    Pass("fit", "the change is arranged for few changed rows", _fitted),
-    Pass("steps", "touched keys that take work, and fixpoints, are found before the rest", _stepped),
+    Pass(
+        "differentiate", "each node becomes its change, with one term for each changed input", _differentiate
+    ),
+    Pass("arrange", "the change is arranged for the rows that changed and those that are stored", _arrange),
+    Pass("order", "joins begin with the change, and go on with the table that finds the fewest rows", _order),
+)
+CONTENT = (
+    Pass(
+        "content",
+        "each node becomes all of its rows, compared with its stored rows if they are few",
+        _compute_content,
+    ),
+)
+STEPS = Pass("steps", "touched keys that take work, and fixpoints, are computed before the rest", _find_steps)
+FOR_SPARK = (
+    Pass(
+        "reduce",
+        "parts that the driver finds empty are left out, and few rows take the place of others",
+        _reduce,
+    ),
+    STEPS,
 )
 
 
-def run_passes(stage: Stage, passes: tuple[Pass, ...]) -> tuple[Stage, ...]:
+def run_passes(stage: Stage, passes: tuple[Pass, ...], context: Context = Context()) -> tuple[Stage, ...]:  # noqa: B008
     """The stage and those that follow from it."""
     stages = [stage]
     for each in passes:
-        stages.append(Stage(each.name, each.meaning, each.run(stages[-1].trees)))
+        stages.append(Stage(each.name, each.meaning, each.run(stages[-1].trees, context)))
     return tuple(stages)
+
+
+def plan_trees(trees: Trees, passes: tuple[Pass, ...], context: Context) -> Trees:
+    """What the last of the passes leaves."""
+    for each in passes:
+        trees = each.run(trees, context)
+    return trees

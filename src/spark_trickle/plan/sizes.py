@@ -17,6 +17,7 @@ class Sizes:
     changed: Callable[[str], int]
     key: Known
     few: int  # rows that may be sent to every task
+    large: int = 0  # a table of more rows is too large for the driver
 
     def of(self, relation: Operator) -> float:
         """Rows to be read, at most."""
@@ -28,6 +29,9 @@ class Sizes:
 
     def _scanned(self, scan: Scan) -> float:
         return float(self.changed(scan.source) if scan.moment is At.DELTA else self.rows(scan.source))
+
+
+NO_SIZES = Sizes(rows=lambda _: 0, changed=lambda _: 0, key=lambda _: (), few=0)
 
 
 class Different:

@@ -22,9 +22,9 @@ from spark_trickle.lake.catalog.reports import past
 from spark_trickle.model.stream import Action, Frontier
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import is_float
+from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.full import run_in_full
 from spark_trickle.refresh.inputs import Inputs
-from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.query_names import by_known_names
 from spark_trickle.refresh.refresh import definition, node_tables
 from spark_trickle.refresh.rounding import beyond_rounding, near_pairs, rounding_over, without_pairs

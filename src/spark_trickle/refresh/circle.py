@@ -17,24 +17,25 @@ from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
-from spark_trickle.model.stream import Action, Frontier, Mode, Refreshed, RefreshReport, StreamState
+from spark_trickle.model.stream import Action, Frontier, Mode, RefreshReport, StreamState
 from spark_trickle.model.table import Table
 from spark_trickle.plan.monotone import find_taking_operator
+from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.decide import Decision, Facts
+from spark_trickle.refresh.execute import Filled, GaveUp
 from spark_trickle.refresh.full import run_in_full
 from spark_trickle.refresh.inputs import Inputs, source_table
-from spark_trickle.refresh.node import Clock, Filled
+from spark_trickle.refresh.outcome import Outcome
+from spark_trickle.refresh.program import Changes, run_program
+from spark_trickle.refresh.record import Occasion, record_refresh, report_of
 from spark_trickle.refresh.refresh import (
-    Occasion,
     append_only_ended,
     definition,
     known_facts,
     node_tables,
     outside,
     refuse_above_fuse,
-    report_of,
-    run_program,
 )
 from spark_trickle.txn.net import difference
 from spark_trickle.txn.work import Work, now
@@ -49,9 +50,10 @@ class Member:
     facts: Facts
     clock: Clock = field(default_factory=Clock)
     taken: Mapping[int, int] = field(default_factory=dict)  # number of files, by table of the circle
+    outcome: Outcome = Outcome()  # noqa: RUF009 a value; of all of its turns
 
 
-@dataclass
+@dataclass(frozen=True)
 class Turn(Inputs):
     """What a member reads in one round: of its circle just what came since its last turn."""
 
@@ -96,26 +98,22 @@ def refresh_circle(
     members = members_of(work, tables)
     decision = asked or decide_circle(work, members)
     if asked is None and decision.action is Action.REINITIALIZE:
-        return [report_of(m.table, decision, m.facts, work, m.clock) for m in members]
+        return [report_of(m.table, decision, m.facts, work, m.clock, Outcome()) for m in members]
     if asked is None and occasion.fused:
         for m in members:
             refuse_above_fuse(work, m.table, m.facts)
     decisions = [append_only_ended(work, m.table, m.facts, decision) for m in members]
-    filled = [Filled()] * len(members)
+    outcomes = [Outcome()] * len(members)
     if decision.action is not Action.NO_DATA:
-        filled = _run(work, members, decision.action is not Action.DIFFERENTIAL)
+        outcomes = _run(work, members, decision.action is not Action.DIFFERENTIAL)
     # What they read of each other is known up to the commit itself, even if it is of just one.
-    noted = replace(occasion, together=True).noted
+    together = replace(occasion, together=True)
     others = outside(work, [m.table for m in members])
     reports = []
-    for m, said, done in zip(members, decisions, filled, strict=True):
-        report = report_of(m.table, said, m.facts, work, m.clock)
-        reports.append(replace(report, rows_inserted=done.come, rows_deleted=done.gone))
-        work.refreshed.append(
-            Refreshed(
-                m.table.id, m.state.frontier, work.base.id, reports[-1], started, outside=others, **noted
-            )
-        )
+    for m, said, outcome in zip(members, decisions, outcomes, strict=True):
+        clock = replace(m.clock, started=started)
+        reports.append(report_of(m.table, said, m.facts, work, clock, outcome))
+        record_refresh(work, m.table, m.state.frontier, reports[-1], clock, outcome, together, others)
     return reports
 
 
@@ -166,7 +164,7 @@ def _falling(work: Work, member: Member) -> str | None:
 # --- rounds ------------------------------------------------------------------------------------------
 
 
-def _run(work: Work, members: Sequence[Member], anew: bool) -> list[Filled]:
+def _run(work: Work, members: Sequence[Member], anew: bool) -> list[Outcome]:
     """Rounds are tried beside the tables; only what they come to is stored in them."""
     tables = [t for m in members for t in node_tables(work, m.table).values()]
     scratch = work.scratch(empty=tables if anew else ())
@@ -212,7 +210,6 @@ def _take(work: Work, member: Member, changed: set[str] | None, first: bool) -> 
         stream,
         tables,
         frontier,
-        remarks=member.clock.remarks,
         changed_row_bytes=memory // max(rows, 1),
         taken=member.taken,
         first=first,
@@ -220,13 +217,19 @@ def _take(work: Work, member: Member, changed: set[str] | None, first: bool) -> 
     )
     small = room_of_statement(work.place.settings).fits(rows, memory)
     if changed is None:
-        run_in_full(turn, member.clock)
+        done: Outcome | GaveUp = run_in_full(turn, member.clock)
     else:
-        run_program(turn, changed, small, member.clock)
+        done = run_program(turn, Changes(frozenset(changed), small), member.clock)
+    assert isinstance(done, Outcome), done  # no change of a circle is given up
+    remarks, executions = (
+        (*member.outcome.remarks, *done.remarks),
+        (*member.outcome.executions, *done.executions),
+    )
+    member.outcome = replace(member.outcome, remarks=remarks, executions=executions)
     member.taken = taken
 
 
-def _settle(work: Work, scratch: Work, member: Member, anew: bool) -> Filled:
+def _settle(work: Work, scratch: Work, member: Member, anew: bool) -> Outcome:
     """Store what the rounds came to, as one change of each table; how the rows of the member changed."""
     filled = Filled()
     plans = {n.name: n.plan for n in nodes_of(definition(member.table).plan)}
@@ -238,4 +241,4 @@ def _settle(work: Work, scratch: Work, member: Member, anew: bool) -> Filled:
                 whole = isinstance(plans[name], Aggregate)
                 work.change(TableChange(table, added=tuple(replace(f, whole=whole) for f in files)))
             filled = Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
-    return filled
+    return replace(member.outcome, filled=filled)

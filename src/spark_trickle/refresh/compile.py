@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from spark_trickle.algebra.operators import At, Expr, Operator, Output, Project, Scan
+from spark_trickle.algebra.operators import Expr, Operator, Output, Project, Scan
 from spark_trickle.algebra.serialize import dump, load
-from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.errors import (
     InternalError,
     InvalidDefinitionError,
@@ -21,7 +20,7 @@ from spark_trickle.model.quoting import quote
 from spark_trickle.model.stream import KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
-from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Trees, run_passes
+from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Tree, Trees, run_passes
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.query_names import TextsRead, Wording
 from spark_trickle.spark.frames import Frame
@@ -89,13 +88,13 @@ def compile_query(
             for name, c in zip(written, found.columns, strict=True)
         ),
     )
-    stages = run_passes(Stage("bind", BIND, (("query", root),)), DEFINITION)
-    trees, whole = stages[-1].trees, stages[-2].trees[0][1]  # the nodes; the plan before it was split
+    stages = run_passes(Stage("bind", BIND, (Tree("query", root),)), DEFINITION)
+    trees, whole = stages[-1].trees, stages[-2].trees[0].plan  # the nodes; the plan before it was split
     if refusal is not None:
         _check_plan(planned, whole, refusal)
     if asked is not None:
         _check_types(planned, asked, whole)
-    nodes = tuple(Node(name, tree) for name, tree in trees)
+    nodes = tuple(Node(tree.name, tree.plan) for tree in trees)
     sources = _sources(work, wording.plan, trees)
     return Compiled(nodes, sources, stages, tuple(sorted(read.views.items())), read.known)
 
@@ -206,7 +205,7 @@ def scans_of_tables(plan: Operator) -> Iterator[Scan]:
 
 def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
     used: dict[int, dict[str, tuple[int, str]]] = {}
-    for scan in (s for _, tree in trees for s in scans_of_tables(tree)):
+    for scan in (s for tree in trees for s in scans_of_tables(tree.plan)):
         planned, table = (c.table_by_id(int(scan.source[1:])) for c in (plan, work.catalog))
         assert planned is not None
         assert table is not None
@@ -230,16 +229,3 @@ def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
 def nodes_of(text: str) -> tuple[Node, ...]:
     """The nodes of a stored plan."""
     return tuple(Node(f"n{n}", plan) for n, plan in enumerate(load(text), start=1))
-
-
-@lru_cache(maxsize=1024)
-def delta_of(text: str, number: int, changed: frozenset[str]) -> Operator | None:
-    """How a node changes when some of its sources did."""
-    node = nodes_of(text)[number]
-    return differentiate_node(node.plan, node.own, changed & node.sources)
-
-
-@lru_cache(maxsize=256)
-def content_of(text: str, number: int) -> Operator:
-    """All rows of a node."""
-    return nodes_of(text)[number].plan.at(At.NEW)

@@ -21,13 +21,14 @@ from spark_trickle.lake.storage.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
-from spark_trickle.model.stream import Action, Mode, Refreshed, RefreshReport, Source, Stream
+from spark_trickle.model.stream import Action, Mode, RefreshReport, Source, Stream
 from spark_trickle.model.stream_options import StreamOptions
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import can_widen
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.circle import is_circle, refresh_circle
 from spark_trickle.refresh.circular_definition import check_circle, check_mode
+from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import Compiled, compile_query, nodes_of, over_empty_tables
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, Facts
@@ -35,10 +36,10 @@ from spark_trickle.refresh.drop import refuse_published, refuse_users, stream_ta
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.inputs import source_table
-from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild, zone_of
 from spark_trickle.refresh.query_names import wording_of
-from spark_trickle.refresh.refresh import Occasion, outside, refresh, run_nodes
+from spark_trickle.refresh.record import Occasion, record_refresh, report_of
+from spark_trickle.refresh.refresh import outside, refresh, run_everything
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql.dialect.moments import moments_of
 from spark_trickle.sql.statements import kinds as s
@@ -198,30 +199,15 @@ def fill(
     assert stream is not None
     with reading(work.place.warehouse.engine) as connection:
         expected = states.state(connection, table.id).frontier
-    facts = Facts(stream.mode, None, work.base.id, (), 0, 0)
-    done = run_nodes(work, table, None, Decision(Action.FULL, why), facts, clock)
-    report = RefreshReport(
-        name=table.full_name,
-        action=action,
-        reason=why,
-        rows_inserted=done.come,
-        rows_deleted=done.gone,
-        duration_ms=sum(clock.phases.values()),
-        phases=clock.phases,
-        source_rows=sum(work.row_count(source_table(work, s)) for s in stream.sources),
-    )
+    source_rows = sum(work.row_count(source_table(work, s)) for s in stream.sources)
+    facts = Facts(stream.mode, None, work.base.id, (), 0, source_rows)
+    outcome = run_everything(work, table, None, Decision(Action.FULL, why), facts, clock)
+    report = report_of(table, Decision(action, why), facts, work, clock, outcome)
     before = {r.table_id for r in work.refreshed}  # their rows are read as this commit leaves them
     together = occasion.together or any(s.table_id in before for s in stream.sources)
-    work.refreshed.append(
-        Refreshed(
-            table.id,
-            expected,
-            work.base.id,
-            report,
-            clock.started,
-            outside=outside(work, [table], occasion.at_commit),
-            **replace(occasion, together=together).noted,
-        )
+    others = outside(work, [table], occasion.at_commit)
+    record_refresh(
+        work, table, expected, report, clock, outcome, replace(occasion, together=together), others
     )
     return report
 

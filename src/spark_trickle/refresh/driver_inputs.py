@@ -1,4 +1,4 @@
-"""The tables of a plan -> rows at the driver, which what is computed here reads."""
+"""The tables of a plan -> their rows at the driver, or why they cannot be there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operators import Scan
+from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, sum_weights
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import (
@@ -16,7 +17,6 @@ from spark_trickle.model.room import (
     room_of_change,
     room_of_refresh,
     room_of_statement,
-    room_of_tail,
 )
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.inputs import Inputs, has_renamed_columns, is_padded
@@ -46,109 +46,119 @@ class DriverInputs:
         """Only what is at the driver already."""
         return replace(self, fetches=False)
 
-    def read_change(self, name: str) -> pa.Table | None:
-        """The change of a source or a node, not summed; None if that takes Spark."""
+    def read_change(self, name: str) -> pa.Table | Refusal:
+        """The change of a source or a node, not summed."""
         inputs = self.inputs
-        if name in inputs.rows:
-            return inputs.rows[name].slice(0, 0) if self.rehearsal else inputs.rows[name]
-        source, table = inputs.source(name), inputs.table(name)
-        if source is None or table is None or name in inputs.deltas or not self._may_read(name, table):
-            return None
+        known = inputs.changes.get(name)
+        if known is not None and known.rows is not None:
+            return known.rows.slice(0, 0) if self.rehearsal else known.rows
+        if name not in inputs.changes and inputs.source(name) is None:
+            return Refusal(f"{name} is computed by Spark")
+        if known is not None:
+            return Refusal(f"the change of {name} is not at the driver")
+        table = self._readable(name)
+        if isinstance(table, Refusal):
+            return table
         files = inputs.source_change(table)
         if not files:
-            return None
+            return Refusal(f'"{table.full_name}" has not changed')
         room = room_of_change(inputs.work.place.settings, len(table.columns))
+        if not room.holds(files):
+            return Refusal(f'the change of "{table.full_name}" is too large for the driver')
         if self.rehearsal:
-            return _empty(table) if room.holds(files) else None
+            return _rows_or_refusal(_empty(table), table)
         parts = tuple((f.path, f.role) for f in files)  # a file tells that its rows came, and that they went
         key = ("change", "rows", table.id, table.columns, parts, room)
-        return inputs.work.place.views.rows(key, lambda: self._few_rows(table, files, room))
+        rows = inputs.work.place.views.rows(key, lambda: load_rows(inputs.work, table, files))
+        return _rows_or_refusal(rows, table)
 
-    def read_content(self, scan: Scan) -> pa.Table | None:
+    def read_content(self, scan: Scan) -> pa.Table | Refusal:
         """All rows of a source or a node; as a log they keep their weights."""
-        table = self.inputs.table(scan.source)
-        if table is None or not self._may_read(scan.source, table):
-            return None
+        table = self._readable(scan.source)
+        if isinstance(table, Refusal):
+            return table
         place, files = self.inputs.work.place, self.inputs.files(scan.source, table, scan.moment)
         room = room_of_statement(place.settings)
         if not room.holds(files):
-            return None
+            return Refusal(f'"{table.full_name}" is too large for the driver')
         if self.rehearsal:
             rows = _empty(table)
-            return rows if rows is None or scan.weighted else rows.drop_columns([WEIGHT])
+            return _rows_or_refusal(
+                rows if rows is None or scan.weighted else rows.drop_columns([WEIGHT]), table
+            )
         if scan.weighted:
-            return self._few_rows(table, files, room)
+            return _rows_or_refusal(self._few_rows(table, files, room), table)
         key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), room)
-        return place.views.rows(key, lambda: self._few_net_rows(table, files, room))
+        return _rows_or_refusal(place.views.rows(key, lambda: self._few_net_rows(table, files, room)), table)
 
-    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | Refusal:
         """The rows of a large table with some values in a column: in memory, or fetched by a small job."""
         table, place = self._large(scan), self.inputs.work.place
-        if table is None:
-            return None
+        if isinstance(table, Refusal):
+            return table
         files = self.inputs.files(scan.source, table, scan.moment)
         if room_of_statement(place.settings).holds(files):
-            return None  # it would have been read whole
+            return Refusal(
+                f'"{table.full_name}" cannot be read at the driver'
+            )  # it would have been read whole
         if values.type != arrow_type(table.column(column).type):
-            return None  # only equal types are looked up
+            return Refusal(f'"{table.full_name}.{column}" is compared with another type')
         if self.rehearsal:
             return _no_rows(scan, table)
         names, room = [c for _, c in scan.names], room_of_refresh(place.settings)
-        most = room.rows
-        if len(values) > most:
-            return None
-        if place.index.is_crowded(table, files, column, values, most):
-            return None
+        most, many = room.rows, Refusal(f'too many rows of "{table.full_name}" have a changed {column}')
+        if len(values) > most or place.index.is_crowded(table, files, column, values, most):
+            return many
         if (found := place.index.find(table, files, names, column, values, most)) is not None:
             return _as_scanned(scan, found)
         if not self.fetches or len(values) > _FETCHED:
-            return None
-        frames = {"log": self.inputs.log(table, files)}
+            return Refusal(f'"{table.full_name}" is not in memory')
+        rows = self._fetch_rows(scan, table, column, values)
+        if rows is None:
+            place.index.note_crowded(table, files, column, values, most)
+            return many
+        return _as_scanned(scan, rows)
+
+    def _fetch_rows(self, scan: Scan, table: Table, column: str, values: pa.Array) -> pa.Table | None:
+        """By a small job; None if they are too many."""
+        place, names = self.inputs.work.place, [c for _, c in scan.names]
+        frames = {"log": self.inputs.log(table, self.inputs.files(scan.source, table, scan.moment))}
         text = _listed(names, column, values)
         if text is None:
             text = _matched(names, column, values)
             frames["wanted"] = place.spark.createDataFrame(pa.table({"wanted": values}))
         with small_jobs(place.spark):
             frame = run_sql(place.spark, text, available=(), **frames)
-            rows = collect_within(frame, room, self.inputs.row_bytes)
-        if rows is None:
-            place.index.note_crowded(table, files, column, values, most)
-            return None
-        return _as_scanned(scan, rows)
+            return collect_within(frame, room_of_refresh(place.settings), self.inputs.row_bytes)
 
-    def read_indexed_rows(self, scan: Scan) -> pa.Table | None:
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
         """The columns of a larger table that are kept in memory, of as many rows as a change may have."""
         table, place = self._large(scan), self.inputs.work.place
-        if table is None:
-            return None
+        if isinstance(table, Refusal):
+            return table
         files = self.inputs.files(scan.source, table, scan.moment)
         if not room_of_refresh(place.settings).holds(files):
-            return None
+            return Refusal(f'"{table.full_name}" is too large for the driver')
         if self.rehearsal:
             return _no_rows(scan, table)
         found = place.index.rows(table, files, [c for _, c in scan.names])
-        return None if found is None else _as_scanned(scan, found)
+        return Refusal(f'"{table.full_name}" is not in memory') if found is None else _as_scanned(scan, found)
 
-    def _large(self, scan: Scan) -> Table | None:
+    def _large(self, scan: Scan) -> Table | Refusal:
         """The table of a scan, if Arrow can hold what is found in it."""
-        table = self.inputs.table(scan.source)
-        readable = table is not None and self._may_read(scan.source, table) and fits_arrow(table)
-        return table if readable else None
+        table = self._readable(scan.source)
+        return table if isinstance(table, Refusal) or fits_arrow(table) else _not_held(table)
 
-    def keep(self, rows: pa.Table) -> str | None:
-        """Rows that were made here, for Spark to read under a name."""
-        place = self.inputs.work.place
-        if not room_of_tail(place.settings).has(rows):
-            return None
-        name = f"h{len(self.inputs.found) + 1}"
-        self.inputs.found[name] = place.spark.createDataFrame(rows.combine_chunks())
-        return name
-
-    def _may_read(self, name: str, table: Table) -> bool:
+    def _readable(self, name: str) -> Table | Refusal:
         """Columns have the names that the plan knows, and compare here as they do in Spark."""
-        source = self.inputs.source(name)
-        known = source is None or not has_renamed_columns(source, table)
-        return known and name not in self.inputs.found and not any(is_padded(c.type) for c in table.columns)
+        source, table = self.inputs.source(name), self.inputs.table(name)
+        if table is None or name in self.inputs.steps:
+            return Refusal(f"{name} is computed by Spark")
+        if source is not None and has_renamed_columns(source, table):
+            return Refusal(f'columns of "{table.full_name}" have other names than in the plan')
+        if any(is_padded(c.type) for c in table.columns):
+            return Refusal(f'"{table.full_name}" has CHAR columns, which Spark compares with their blanks')
+        return table
 
     def _few_rows(self, table: Table, files: Sequence[DataFile], room: Room) -> pa.Table | None:
         return None if not room.holds(files) else load_rows(self.inputs.work, table, files)
@@ -162,6 +172,14 @@ class DriverInputs:
         return rows.drop_columns([WEIGHT])
 
 
+def _not_held(table: Table) -> Refusal:
+    return Refusal(f'Arrow cannot hold a column of "{table.full_name}"')
+
+
+def _rows_or_refusal(rows: pa.Table | None, table: Table) -> pa.Table | Refusal:
+    return _not_held(table) if rows is None else rows
+
+
 def _empty(table: Table) -> pa.Table | None:
     return arrow_schema(table).empty_table() if fits_arrow(table) else None
 
@@ -171,9 +189,10 @@ def _no_rows(scan: Scan, table: Table) -> pa.Table:
     return arrow_schema(table).empty_table().select(names)
 
 
-def _as_scanned(scan: Scan, rows: pa.Table) -> pa.Table | None:
+def _as_scanned(scan: Scan, rows: pa.Table) -> pa.Table | Refusal:
     """Rows with weights as a scan has them: as they are in a log, summed otherwise."""
-    return rows if scan.weighted else net_rows(rows)
+    net = rows if scan.weighted else net_rows(rows)
+    return Refusal("Arrow cannot group nested values") if net is None else net
 
 
 def _listed(names: Sequence[str], column: str, values: pa.Array) -> str | None:

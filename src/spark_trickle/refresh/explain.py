@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.explain import cost, strategy, tree
+from spark_trickle.algebra.explain import cost, strategy
+from spark_trickle.algebra.explain import tree as list_tree
 from spark_trickle.algebra.operators import (
     Aggregate,
     Buffer,
@@ -19,17 +21,32 @@ from spark_trickle.algebra.operators import (
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.model.stream import Mode, StreamState
+from spark_trickle.model.stream import Action, Frontier, Mode, StreamState
 from spark_trickle.model.table import Table
-from spark_trickle.plan.pipeline import CHANGE, RENDER, run_passes
+from spark_trickle.plan.pipeline import (
+    CHANGE,
+    FOR_SPARK,
+    RENDER,
+    Context,
+    Stage,
+    Tree,
+    plan_trees,
+    run_passes,
+)
 from spark_trickle.plan.split import Node
 from spark_trickle.plan.steps import with_steps
 from spark_trickle.refresh.circle import decide_circle, members_of
-from spark_trickle.refresh.compile import compile_query, delta_of, nodes_of
+from spark_trickle.refresh.clock import Clock
+from spark_trickle.refresh.compile import compile_query, nodes_of
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, decide
+from spark_trickle.refresh.execute import NodeJob
 from spark_trickle.refresh.graph import graph_of
-from spark_trickle.refresh.refresh import known_facts, node_tables
+from spark_trickle.refresh.inputs import Inputs
+from spark_trickle.refresh.place import Placement
+from spark_trickle.refresh.program import Changes, plan_change
+from spark_trickle.refresh.refresh import changes_of, definition, known_facts, node_tables
+from spark_trickle.refresh.sizes import sizes_of, sizes_of_catalog
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
 from spark_trickle.sql.dialect.moments import moments_of
 from spark_trickle.sql.render.query import render
@@ -49,23 +66,30 @@ def explain_query(work: Work, query: str) -> list[Line]:
 
 
 def explain_rewrite(work: Work, query: str) -> list[tuple[int, str, str, str]]:
-    """What every pass makes of a query: its place, its name, what it did, and the trees after it."""
+    """What every pass makes of a query: its place, its name, what it did, and the trees after it.
+
+    The passes are those of a definition, then those of a refresh after few rows of every source changed.
+    """
     compiled = compile_query(work, query, work.place.schema)
-    stages = (*compiled.stages, *run_passes(compiled.stages[-1], CHANGE)[1:])
-    rows: list[tuple[str, str, str]] = []
+    context = Context(sizes=sizes_of_catalog(work))
+    stages = (*compiled.stages, *run_passes(compiled.stages[-1], (*CHANGE, *FOR_SPARK), context)[1:])
+    rows = [*_stage_rows(work, stages)]
+    texts = [line for tree in stages[-1].trees for line in _rendered(tree.label, tree.plan)]
+    rows.append(("render", RENDER, "\n".join(f"{name}: {text}" for name, text in texts)))
+    return [(n, *row) for n, row in enumerate(rows, start=1)]
+
+
+def _stage_rows(work: Work, stages: Sequence[Stage]) -> Iterator[tuple[str, str, str]]:
+    """The name of each stage, what it did, and what it left."""
     before = None
     for stage in stages:
         lines = [
-            f"{name}: {_with_names(work, text)}" if n == 0 else f"  {_with_names(work, text)}"
-            for name, plan in stage.trees
-            for n, text in enumerate(tree(plan))
+            f"{tree.label}: {_with_names(work, text)}" if n == 0 else f"  {_with_names(work, text)}"
+            for tree in stage.trees
+            for n, text in enumerate(list_tree(tree.plan))
         ]
-        done = "nothing to do" if stage.trees == before else stage.meaning
-        rows.append((stage.name, done, "\n".join(lines)))
+        yield stage.name, "nothing to do" if stage.trees == before else stage.meaning, "\n".join(lines)
         before = stage.trees
-    texts = [line for name, plan in stages[-1].trees for line in _rendered(name, plan)]
-    rows.append(("render", RENDER, "\n".join(f"{name}: {text}" for name, text in texts)))
-    return [(n, *row) for n, row in enumerate(rows, start=1)]
 
 
 def _rendered(name: str, plan: Operator) -> list[Line]:
@@ -84,14 +108,50 @@ def explain_stream(work: Work, table: Table) -> list[Line]:
     lines += [("warning", concern.text) for concern in concerns]
     lines += [(f"threshold {t.setting}", t.text) for t in _thresholds(work, table, nodes)]
     tables = node_tables(work, table)
-    for number, node in enumerate(nodes):
+    for node in nodes:
         lines.append((f"{node.name} table", tables[node.name].full_name))
         lines += _node_lines(work, node, node is nodes[-1])
         for source in sorted(node.sources):
-            delta = delta_of(stream.plan, number, frozenset((source,)))
-            if delta is not None:
-                lines += _delta_lines(f"{node.name} delta when {_named(work, source)} changes", delta)
+            alone = Context(frozenset((source,)))
+            for tree in plan_trees((Tree(node.name, node.plan),), CHANGE[:1], alone):
+                lines += _delta_lines(f"{node.name} delta when {_named(work, source)} changes", tree.plan)
+    return [*lines, *_next_refresh(work, table)]
+
+
+def _next_refresh(work: Work, table: Table) -> list[Line]:
+    """What the next refresh would run, by the passes and with the sizes that it would have now.
+
+    Whether a node really changes is known only when it was computed: those that follow it are shown as if.
+    """
+    with reading(work.place.warehouse.engine) as connection:
+        state = states.state(connection, table.id)
+    decision = _decision(work, table, state)
+    if decision.action is not Action.DIFFERENTIAL or graph_of(work.catalog.tables()).circle_of(table.id):
+        return []
+    facts = known_facts(work, table, state.knows)
+    inputs = Inputs(work, definition(table), node_tables(work, table), state.knows or _nothing(work))
+    changes, lines = changes_of(inputs, facts), list[Line]()
+    for node in nodes_of(definition(table).plan):
+        planned = plan_change(inputs, node, changes, Clock())
+        if planned is not None:
+            lines += _planned_lines(work, *planned, changes)
+            changes = replace(changes, of=changes.of | {node.name})
     return lines
+
+
+def _planned_lines(work: Work, job: NodeJob, placement: Placement, changes: Changes) -> Iterator[Line]:
+    """The stages of a node, and where it runs."""
+    name, context = job.node.name, Context(changes.of, sizes_of(job.inputs), changes.few)
+    stages = run_passes(Stage("stored", "", (Tree(name, job.node.plan),)), CHANGE, context)
+    for stage, done, text in list(_stage_rows(work, stages))[1:]:
+        yield f"{name} next: {stage}", done if done == "nothing to do" else text
+    yield f"{name} next: runs", f"{placement.engine}: {placement.reason}"
+    if (instead := placement.fallback) is not None:
+        yield f"{name} next: or else", f"{instead.engine}: {instead.reason}"
+
+
+def _nothing(work: Work) -> Frontier:
+    return Frontier(work.base.id, work.base.id)
 
 
 def _delta_lines(label: str, delta: Operator) -> list[Line]:
@@ -136,7 +196,7 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     name = node.name
     lines: list[Line] = [(f"{name} role", "the stream table" if last else "inner table")]
     lines.append((f"{name} cost", cost(node.plan)))
-    for text in tree(node.plan):
+    for text in list_tree(node.plan):
         lines.append((f"{name} plan", _with_names(work, text)))
     kinds = (Aggregate, Buffer, Join, Recursive, SetOperation, TopK, Window)
     for op in node.plan.walk():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from typing import Self
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.errors import SourceLostError
 from spark_trickle.model.arrow import single_weights, sum_weights
 from spark_trickle.model.files import DataFile
-from spark_trickle.model.room import room_of_tail
+from spark_trickle.model.room import room_of_statement, room_of_tail
 from spark_trickle.model.stream import Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
@@ -25,21 +26,40 @@ from spark_trickle.txn.net import load_rows
 from spark_trickle.txn.work import Work, now
 
 
-@dataclass
+@dataclass(frozen=True)
+class NodeChange:
+    """The change of a node that this refresh has computed."""
+
+    frame: Callable[[], Frame]  # made when a later node asks for it
+    rows: pa.Table | None = None  # the same at the driver, where they are few
+
+
+@dataclass(frozen=True)
+class StepRows:
+    """Rows that later plans read under a name; `count` is not known of rows that stay on the executors."""
+
+    frame: Frame
+    count: int | None = None
+
+
+@dataclass(frozen=True)
 class Inputs:
-    """What one refresh reads; the deltas of its nodes are added as they become known."""
+    """What the plans of one refresh read; each step gives a new value, which knows its rows as well."""
 
     work: Work
     stream: Stream
-    tables: dict[str, Table]  # of the nodes, by name
+    tables: Mapping[str, Table]  # of the nodes, by name
     frontier: Frontier
-    deltas: dict[str, Callable[[], Frame]] = field(default_factory=dict)  # made when a node asks for it
-    rows: dict[str, pa.Table] = field(default_factory=dict)  # the same at the driver, where they are few
-    found: dict[str, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
-    remarks: list[str] = field(default_factory=list)  # what takes more than the change itself, and why
-    gives_up: bool = False  # when the change turns out to be more than everything
     changed_row_bytes: int = 0  # that a row of the changes takes
     moment: datetime | None = None  # what functions of the clock answer
+    changes: Mapping[str, NodeChange] = field(default_factory=dict)  # of nodes that are done, by name
+    steps: Mapping[str, StepRows] = field(default_factory=dict)  # by the names that plans have for them
+
+    def with_change(self, node: str, change: NodeChange) -> Self:
+        return replace(self, changes={**self.changes, node: change})
+
+    def with_steps(self, steps: Mapping[str, StepRows]) -> Self:
+        return replace(self, steps={**self.steps, **steps})
 
     @property
     def result(self) -> Table:
@@ -63,10 +83,10 @@ class Inputs:
         return {name: self.frame(scan.source, scan.moment) for name, scan in scans.items()}
 
     def frame(self, source: str, at: At) -> Frame | str:
-        if source in self.found:
-            return self.found[source]
-        if at is At.DELTA and source in self.deltas:
-            return self.deltas[source]()
+        if source in self.steps:
+            return self.steps[source].frame
+        if at is At.DELTA and source in self.changes:
+            return self.changes[source].frame()
         if source in self.tables:
             return self._node(self.tables[source], at)
         return self._source(source, at)  # asked for each time, because old views are dropped
@@ -144,7 +164,7 @@ class Inputs:
         return frame.selectExpr(*listed, *weight)
 
     def source(self, name: str) -> Source | None:
-        """The source that a scan names; None if it is a node or rows that were found."""
+        """The source that a scan names; None if it is a node or a step."""
         return next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
 
     def table(self, name: str) -> Table | None:
@@ -243,3 +263,13 @@ def changed_files(work: Work, table: Table, frontier: Frontier) -> tuple[DataFil
 def _loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
     rows = load_rows(work, table, files)
     return None if rows is None else single_weights(sum_weights(table, rows))
+
+
+def count_source_rows(inputs: Inputs) -> int:
+    return sum(inputs.work.row_count(source_table(inputs.work, s)) for s in inputs.stream.sources)
+
+
+def has_small_sources(inputs: Inputs) -> bool:
+    """Whether all sources together are so little that everything may pass through the driver."""
+    files = [f for s in inputs.stream.sources for f in inputs.work.files(source_table(inputs.work, s))]
+    return room_of_statement(inputs.work.place.settings).holds(files)

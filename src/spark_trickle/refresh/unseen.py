@@ -6,6 +6,7 @@ from collections.abc import Set
 
 import pyarrow.compute as pc
 
+from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.arrow import is_nothing
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT
@@ -13,9 +14,9 @@ from spark_trickle.refresh.driver_inputs import DriverInputs
 from spark_trickle.refresh.inputs import Inputs
 
 
-def find_seen_changes(inputs: Inputs, changed: Set[str]) -> set[str]:
+def find_seen_changes(inputs: Inputs, changed: Set[str]) -> frozenset[str]:
     """The sources in which something changed that is read."""
-    return {name for name in changed if not _cancels(DriverInputs(inputs), name)}
+    return frozenset(name for name in changed if not _cancels(DriverInputs(inputs), name))
 
 
 def _cancels(here: DriverInputs, name: str) -> bool:
@@ -26,7 +27,7 @@ def _cancels(here: DriverInputs, name: str) -> bool:
     if not read or len(read) == len(table.columns):
         return False
     rows = here.read_change(name)
-    if rows is None or not room_of_statement(here.inputs.work.place.settings).has(rows):
+    if isinstance(rows, Refusal) or not room_of_statement(here.inputs.work.place.settings).has(rows):
         return False
     if pc.sum(rows.column(WEIGHT)).as_py() != 0:  # what cancels comes as often as it goes
         return False

@@ -15,7 +15,7 @@ from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.group import company, refill, refresh_together, streams_by_id
-from spark_trickle.refresh.refresh import Occasion
+from spark_trickle.refresh.record import Occasion
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.sources.sync import SyncReport, sync
 from spark_trickle.sources.wake import await_change

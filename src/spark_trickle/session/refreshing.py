@@ -20,7 +20,7 @@ from spark_trickle.refresh.apply import choose_storage
 from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.group import company, refresh_together, streams_by_id
-from spark_trickle.refresh.refresh import Occasion
+from spark_trickle.refresh.record import Occasion
 from spark_trickle.session.transactions import Transactions
 from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.sql.lexer.cursor import Cursor

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Keys, Signed, Touched, Untouched
 from spark_trickle.algebra.operators import At, Scan, column
-from spark_trickle.arrow.evaluate import evaluate_plan
+from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
 from spark_trickle.arrow.groups import cancel_out
+from spark_trickle.arrow.unsupported import Refusal
 
 CHANGE = pa.table({"k": [1, 1, 2], "_w": pa.array([1, -1, 1], pa.int32())})
 LARGE = pa.table({"k": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
@@ -26,14 +27,14 @@ class LargeTable:
     def without_rows(self) -> LargeTable:
         return LargeTable(rehearsal=True)
 
-    def read_change(self, source: str) -> pa.Table | None:
+    def read_change(self, source: str) -> pa.Table | Refusal:
         return CHANGE.slice(0, 0) if self.rehearsal else CHANGE
 
-    def read_content(self, scan: Scan) -> pa.Table | None:
-        return None
+    def read_content(self, scan: Scan) -> pa.Table | Refusal:
+        return Refusal("large")
 
-    def read_indexed_rows(self, scan: Scan) -> pa.Table | None:
-        return None
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
+        return Refusal("not in memory")
 
     def look_up_rows(self, scan: Scan, name: str, values: pa.Array) -> pa.Table | None:
         self.lookups.append(values)
@@ -47,15 +48,15 @@ ROWS = Scan("t2", (("k2", "k"), ("v2", "v")), At.NEW)
 def test_touched_rows_of_a_large_table_are_looked_up() -> None:
     reader = LargeTable()
     found = evaluate_plan(reader, Signed(Touched(ROWS, (column("k2"),), KEYS), 1))
-    assert found is not None
-    assert found.column("v2").to_pylist() == ["a", "b"]
+    assert isinstance(found, Evaluated)
+    assert found.rows.column("v2").to_pylist() == ["a", "b"]
     assert [v.to_pylist() for v in reader.lookups] == [[1, 2]]
 
 
 def test_untouched_rows_of_a_large_table_are_for_spark() -> None:
     """Looked up by the touched keys, none of them would be found."""
     reader = LargeTable()
-    assert evaluate_plan(reader, Signed(Untouched(ROWS, (column("k2"),), KEYS), 1)) is None
+    assert evaluate_plan(reader, Signed(Untouched(ROWS, (column("k2"),), KEYS), 1)) == Refusal("large")
     assert reader.lookups == []
 
 

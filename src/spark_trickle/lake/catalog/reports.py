@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from spark_trickle.lake.catalog import schema as s
+from spark_trickle.model.execution import Execution, read_executions
 from spark_trickle.model.files import FEED
 
 
@@ -43,7 +44,7 @@ def past(
 ) -> list[Past]:
     """Refreshes, newest first; of one stream table or of all."""
     c = s.trickle_refresh.c
-    query = select(s.trickle_refresh).order_by(c.started.desc())
+    query = select(*(column for column in c if column.name != "executed")).order_by(c.started.desc())
     if table_id is not None:
         query = query.where(c.table_id == table_id)
     if since is not None:
@@ -70,6 +71,23 @@ def _past(row: Any) -> Past:
         json.loads(row.phases) if row.phases else {},
         row.apply or "",
     )
+
+
+@dataclass(frozen=True)
+class ExecutedRefresh:
+    """What one refresh executed."""
+
+    started: datetime
+    action: str
+    executions: tuple[Execution, ...]
+
+
+def read_executed(connection: Connection, table_id: int, number: int) -> ExecutedRefresh | None:
+    """The newest refresh of a stream table is number 1; those without data, or that failed, do not count."""
+    c = s.trickle_refresh.c
+    query = select(c.started, c.action, c.executed).where(c.table_id == table_id, c.executed.is_not(None))
+    row = connection.execute(query.order_by(c.started.desc()).offset(number - 1).limit(1)).first()
+    return None if row is None else ExecutedRefresh(row.started, row.action, read_executions(row.executed))
 
 
 @dataclass(frozen=True)

@@ -320,7 +320,7 @@ trickle_refresh = Table(
     Column("duration_ms", Float),
     *_text("initiated_by"),
     Column("waited_ms", Float),
-    *_text("apply"),
+    *_text("apply", "executed"),
 )
 trickle_experience = Table("trickle_experience", metadata, *_id("table_id"), *_text("runs"))
 trickle_read = Table(

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from spark_trickle.errors import ConflictError, FuseBlownError, TrickleError
 from spark_trickle.lake.catalog import schema as s
 from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.model.execution import write_executions
 from spark_trickle.model.experience import (
     Experience,
     charge_compaction,
@@ -21,6 +22,7 @@ from spark_trickle.model.experience import (
 )
 from spark_trickle.model.stream import GIVEN_UP, Action, Refreshed, RefreshReport, Run, Status, StreamState
 
+_KEPT_PLANS = 20  # of each stream table, and up to as many more
 _COMPACT = "compact"  # the phase after a refresh that merges its files
 _CONTENT = ("inserted", "deleted", "replaced")  # what changes rows; compaction does not
 
@@ -182,7 +184,7 @@ def note_compaction(engine: Engine, table_id: int, ms: float) -> None:
 def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | None:
     """What the newest successful refresh did."""
     query = (
-        select(s.trickle_refresh)
+        select(*(c for c in s.trickle_refresh.c if c.name != "executed"))
         .where(s.trickle_refresh.c.table_id == table_id, s.trickle_refresh.c.error.is_(None))
         .order_by(s.trickle_refresh.c.started.desc())
         .limit(1)
@@ -227,5 +229,17 @@ def _note(connection: Connection, done: Refreshed) -> None:
             initiated_by=done.initiated_by,
             waited_ms=done.waited_ms,
             apply=report.apply,
+            executed=write_executions(done.executions),
         )
     )
+    if known.count % _KEPT_PLANS == 0:
+        _forget_plans(connection, done.table_id)
+
+
+def _forget_plans(connection: Connection, table_id: int) -> None:
+    """Of older refreshes only figures are kept."""
+    c = s.trickle_refresh.c
+    newest = select(c.started).where(c.table_id == table_id, c.executed.is_not(None))
+    oldest = newest.order_by(c.started.desc()).offset(_KEPT_PLANS - 1).limit(1).scalar_subquery()
+    old = update(s.trickle_refresh).where(c.table_id == table_id, c.started < oldest)
+    connection.execute(old.values(executed=None))

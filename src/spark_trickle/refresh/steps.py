@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,9 +12,9 @@ from spark_trickle.algebra.change_operators import Fixpoint, Shaken, Unfit
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.plan.steps import Step, with_steps
+from spark_trickle.plan.pipeline import STEPS, Context, Tree, plan_trees
 from spark_trickle.refresh.fixpoint import run_fixpoint
-from spark_trickle.refresh.inputs import Inputs
+from spark_trickle.refresh.inputs import Inputs, StepRows
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, as_frame
 from spark_trickle.spark.run import collect, count, run_sql
@@ -22,12 +23,21 @@ from spark_trickle.sql.render.query import render
 from spark_trickle.txn.store import write_down
 
 
-def run_steps(inputs: Inputs, table: Table, plan: Operator, prefix: str = "k") -> Operator:
-    """What is left of a plan when the rows of its steps are there."""
-    steps, rest = with_steps(plan, prefix)
-    for step in steps:
-        _found(inputs, table, step)
-    return rest
+@dataclass(frozen=True)
+class StepsDone:
+    """What plans read after some steps, and what these read beyond the change itself."""
+
+    inputs: Inputs
+    remarks: tuple[str, ...] = ()
+
+
+def run_steps(inputs: Inputs, table: Table, trees: Sequence[Tree]) -> StepsDone:
+    """Steps in their order; each may read those before it."""
+    done = StepsDone(inputs)
+    for tree in trees:
+        after = _run_step(done.inputs, table, tree)
+        done = replace(after, remarks=(*done.remarks, *after.remarks))
+    return done
 
 
 def frame_of(inputs: Inputs, plan: Operator) -> Frame:
@@ -38,19 +48,20 @@ def frame_of(inputs: Inputs, plan: Operator) -> Frame:
     return run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
 
 
-def _found(inputs: Inputs, table: Table, step: Step) -> None:
-    if isinstance(step.plan, Fixpoint):
-        run_fixpoint(step.plan, step.name, Driver(inputs, table))
-    else:
-        frame, rows = _computed(inputs, table, frame_of(inputs, step.plan))
-        inputs.found[step.name] = frame
-        if remark := _read_again(step.plan, rows):
-            inputs.remarks.append(remark)
+def _run_step(inputs: Inputs, table: Table, tree: Tree) -> StepsDone:
+    if isinstance(tree.plan, Fixpoint):
+        rounds = SparkRounds(inputs, table)
+        run_fixpoint(tree.plan, tree.step, rounds)
+        return StepsDone(rounds.inputs, tuple(rounds.remarks))
+    frame, rows = _compute(inputs, table, frame_of(inputs, tree.plan))
+    found = StepRows(frame, None if rows is None else rows.num_rows)
+    remark = _read_again(tree.plan, found.count)
+    return StepsDone(inputs.with_steps({tree.step: found}), (remark,) if remark else ())
 
 
-def _read_again(plan: Operator, rows: pa.Table | None) -> str | None:
+def _read_again(plan: Operator, rows: int | None) -> str | None:
     """What a change makes necessary to read beyond the change itself."""
-    count = "many" if rows is None else rows.num_rows
+    count = "many" if rows is None else rows
     match plan:
         case Unfit() if count:
             return "the first rows were taken from all again, because too few or too many were kept of them"
@@ -62,11 +73,12 @@ def _read_again(plan: Operator, rows: pa.Table | None) -> str | None:
 
 
 @dataclass
-class Driver:
+class SparkRounds:
     """Fixpoints on Spark: few rows stay at the driver, so a small round is a small job."""
 
     inputs: Inputs
     stored: Table
+    remarks: list[str] = field(default_factory=list)
     _rows: dict[str, pa.Table | None] = field(default_factory=dict)
 
     @property
@@ -84,8 +96,8 @@ class Driver:
         return work.row_count(self.stored) + work.place.settings.max_driver_rows
 
     def put(self, name: str, plan: Operator) -> int:
-        frame, rows = _computed(self.inputs, self.stored, self._planned(name, plan))
-        self.inputs.found[name], self._rows[name] = frame, rows
+        frame, rows = _compute(self.inputs, self.stored, self._plan(name, plan))
+        self._keep(name, frame, rows)
         if not plan.weighted:
             return count(frame) if rows is None else rows.num_rows
         if rows is None:
@@ -93,24 +105,36 @@ class Driver:
         return int(pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0)
 
     def copy(self, name: str, source: str) -> None:
-        self.inputs.found[name], self._rows[name] = self.inputs.found[source], self._rows[source]
+        self._keep(name, self._frame(source), self._rows[source])
 
     def add(self, name: str, source: str) -> None:
-        found, one, two = self.inputs.found, self._rows[name], self._rows[source]
+        one, two = self._rows[name], self._rows[source]
         rows = None if one is None or two is None else _together(one, two)
         if rows is None or not room_of_statement(self.inputs.work.place.settings).has(rows):
-            found[name], self._rows[name] = found[name].unionByName(found[source]), None
+            self._keep(name, self._frame(name).unionByName(self._frame(source)), None)
         else:
-            found[name], self._rows[name] = as_frame(found[source], rows), rows
+            self._keep(name, as_frame(self._frame(source), rows), rows)
 
     def answer(self, name: str, plan: Operator) -> None:
-        self.inputs.found[name] = self._planned(name, plan)
+        self.inputs = self.inputs.with_steps({name: StepRows(self._plan(name, plan))})
 
     def remark(self, text: str) -> None:
-        self.inputs.remarks.append(text)
+        self.remarks.append(text)
 
-    def _planned(self, name: str, plan: Operator) -> Frame:
-        return frame_of(self.inputs, run_steps(self.inputs, self.stored, plan, f"k_{name}_"))
+    def _keep(self, name: str, frame: Frame, rows: pa.Table | None) -> None:
+        self._rows[name] = rows
+        self.inputs = self.inputs.with_steps({name: StepRows(frame, None if rows is None else rows.num_rows)})
+
+    def _frame(self, name: str) -> Frame:
+        return self.inputs.steps[name].frame
+
+    def _plan(self, name: str, plan: Operator) -> Frame:
+        """The frame of a plan, after its own steps."""
+        *steps, rest = plan_trees((Tree(name, plan),), (STEPS,), Context(prefix=f"k_{name}_"))
+        done = run_steps(self.inputs, self.stored, steps)
+        self.inputs = done.inputs
+        self.remarks += done.remarks
+        return frame_of(self.inputs, rest.plan)
 
 
 def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:
@@ -122,7 +146,7 @@ def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:
     )
 
 
-def _computed(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
+def _compute(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
     """A frame computed once: at the driver, with its rows, or written down if it is large."""
     work = inputs.work
     rows = collect_within(frame, room_of_refresh(work.place.settings), inputs.row_bytes)

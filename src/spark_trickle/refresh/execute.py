@@ -1,0 +1,359 @@
+"""A node and where it runs -> its new rows, stored; and those of the result where they cost nothing more.
+
+Every engine answers with a value: done, given up, or declined with what is left to do, which goes to the
+engine that the placement names next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from time import perf_counter
+from typing import assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.algebra.change_operators import Signed
+from spark_trickle.algebra.operators import Aggregate, Operator
+from spark_trickle.arrow.evaluate import compute_plan
+from spark_trickle.arrow.reduce import Reducer
+from spark_trickle.arrow.unsupported import Refusal
+from spark_trickle.dml.delete import truncate
+from spark_trickle.model.arrow import single_weights, sum_weights, to_storage
+from spark_trickle.model.commit import TableChange
+from spark_trickle.model.execution import Engine, Execution
+from spark_trickle.model.files import DataFile
+from spark_trickle.model.room import room_of_refresh, room_of_tail
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.plan.pipeline import FOR_SPARK, Context, Reduce, Tree, Trees, keep_whole, plan_trees
+from spark_trickle.plan.split import Node
+from spark_trickle.refresh.clock import Clock
+from spark_trickle.refresh.driver_inputs import DriverInputs
+from spark_trickle.refresh.executions import note_driver, note_spark
+from spark_trickle.refresh.followed import is_followed
+from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_source_rows
+from spark_trickle.refresh.place import Placement
+from spark_trickle.refresh.steps import frame_of, run_steps
+from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
+from spark_trickle.spark.collect import collect_within
+from spark_trickle.spark.frames import Frame, local_frame
+from spark_trickle.spark.read import rows_with_weights
+from spark_trickle.spark.run import count, run_sql
+from spark_trickle.spark.session import small_jobs
+from spark_trickle.sql.render.beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
+from spark_trickle.txn.net import net_change
+from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
+from spark_trickle.txn.work import Work
+
+
+@dataclass(frozen=True)
+class Filled:
+    """How many rows were inserted into a table and deleted from it, and the memory that they take."""
+
+    inserted: int = 0
+    deleted: int = 0
+    memory: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.inserted + self.deleted
+
+
+@dataclass(frozen=True)
+class NodeJob:
+    """What is to be computed of a node, and what was done for it so far."""
+
+    inputs: Inputs
+    node: Node
+    plan: Operator  # arranged for few rows
+    arrange_for_many: Callable[[], Operator]
+    shown_by: Node | None = None  # the result, if it follows this node and only shows its rows
+    replaces: bool = False  # the new rows take the place of the stored ones
+    may_give_up: bool = False  # if more rows come of it than it takes to compute everything
+    rest: Operator | None = None  # what is left of the plan after the steps that Spark has computed
+    remarks: tuple[str, ...] = ()
+    executions: tuple[Execution, ...] = ()
+
+    @property
+    def table(self) -> Table:
+        return self.inputs.tables[self.node.name]
+
+    @cached_property
+    def plan_for_many(self) -> Operator:
+        return self.arrange_for_many()
+
+
+@dataclass(frozen=True)
+class Done:
+    """A node is up to date, and perhaps the result with it."""
+
+    inputs: Inputs  # of the nodes that follow
+    filled: Mapping[str, Filled] = field(default_factory=dict)  # by node
+    remarks: tuple[str, ...] = ()
+    executions: tuple[Execution, ...] = ()
+
+
+@dataclass(frozen=True)
+class GaveUp:
+    """The change is more than it takes to compute everything."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Declined:
+    """An engine cannot do it; another one goes on with what is left."""
+
+    reason: str
+    job: NodeJob
+
+
+def execute(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp:
+    """Carry out a placement."""
+    while True:
+        outcome = _run(job, placement, clock)
+        if not isinstance(outcome, Declined):
+            return outcome
+        job, placement = outcome.job, placement.fall_back(outcome.reason)
+
+
+def _run(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp | Declined:
+    match placement.engine:
+        case Engine.DRIVER:
+            return _run_at_driver(job, placement, clock)
+        case Engine.ONE_TASK:
+            return _run_in_one_task(job, placement, clock)
+        case Engine.COLLECTED:
+            return _collect(_prepare_for_many(job, placement, clock), placement, clock)
+        case Engine.EXECUTORS:
+            return _run_by_executors(job, placement, clock)
+    assert_never(placement.engine)
+
+
+# --- the driver ----------------------------------------------------------------------------------------
+
+
+def _run_at_driver(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
+    with clock.phase("driver"):
+        found = compute_plan(DriverInputs(job.inputs), job.plan)
+        net = found if isinstance(found, Refusal) else _net_or_refusal(job.table, found.rows)
+    if isinstance(found, Refusal):
+        return Declined(found.reason, job)
+    if isinstance(net, Refusal):
+        return Declined(net.reason, job)
+    with clock.phase("write"):
+        files = store_rows(job.inputs.work, job.table, net)
+        note = note_driver(job.node.name, placement, job.plan, found, job.inputs)
+        return _done(job, files, net, note)
+
+
+def _net_or_refusal(table: Table, rows: pa.Table) -> pa.Table | Refusal:
+    try:
+        return _net(table, rows)
+    except pa.ArrowInvalid:
+        return Refusal("a value does not fit its column, and Spark knows what that means")
+
+
+# --- one task ------------------------------------------------------------------------------------------
+
+
+def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
+    """A small change that takes Spark; and that of the result, if it only shows the rows of this node.
+
+    It may turn out to be large, since few rows can change everything. Then it is no small job any more.
+    """
+    with clock.phase("driver"):
+        reducer = _reducer_of(job)
+        trees = _plan_for_spark(job, job.plan, keep_whole if reducer is None else reducer.reduce)
+    if not trees:
+        return Done(job.inputs, {job.node.name: Filled()}, job.remarks, job.executions)
+    if reducer is not None:
+        job = replace(job, inputs=_with_rows(job.inputs, reducer.kept))
+    with small_jobs(job.inputs.work.place.spark):
+        job = _run_steps_first(job, placement, trees, clock)
+        if job.shown_by is not None and _is_shown_beside(job, job.shown_by):
+            return _collect_with_result(job, job.shown_by, placement, clock)
+        if not fits_arrow(job.table):
+            return _store_by_executors(job, placement, clock)
+        return _collect(job, placement, clock)
+
+
+def _reducer_of(job: NodeJob) -> Reducer | None:
+    """It looks at the parts of a plan without a job."""
+    settings = job.inputs.work.place.settings
+    if settings.small_changes == SMALL_CHANGES_BY_SPARK:
+        return None
+    return Reducer(DriverInputs(job.inputs).without_jobs(), room_of_tail(settings).has)
+
+
+def _with_rows(inputs: Inputs, kept: Mapping[str, pa.Table]) -> Inputs:
+    """Rows at the driver, for Spark to read under their names."""
+    create = inputs.work.place.spark.createDataFrame
+    return inputs.with_steps(
+        {name: StepRows(create(rows.combine_chunks()), rows.num_rows) for name, rows in kept.items()}
+    )
+
+
+def _is_shown_beside(job: NodeJob, result: Node) -> bool:
+    """Whether the change of a result follows from that of a node row by row, at the driver."""
+    tables = (job.table, job.inputs.tables[result.name])
+    return shows_only(result.plan, job.node.name) and all(map(fits_arrow, tables))
+
+
+def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock: Clock) -> Done | Declined:
+    """The change of a node and of the result that only shows its rows, by one job."""
+    inputs, plan, start = job.inputs, _rest_of(job), perf_counter()
+    with clock.phase("plan"):
+        text = render_beside(plan, job.node.own, result.plan)
+        frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
+    with clock.phase("spark"):
+        room = room_of_refresh(inputs.work.place.settings)
+        rows = collect_within(frame, room, inputs.row_bytes)
+    if rows is None:
+        return Declined(f"more than {room.rows:,} rows come of it", job)
+    note = note_spark(Tree(job.node.name, plan), placement, inputs, perf_counter() - start, rows.num_rows)
+    with clock.phase("write"):
+        done = _store_few(job, _rename(rows, stored_columns(job.node.own)), note)
+        shown = replace(job, inputs=done.inputs, node=result, executions=done.executions)
+        after = _store_few(shown, _rename(rows.filter(rows.column(KEEP)), shown_columns(result.plan)))
+        return replace(after, filled={**done.filled, **after.filled})
+
+
+# --- Spark ---------------------------------------------------------------------------------------------
+
+
+def _plan_for_spark(job: NodeJob, plan: Operator, reduce: Reduce = keep_whole) -> Trees:
+    """The steps of a plan and what is left of it, which comes last; nothing if it has no rows."""
+    return plan_trees((Tree(job.node.name, plan),), FOR_SPARK, Context(reduce=reduce))
+
+
+def _run_steps_first(job: NodeJob, placement: Placement, trees: Trees, clock: Clock) -> NodeJob:
+    """What is left of a job when its steps are done."""
+    *steps, rest = trees
+    start = perf_counter()
+    with clock.phase("spark"):
+        done = run_steps(job.inputs, job.table, steps)
+    notes = _note_steps(steps, placement, done.inputs, perf_counter() - start)
+    remarks, executions = (*job.remarks, *done.remarks), (*job.executions, *notes)
+    return replace(job, inputs=done.inputs, rest=rest.plan, remarks=remarks, executions=executions)
+
+
+def _note_steps(
+    steps: Sequence[Tree], placement: Placement, inputs: Inputs, seconds: float
+) -> list[Execution]:
+    each = seconds / max(len(steps), 1)
+    return [note_spark(s, placement, inputs, each, inputs.steps[s.step].count) for s in steps]
+
+
+def _collect(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
+    """Rows that the driver can hold."""
+    inputs, plan, start = job.inputs, _rest_of(job), perf_counter()
+    frame = _plan_frame(inputs, plan, clock)
+    with clock.phase("spark"):
+        room = room_of_refresh(inputs.work.place.settings)
+        rows = collect_within(frame, room, inputs.row_bytes)
+    if rows is None:
+        return Declined(f"more than {room.rows:,} rows come of it", job)
+    note = note_spark(Tree(job.node.name, plan), placement, inputs, perf_counter() - start, rows.num_rows)
+    with clock.phase("write"):
+        return _store_few(job, rows, note)
+
+
+def _run_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp:
+    """Many rows; what was to be few may be given up, but not where its followers need the difference."""
+    if job.rest is None:
+        return _store_by_executors(_prepare_for_many(job, placement, clock), placement, clock)
+    may_give_up = job.may_give_up and not is_followed(job.inputs.work, job.inputs.result)
+    reason = _find_excess(job, clock) if may_give_up else None
+    return _store_by_executors(job, placement, clock) if reason is None else GaveUp(reason)
+
+
+def _prepare_for_many(job: NodeJob, placement: Placement, clock: Clock) -> NodeJob:
+    with clock.phase("plan"):
+        trees = _plan_for_spark(job, job.plan_for_many)
+    return _run_steps_first(job, placement, trees, clock)
+
+
+def _find_excess(job: NodeJob, clock: Clock) -> str | None:
+    """To compute everything means to read all sources and to write what there is."""
+    frame = _plan_frame(job.inputs, _rest_of(job), clock)
+    with clock.phase("spark"):
+        rows = count(frame)
+    everything = max(count_source_rows(job.inputs), job.inputs.work.row_count(job.table))
+    if rows < everything:
+        return None
+    return f"{rows} rows would be computed or taken away where everything is {everything}"
+
+
+def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done:
+    """Rows that stay on the executors; new ones are written before old ones go, as queries may read them."""
+    inputs, plan, start = job.inputs, _rest_of(job), perf_counter()
+    work, table = inputs.work, job.table
+    frame = _plan_frame(inputs, plan, clock)
+    is_net = job.replaces or (isinstance(plan, Signed) and plan.sign > 0)
+    with clock.phase("write"):
+        files = store_frame(work, table, frame if is_net else net_change(work, table, frame))
+        deleted = truncate(work, table, in_sum=True).rows_deleted if job.replaces else 0  # nobody follows
+        rows = sum(f.rows for f in files)
+        note = note_spark(Tree(job.node.name, plan), placement, inputs, perf_counter() - start, rows)
+        done = _done(job, files, None, note)
+    filled = done.filled[job.node.name]
+    return replace(done, filled={job.node.name: replace(filled, deleted=filled.deleted + deleted)})
+
+
+def _plan_frame(inputs: Inputs, plan: Operator, clock: Clock) -> Frame:
+    """The rows of a plan without steps, before any job."""
+    with clock.phase("plan"):
+        return frame_of(inputs, plan)
+
+
+def _rest_of(job: NodeJob) -> Operator:
+    assert job.rest is not None
+    return job.rest
+
+
+# --- storing -------------------------------------------------------------------------------------------
+
+
+def _store_few(job: NodeJob, rows: pa.Table, *notes: Execution) -> Done:
+    net = _net(job.table, rows)
+    return _done(job, store_rows(job.inputs.work, job.table, net), net, *notes)
+
+
+def _done(job: NodeJob, files: tuple[DataFile, ...], net: pa.Table | None, *notes: Execution) -> Done:
+    """`net` are the rows of the files, if they are at the driver."""
+    work, table = job.inputs.work, job.table
+    inputs = job.inputs
+    if files:
+        unique = isinstance(job.node.plan, Aggregate)
+        work.change(TableChange(table, added=tuple(replace(f, whole=unique) for f in files)))
+    if files or net is None:
+        change = NodeChange(cache(lambda: _delta_frame(work, table, net, files)), net)
+        inputs = inputs.with_change(job.node.name, change)
+    deleted = sum(f.deletes for f in files)
+    filled = Filled(sum(f.rows for f in files) - deleted, deleted, sum(f.memory for f in files))
+    return Done(inputs, {job.node.name: filled}, job.remarks, (*job.executions, *notes))
+
+
+def _delta_frame(work: Work, table: Table, net: pa.Table | None, files: tuple[DataFile, ...]) -> Frame:
+    """A node that takes Spark reads many rows from their file."""
+    if net is not None and room_of_refresh(work.place.settings).has(net):
+        return local_frame(work.place.spark, table, net)
+    return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+
+
+def _rename(rows: pa.Table, names: dict[str, str]) -> pa.Table:
+    return rows.select([*names, WEIGHT]).rename_columns([*names.values(), WEIGHT])
+
+
+def _net(table: Table, rows: pa.Table) -> pa.Table:
+    """As the table stores them, each with weight +1 or −1."""
+    if rows.num_rows == 0:
+        return rows
+    weights = rows.column(WEIGHT).cast(pa.int32())
+    typed = to_storage(table, rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, weights))
+    if pc.min(weights).as_py() == 1:
+        return typed
+    return to_storage(table, single_weights(sum_weights(table, typed)))

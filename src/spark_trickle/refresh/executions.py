@@ -1,0 +1,74 @@
+"""A plan that ran -> the record of it, which `trickle.explain_refresh` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from spark_trickle.algebra.explain import title
+from spark_trickle.algebra.operators import At, Operator, Scan
+from spark_trickle.arrow.evaluate import Evaluated
+from spark_trickle.model.execution import Execution, OperatorRun
+from spark_trickle.plan.pipeline import Tree
+from spark_trickle.refresh.inputs import Inputs
+from spark_trickle.refresh.place import Placement
+from spark_trickle.refresh.sizes import sizes_of
+
+_MOST_OPERATORS = 200  # of a plan in the record
+
+
+def note_driver(
+    name: str, placement: Placement, plan: Operator, found: Evaluated, inputs: Inputs
+) -> Execution:
+    """The driver has counted the rows of every operator."""
+
+    def run(op: Operator, depth: int) -> OperatorRun:
+        cost = found.costs.get(op)
+        read = [found.costs[i].rows for i in op.inputs if i in found.costs]
+        if cost is None:  # another part of the plan was empty, so nobody asked for its rows
+            return OperatorRun(depth, _titled(op, inputs))
+        return OperatorRun(depth, _titled(op, inputs), sum(read) if op.inputs else None, cost.rows, cost.ms)
+
+    operators = tuple(_list_operators(plan, run))
+    return Execution(
+        name, placement.engine, placement.reason, sum(c.ms for c in found.costs.values()), operators
+    )
+
+
+def note_spark(
+    tree: Tree, placement: Placement, inputs: Inputs, seconds: float, rows: int | None
+) -> Execution:
+    """Spark computes a plan as a whole: known are the rows of the tables that it reads, and of the result."""
+    sizes = sizes_of(inputs)
+
+    def run(op: Operator, depth: int) -> OperatorRun:
+        read = None
+        if isinstance(op, Scan):
+            step = inputs.steps.get(op.source)
+            of_table = sizes.changed if op.moment is At.DELTA else sizes.rows
+            read = step.count if step is not None else of_table(op.source)
+        return OperatorRun(depth, _titled(op, inputs), read, rows if depth == 0 else None)
+
+    operators = tuple(_list_operators(tree.plan, run))
+    return Execution(tree.label, placement.engine, placement.reason, seconds * 1000, operators)
+
+
+def _list_operators(plan: Operator, run: Callable[[Operator, int], OperatorRun]) -> Iterator[OperatorRun]:
+    """Inputs below and further right; a part that stands in several places is told of once."""
+    seen: set[int] = set()
+    rest, count = [(plan, 0)], 0
+    while rest and count < _MOST_OPERATORS:
+        op, depth = rest.pop()
+        count += 1
+        if id(op) in seen:
+            yield OperatorRun(depth, f"{title(op)} (as above)")
+            continue
+        seen.add(id(op))
+        yield run(op, depth)
+        rest += [(child, depth + 1) for child in reversed(op.inputs)]
+
+
+def _titled(op: Operator, inputs: Inputs) -> str:
+    """With the names of tables that users know."""
+    if not isinstance(op, Scan) or (table := inputs.table(op.source)) is None:
+        return title(op)
+    return title(op).replace(f"Scan {op.source} ", f"Scan {table.full_name} ", 1)

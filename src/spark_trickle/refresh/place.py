@@ -1,0 +1,74 @@
+"""What is known of a plan before it runs -> where it runs, and why: a value, decided once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spark_trickle.algebra.operators import Operator
+from spark_trickle.arrow.evaluate import Reader, rehearse_plan
+from spark_trickle.model.execution import Engine
+from spark_trickle.settings import SMALL_CHANGES_BY_SPARK, Settings
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a plan is computed; `fallback` is where it goes on if that turns out to be impossible."""
+
+    engine: Engine
+    reason: str
+    fallback: Placement | None = None
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        """The engine, then those that take over."""
+        return (self.engine, *(self.fallback.engines if self.fallback is not None else ()))
+
+    def fall_back(self, reason: str) -> Placement:
+        """The next engine, and why this one did not do."""
+        if self.fallback is None:
+            raise AssertionError(reason)
+        return replace(self.fallback, reason=f"{reason}; {self.fallback.reason}")
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many rows a plan reads, and how many may come of it."""
+
+    few_changed: bool  # so few rows changed that one task computes what follows from them
+    few_in_all: bool  # all sources together are so few rows that the driver can hold what comes of them
+    fits_driver: bool  # Arrow can hold the types of the table
+    replaces: bool = False  # all rows are computed, to take the place of those that are stored
+    reads_many: bool = False  # of tables that are not looked up by keys
+
+
+def place(plan: Operator, rehearsal: Reader, load: Load, settings: Settings) -> Placement:
+    """The driver if it can, since it needs no job; otherwise as little of Spark as will do.
+
+    `rehearsal` has the tables of the plan without rows: their types, and how their rows are read.
+    """
+    by_spark = _place_on_spark(load)
+    if obstacle := _find_obstacle(plan, rehearsal, load, settings):
+        return replace(by_spark, reason=f"{obstacle}; {by_spark.reason}")
+    return Placement(Engine.DRIVER, "few rows, which need no Spark job", by_spark)
+
+
+def _find_obstacle(plan: Operator, rehearsal: Reader, load: Load, settings: Settings) -> str | None:
+    if settings.small_changes == SMALL_CHANGES_BY_SPARK:
+        return "small_changes = spark"
+    if load.replaces or load.reads_many:
+        return "all rows are computed"
+    if not load.fits_driver:
+        return "Arrow cannot hold a column of the result"
+    refusal = rehearse_plan(rehearsal, plan)
+    return None if refusal is None else refusal.reason
+
+
+def _place_on_spark(load: Load) -> Placement:
+    many = Placement(Engine.EXECUTORS, "there may be many rows")
+    if load.replaces:
+        return many
+    if load.few_changed:
+        return Placement(Engine.ONE_TASK, "few rows changed", many)
+    if load.few_in_all and load.fits_driver:
+        return Placement(Engine.COLLECTED, "all sources together are few rows", many)
+    return many

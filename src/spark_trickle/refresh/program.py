@@ -1,0 +1,92 @@
+"""The changes of sources -> the changes of all nodes of a stream table, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spark_trickle.algebra.operators import Recursive
+from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.model.room import room_of_refresh
+from spark_trickle.plan.pipeline import CHANGE, Context, Tree, plan_trees
+from spark_trickle.plan.split import Node
+from spark_trickle.refresh.clock import Clock
+from spark_trickle.refresh.compile import nodes_of
+from spark_trickle.refresh.driver_inputs import DriverInputs
+from spark_trickle.refresh.execute import Filled, GaveUp, NodeJob, execute
+from spark_trickle.refresh.inputs import Inputs, has_small_sources
+from spark_trickle.refresh.outcome import Outcome
+from spark_trickle.refresh.place import Load, Placement, place
+from spark_trickle.refresh.sizes import sizes_of
+from spark_trickle.txn.store import fits_arrow
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a refresh has to follow."""
+
+    of: frozenset[str]  # the sources and nodes that changed
+    few: bool  # so few rows that what takes Spark takes one task; what the driver can do, it does
+    may_give_up: bool = False  # if it turns out to be more than everything
+
+
+def run_program(inputs: Inputs, changes: Changes, clock: Clock) -> Outcome | GaveUp:
+    """The program of every node in order; a node without change leaves those above it alone."""
+    nodes = nodes_of(inputs.stream.plan)
+    outcome, done_nodes = Outcome(), dict[str, Filled]()
+    for number, node in enumerate(nodes):
+        shown_by = nodes[-1] if number == len(nodes) - 2 else None
+        if node.name in done_nodes:
+            continue
+        planned = plan_change(inputs, node, changes, clock, shown_by)
+        if planned is None:
+            continue
+        done = execute(*planned, clock)
+        if isinstance(done, GaveUp):
+            return done
+        done_nodes |= done.filled
+        inputs, outcome = done.inputs, outcome.then(done, node.name)
+        changes = _after(inputs, changes, node, done.filled[node.name])
+    return replace(outcome, filled=done_nodes.get(nodes[-1].name, Filled()))
+
+
+def _after(inputs: Inputs, changes: Changes, node: Node, filled: Filled) -> Changes:
+    """What follows a node is large if its change is."""
+    if filled == Filled():
+        return changes
+    few = changes.few and room_of_refresh(inputs.work.place.settings).fits(filled.rows, filled.memory)
+    return replace(changes, of=changes.of | {node.name}, few=few)
+
+
+def plan_change(
+    inputs: Inputs, node: Node, changes: Changes, clock: Clock, shown_by: Node | None = None
+) -> tuple[NodeJob, Placement] | None:
+    """How the change of a node is computed, and where; None if nothing that it reads changed."""
+    tree, settings = Tree(node.name, node.plan), inputs.work.place.settings
+    with clock.phase("plan"):
+        context = Context(changes.of, sizes_of(inputs))
+        trees = plan_trees((tree,), CHANGE, context)
+    if not trees:
+        return None
+    (small,) = trees
+    with clock.phase("driver"):
+        load = Load(
+            few_changed=changes.few,
+            few_in_all=not changes.few and has_small_sources(inputs),
+            fits_driver=fits_arrow(inputs.tables[node.name]),
+        )
+        placement = place(small.plan, DriverInputs(inputs).without_rows(), load, settings)
+    job = NodeJob(
+        inputs,
+        node,
+        small.plan,
+        lambda: plan_trees((tree,), CHANGE, replace(context, few=False))[0].plan,
+        shown_by=shown_by,
+        may_give_up=changes.may_give_up,
+        remarks=_remarks_of(node),
+    )
+    return job, placement
+
+
+def _remarks_of(node: Node) -> tuple[str, ...]:
+    why = obstacle(node.plan) if isinstance(node.plan, Recursive) else None
+    return (f"the recursion was computed again, because {why}",) if why else ()
