@@ -31,7 +31,7 @@ from spark_trickle.plan.pipeline import FOR_SPARK, Context, Reduce, Tree, Trees,
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.driver_inputs import DriverInputs
-from spark_trickle.refresh.executions import note_driver, note_spark
+from spark_trickle.refresh.executions import note_driver, note_empty, note_spark
 from spark_trickle.refresh.followed import is_followed
 from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_source_rows
 from spark_trickle.refresh.place import Placement
@@ -168,7 +168,8 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
         reducer = _reducer_of(job)
         trees = _plan_for_spark(job, job.plan, keep_whole if reducer is None else reducer.reduce)
     if not trees:
-        return Done(job.inputs, {job.node.name: Filled()}, job.remarks, job.executions)
+        note = note_empty(job.node.name, job.plan)
+        return Done(job.inputs, {job.node.name: Filled()}, job.remarks, (*job.executions, note))
     if reducer is not None:
         job = replace(job, inputs=_with_rows(job.inputs, reducer.kept))
     with small_jobs(job.inputs.work.place.spark):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from spark_trickle.algebra.explain import title
 from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.arrow.evaluate import Evaluated
-from spark_trickle.model.execution import Execution, OperatorRun
+from spark_trickle.model.execution import Engine, Execution, OperatorRun
 from spark_trickle.plan.pipeline import Tree
 from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.place import Placement
@@ -32,6 +32,12 @@ def note_driver(
     return Execution(
         name, placement.engine, placement.reason, sum(c.ms for c in found.costs.values()), operators
     )
+
+
+def note_empty(name: str, plan: Operator) -> Execution:
+    """The driver has looked at the parts of a plan, and nothing was left for Spark."""
+    nothing = OperatorRun(0, title(plan), rows_out=0)
+    return Execution(name, Engine.DRIVER, "no row is left of the change", 0.0, (nothing,))
 
 
 def note_spark(

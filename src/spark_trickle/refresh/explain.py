@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.explain import cost, strategy
@@ -21,6 +22,8 @@ from spark_trickle.algebra.operators import (
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.model.arrow import arrow_schema
+from spark_trickle.model.execution import Engine
 from spark_trickle.model.stream import Action, Frontier, Mode, StreamState
 from spark_trickle.model.table import Table
 from spark_trickle.plan.pipeline import (
@@ -42,14 +45,16 @@ from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, decide
 from spark_trickle.refresh.execute import NodeJob
 from spark_trickle.refresh.graph import graph_of
-from spark_trickle.refresh.inputs import Inputs
+from spark_trickle.refresh.inputs import Inputs, NodeChange
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.program import Changes, plan_change
 from spark_trickle.refresh.refresh import changes_of, definition, known_facts, node_tables
 from spark_trickle.refresh.sizes import sizes_of, sizes_of_catalog
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
+from spark_trickle.spark.frames import local_frame
 from spark_trickle.sql.dialect.moments import moments_of
 from spark_trickle.sql.render.query import render
+from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work
 
 Line = tuple[str, str]
@@ -134,8 +139,11 @@ def _next_refresh(work: Work, table: Table) -> list[Line]:
     for node in nodes_of(definition(table).plan):
         planned = plan_change(inputs, node, changes, Clock())
         if planned is not None:
-            lines += _planned_lines(work, *planned, changes)
+            job, placement = planned
+            lines += _planned_lines(work, job, placement, changes)
             changes = replace(changes, of=changes.of | {node.name})
+            if placement.engine is not Engine.EXECUTORS and fits_arrow(job.table):
+                inputs = _as_if_done(inputs, job)
     return lines
 
 
@@ -148,6 +156,13 @@ def _planned_lines(work: Work, job: NodeJob, placement: Placement, changes: Chan
     yield f"{name} next: runs", f"{placement.engine}: {placement.reason}"
     if (instead := placement.fallback) is not None:
         yield f"{name} next: or else", f"{instead.engine}: {instead.reason}"
+
+
+def _as_if_done(inputs: Inputs, job: NodeJob) -> Inputs:
+    """The change of a node is at the driver for those that follow."""
+    rows = arrow_schema(job.table).empty_table()
+    frame = partial(local_frame, inputs.work.place.spark, job.table, rows)
+    return inputs.with_change(job.node.name, NodeChange(frame, rows))
 
 
 def _nothing(work: Work) -> Frontier:

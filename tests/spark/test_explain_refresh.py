@@ -1,0 +1,109 @@
+"""What a refresh executed, operator by operator, and what the next one would; at the driver and by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_trickle import connect
+from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.session import Trickle
+
+QUERIES = {
+    "joined": "SELECT o.id, name, amount FROM orders o JOIN customers c ON o.customer = c.id",
+    "sums": "SELECT customer, sum(amount) AS total, count(*) AS n FROM orders GROUP BY customer",
+    "best": "SELECT customer, max(amount) AS best FROM orders GROUP BY customer",
+    "numbered": "SELECT id, row_number() OVER (PARTITION BY customer ORDER BY id) AS n FROM orders",
+    "listed": "SELECT customer, collect_list(amount) AS amounts FROM orders GROUP BY customer",
+}
+
+
+@pytest.fixture(params=["driver", "spark"])
+def tr(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
+    folder = tmp_path_factory.mktemp("explained") / "warehouse"
+    with connect(folder, settings={"small_changes": request.param}) as made:
+        made.sql("CREATE TABLE customers (id INT, name STRING)")
+        made.sql("CREATE TABLE orders (id INT, customer INT, amount INT)")
+        made.sql("INSERT INTO customers VALUES (1, 'ada'), (2, 'bob')")
+        made.sql("INSERT INTO orders VALUES (1, 1, 5), (2, 1, 7), (3, 2, 9)")
+        for name, query in QUERIES.items():
+            made.sql(f"CREATE STREAM TABLE {name} REFRESH MODE DIFFERENTIAL AS {query}")
+        yield made
+
+
+def executed(tr: Trickle, name: str, number: int = 1) -> list[dict[str, Any]]:
+    return tr.answer("explain_refresh", name, number).dicts()
+
+
+def test_every_way_is_exact_and_tells_what_it_executed(tr: Trickle) -> None:
+    by_driver = tr.sql("SHOW trickle.small_changes").collect()[0]["value"] == "driver"
+    tr.sql("INSERT INTO orders VALUES (4, 2, 1)")
+    tr.sql("DELETE FROM orders WHERE id = 2")
+    tr.sql("UPDATE customers SET name = 'eve' WHERE id = 2")
+    for name in QUERIES:
+        report = tr.refresh(name)
+        assert tr.sql(f"SELECT * FROM trickle.audit('{name}')").count() == 0, name
+        lines = executed(tr, name)
+        engines = {line["engine"] for line in lines}
+        assert "driver" not in engines or by_driver, name
+        assert by_driver or "one Spark task" in engines, name
+        for root in (line for line in lines if not line["operator"].startswith(" ")):
+            assert root["reason"], name
+            assert root["ms"] >= 0, name
+        (result,) = [x for x in lines if x["plan"] == lines[-1]["plan"] and x["operator"][0] != " "]
+        if result["plan"] == "n1" and by_driver and name == "joined":
+            assert result["rows_out"] == report.rows_inserted + report.rows_deleted
+
+
+def test_the_driver_counts_the_rows_of_each_operator(tr: Trickle) -> None:
+    tr.sql("INSERT INTO orders VALUES (4, 2, 1), (5, 9, 1)")
+    tr.refresh("joined")
+    lines = executed(tr, "joined")
+    if tr.sql("SHOW trickle.small_changes").collect()[0]["value"] == "spark":
+        assert [x["rows_in"] for x in lines if "orders delta" in x["operator"]] == [2]
+        assert {x["ms"] is None for x in lines if x["operator"].startswith(" ")} == {True}
+        return
+    join = next(x for x in lines if "join" in x["operator"])
+    assert (join["rows_in"], join["rows_out"], join["engine"]) == (4, 1, "driver")
+    change = next(x for x in lines if "orders delta" in x["operator"])
+    assert (change["rows_in"], change["rows_out"]) == (None, 2)
+    assert all(x["ms"] is not None for x in lines)
+
+
+def test_refreshes_are_counted_from_the_newest(tr: Trickle) -> None:
+    for amount in (1, 2):
+        tr.sql(f"INSERT INTO orders VALUES (9, 1, {amount})")
+        tr.refresh("sums")
+    newest, before, filled = (executed(tr, "sums", n) for n in (1, 2, 3))
+    assert newest[0]["started"] > before[0]["started"] > filled[0]["started"]
+    assert [x[0]["action"] for x in (newest, before, filled)] == ["DIFFERENTIAL", "DIFFERENTIAL", "FULL"]
+    assert executed(tr, "sums", 4) == []
+    assert tr.sql("SELECT * FROM trickle.explain_refresh('sums', 2)").count() == len(before)
+    with pytest.raises(InvalidDefinitionError, match="no refresh number 0"):
+        executed(tr, "sums", 0)
+
+
+def test_explain_says_where_the_next_refresh_runs(tr: Trickle) -> None:
+    def explained() -> dict[str, str]:
+        return dict(tr.sql("SELECT property, value FROM trickle.explain_stream_table('joined')").collect())
+
+    assert not [name for name in explained() if "next:" in name]  # nothing changed
+    tr.sql("INSERT INTO orders VALUES (4, 2, 1)")
+    told = explained()
+    assert "Scan main.orders delta" in told["n1 next: differentiate"]
+    assert "main.customers delta" not in told["n1 next: differentiate"]
+    tr.refresh("joined")
+    engines = {line["engine"] for line in executed(tr, "joined")}
+    assert told["n1 next: runs"].split(":")[0] in engines
+
+
+def test_plans_of_old_refreshes_are_forgotten(tr: Trickle) -> None:
+    for n in range(42):
+        tr.sql(f"INSERT INTO orders VALUES ({100 + n}, 1, 1)")
+        tr.refresh("joined")
+    kept = [n for n in range(1, 50) if executed(tr, "joined", n)]
+    assert 20 <= len(kept) <= 40
+    assert kept == list(range(1, len(kept) + 1))
+    assert len(tr.answer("refresh_history", "joined").rows) == 43

@@ -1,0 +1,86 @@
+"""The passes in their order, and what each of them needs to know."""
+
+from __future__ import annotations
+
+from spark_trickle.algebra.change_operators import Signed
+from spark_trickle.algebra.operators import (
+    Aggregate,
+    At,
+    Filter,
+    Join,
+    JoinKind,
+    KeyPair,
+    Operator,
+    Output,
+    Scan,
+    UnionAll,
+    column,
+)
+from spark_trickle.plan.pipeline import (
+    CHANGE,
+    CONTENT,
+    DEFINITION,
+    FOR_SPARK,
+    Context,
+    Stage,
+    Tree,
+    plan_trees,
+    run_passes,
+)
+
+ORDERS, SHOPS = Scan("t1", (("a", "a"), ("s", "s"))), Scan("t2", (("z", "z"), ("c", "c")))
+JOINED = Join(ORDERS, SHOPS, JoinKind.INNER, (KeyPair(column("s"), column("z")),))
+BY_CITY = Aggregate(JOINED, (Output("city", column("c")),), (), "n")
+NODE = (Tree("n1", JOINED),)
+
+
+def test_every_pass_has_a_name_of_its_own() -> None:
+    names = [each.name for passes in (DEFINITION, CHANGE, CONTENT, FOR_SPARK) for each in passes]
+    assert len(set(names)) == len(names)
+
+
+def test_stages_are_what_a_refresh_runs() -> None:
+    context = Context(frozenset(("t1",)))
+    stages = run_passes(Stage("split", "", NODE), (*CHANGE, *FOR_SPARK), context)
+    assert [s.name for s in stages[1:]] == [p.name for p in (*CHANGE, *FOR_SPARK)]
+    assert stages[-1].trees == plan_trees(NODE, (*CHANGE, *FOR_SPARK), context)
+
+
+def _moments(plan: Operator) -> set[tuple[str, At]]:
+    return {(op.source, op.moment) for op in plan.walk() if isinstance(op, Scan)}
+
+
+def test_only_what_changed_has_a_term() -> None:
+    (one,) = plan_trees(NODE, CHANGE, Context(frozenset(("t1",))))
+    assert _moments(one.plan) == {("t1", At.DELTA), ("t2", At.NEW)}
+    (both,) = plan_trees(NODE, CHANGE, Context())
+    assert _moments(both.plan) == {("t1", At.DELTA), ("t2", At.NEW), ("t1", At.OLD), ("t2", At.DELTA)}
+    assert plan_trees(NODE, CHANGE, Context(frozenset(("t9",)))) == ()
+
+
+def test_what_the_driver_finds_empty_is_left_out() -> None:
+    def without_shops(plan: Operator) -> Operator | None:
+        return plan.parts[0] if isinstance(plan, UnionAll) else plan
+
+    (left,) = plan_trees(NODE, (*CHANGE, *FOR_SPARK), Context(reduce=without_shops))
+    assert _moments(left.plan) == {("t1", At.DELTA), ("t2", At.NEW)}
+    assert plan_trees(NODE, (*CHANGE, *FOR_SPARK), Context(reduce=lambda _: None)) == ()
+
+
+def test_steps_come_before_the_rest_and_have_names() -> None:
+    trees = plan_trees((Tree("n1", BY_CITY),), (*CHANGE, *FOR_SPARK), Context())
+    assert trees[-1].step == ""
+    assert [t.label for t in trees] == [*(f"n1 {t.step}" for t in trees[:-1]), "n1"]
+
+
+def test_content_is_compared_only_where_it_is_asked_for() -> None:
+    (alone,) = plan_trees(NODE, CONTENT, Context())
+    assert alone.plan == Signed(JOINED, 1)
+    (compared,) = plan_trees(NODE, CONTENT, Context(compared=True))
+    assert isinstance(compared.plan, UnionAll)
+    assert _moments(compared.plan) == {("t1", At.NEW), ("t2", At.NEW), ("n1", At.OLD)}
+
+
+def test_filters_and_names_go_through_a_definition() -> None:
+    query = (Tree("query", Filter(BY_CITY, column("city"))),)
+    assert [t.name for t in plan_trees(query, DEFINITION, Context())] == ["n1", "n2"]
