@@ -46,10 +46,11 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     Window,
 )
+from spark_trickle.algebra.references import DriverRef
 from spark_trickle.arrow.evaluate import Reader, evaluate_plan
 from spark_trickle.delta.differentiate import rename_columns
 
-Keep = Callable[[pa.Table], str | None]  # rows -> the name by which a plan reads them, if they are few
+Keep = Callable[[pa.Table], DriverRef | None]  # rows -> what a plan reads them by, if they are few
 
 # Without rows in their first input they have none themselves.
 _FOLLOW = (

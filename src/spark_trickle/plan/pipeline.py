@@ -14,7 +14,7 @@ from spark_trickle.algebra.prune import prune
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.arrange import arrange_change
 from spark_trickle.plan.join_order import connect_joins
-from spark_trickle.plan.split import Node, split_into_nodes
+from spark_trickle.plan.split import number_nodes, split_into_nodes
 from spark_trickle.plan.steps import with_steps
 
 Trees = tuple[tuple[str, Operator], ...]  # by name: the query, then its nodes, then what is found first
@@ -45,13 +45,13 @@ def _pruned(trees: Trees) -> Trees:
 
 
 def _split(trees: Trees) -> Trees:
-    return tuple((node.name, node.plan) for _, tree in trees for node in split_into_nodes(tree))
+    return tuple((str(node.name), node.plan) for _, tree in trees for node in split_into_nodes(tree))
 
 
 def _differentiated(trees: Trees) -> Trees:
     """As if everything changed: a refresh leaves out the terms of what did not."""
-    nodes = [Node(name, tree) for name, tree in trees]
-    changes = [(n.name, differentiate_node(n.plan, n.own, n.sources)) for n in nodes]
+    nodes = number_nodes(tree for _, tree in trees)
+    changes = [(str(n.name), differentiate_node(n.plan, n.own, n.sources)) for n in nodes]
     return tuple((name, change) for name, change in changes if change is not None)
 
 

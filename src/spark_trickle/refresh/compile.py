@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from spark_trickle.algebra.operators import At, Expr, Operator, Output, Project, Scan
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.errors import (
@@ -22,7 +23,7 @@ from spark_trickle.model.stream import KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
 from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Trees, run_passes
-from spark_trickle.plan.split import Node
+from spark_trickle.plan.split import Node, number_nodes
 from spark_trickle.refresh.query_names import TextsRead, Wording
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import empty
@@ -95,7 +96,7 @@ def compile_query(
         _check_plan(planned, whole, refusal)
     if asked is not None:
         _check_types(planned, asked, whole)
-    nodes = tuple(Node(name, tree) for name, tree in trees)
+    nodes = number_nodes(tree for _, tree in trees)
     sources = _sources(work, wording.plan, trees)
     return Compiled(nodes, sources, stages, tuple(sorted(read.views.items())), read.known)
 
@@ -170,7 +171,7 @@ def _finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None 
                 assert planned is not None
                 stored = {c.id: c.name for c in planned.columns}
                 names = tuple(stored[c.id] for c in relation.columns)
-                return SourceTable(f"t{relation.id}", relation.column_names, names)
+                return SourceTable(TableRef(relation.id), relation.column_names, names)
             case View():
                 read.views[relation.id] = relation.full_name
                 inside = _finder(texts.inside(relation), plan, read, relation.id)
@@ -186,28 +187,33 @@ def _types(work: Work, op: Operator) -> Mapping[str, str]:
     return {f.name: notation(f.dataType) for f in over_empty_tables(work, op, {}).schema.fields}
 
 
-def over_empty_tables(work: Work, op: Operator, nodes: Mapping[str, Table]) -> Frame:
+def over_empty_tables(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) -> Frame:
     """A tree over empty tables: Spark's analyzer tells its types, and no job runs."""
     frames = {}
-    for scan in op.walk():
-        if isinstance(scan, Scan) and not scan.source.startswith("r"):  # rows that a recursion found last
-            table = nodes.get(scan.source) or work.catalog.table_by_id(int(scan.source[1:]))
-            assert table is not None
-            frames[frame_name(scan)] = empty(work.place.spark, table)
+    for scan in (part for part in op.walk() if isinstance(part, Scan)):
+        match scan.source:
+            case TableRef(table_id):
+                table = work.catalog.table_by_id(table_id)
+                assert table is not None
+            case NodeRef() as node:
+                table = nodes[node]
+            case _:  # rows that a recursion found last, whose types are those of its start
+                continue
+        frames[frame_name(scan)] = empty(work.place.spark, table)
     return run_sql(work.place.spark, render(op), available=(), **frames)
 
 
-def scans_of_tables(plan: Operator) -> Iterator[Scan]:
-    """Scans of tables, not of the rows that a recursion found last."""
+def scans_of_tables(plan: Operator) -> Iterator[tuple[int, Scan]]:
+    """Each scan of a table and the id of the table; no scans of the rows that a recursion found last."""
     for op in plan.walk():
-        if isinstance(op, Scan) and op.source.startswith("t"):
-            yield op
+        if isinstance(op, Scan) and isinstance(op.source, TableRef):
+            yield op.source.id, op
 
 
 def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
     used: dict[int, dict[str, tuple[int, str]]] = {}
-    for scan in (s for _, tree in trees for s in scans_of_tables(tree)):
-        planned, table = (c.table_by_id(int(scan.source[1:])) for c in (plan, work.catalog))
+    for table_id, scan in (s for _, tree in trees for s in scans_of_tables(tree)):
+        planned, table = (c.table_by_id(table_id) for c in (plan, work.catalog))
         assert planned is not None
         assert table is not None
         columns = used.setdefault(table.id, {})
@@ -229,11 +235,11 @@ def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
 @lru_cache(maxsize=256)
 def nodes_of(text: str) -> tuple[Node, ...]:
     """The nodes of a stored plan."""
-    return tuple(Node(f"n{n}", plan) for n, plan in enumerate(load(text), start=1))
+    return number_nodes(load(text))
 
 
 @lru_cache(maxsize=1024)
-def delta_of(text: str, number: int, changed: frozenset[str]) -> Operator | None:
+def delta_of(text: str, number: int, changed: frozenset[Reference]) -> Operator | None:
     """How a node changes when some of its sources did."""
     node = nodes_of(text)[number]
     return differentiate_node(node.plan, node.own, changed & node.sources)

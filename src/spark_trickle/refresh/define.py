@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count
 
 from spark_trickle.algebra.keys import Key
+from spark_trickle.algebra.references import NodeRef
 from spark_trickle.dml.definitions import query_columns
 from spark_trickle.errors import (
     InUseError,
@@ -159,8 +160,8 @@ def _define(
 
 def _define_nodes(
     work: Work, name: str, compiled: Compiled, owner: int, keys: Sequence[Key]
-) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
+) -> dict[NodeRef, Table]:
+    tables: dict[NodeRef, Table] = {}
     for node, key in zip(compiled.nodes[:-1], keys[:-1], strict=True):
         frame = over_empty_tables(work, node.plan, tables)
         inner = _new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)

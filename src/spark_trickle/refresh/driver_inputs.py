@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operators import Scan
+from spark_trickle.algebra.references import DriverRef, Reference
 from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, sum_weights
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import (
@@ -46,7 +47,7 @@ class DriverInputs:
         """Only what is at the driver already."""
         return replace(self, fetches=False)
 
-    def read_change(self, name: str) -> pa.Table | None:
+    def read_change(self, name: Reference) -> pa.Table | None:
         """The change of a source or a node, not summed; None if that takes Spark."""
         inputs = self.inputs
         if name in inputs.rows:
@@ -135,16 +136,16 @@ class DriverInputs:
         readable = table is not None and self._may_read(scan.source, table) and fits_arrow(table)
         return table if readable else None
 
-    def keep(self, rows: pa.Table) -> str | None:
-        """Rows that were made here, for Spark to read under a name."""
+    def keep(self, rows: pa.Table) -> DriverRef | None:
+        """Rows that were made here, for Spark to read."""
         place = self.inputs.work.place
         if not room_of_tail(place.settings).has(rows):
             return None
-        name = f"h{len(self.inputs.found) + 1}"
+        name = DriverRef(len(self.inputs.found) + 1)
         self.inputs.found[name] = place.spark.createDataFrame(rows.combine_chunks())
         return name
 
-    def _may_read(self, name: str, table: Table) -> bool:
+    def _may_read(self, name: Reference, table: Table) -> bool:
         """Columns have the names that the plan knows, and compare here as they do in Spark."""
         source = self.inputs.source(name)
         known = source is None or not has_renamed_columns(source, table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.explain import cost, strategy, tree
@@ -16,6 +17,7 @@ from spark_trickle.algebra.operators import (
     TopK,
     Window,
 )
+from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
@@ -56,9 +58,9 @@ def explain_rewrite(work: Work, query: str) -> list[tuple[int, str, str, str]]:
     before = None
     for stage in stages:
         lines = [
-            f"{name}: {_with_names(work, text)}" if n == 0 else f"  {_with_names(work, text)}"
+            f"{name}: {text}" if n == 0 else f"  {text}"
             for name, plan in stage.trees
-            for n, text in enumerate(tree(plan))
+            for n, text in enumerate(tree(plan, partial(_named, work)))
         ]
         done = "nothing to do" if stage.trees == before else stage.meaning
         rows.append((stage.name, done, "\n".join(lines)))
@@ -87,7 +89,7 @@ def explain_stream(work: Work, table: Table) -> list[Line]:
     for number, node in enumerate(nodes):
         lines.append((f"{node.name} table", tables[node.name].full_name))
         lines += _node_lines(work, node, node is nodes[-1])
-        for source in sorted(node.sources):
+        for source in sorted(node.sources, key=str):
             delta = delta_of(stream.plan, number, frozenset((source,)))
             if delta is not None:
                 lines += _delta_lines(f"{node.name} delta when {_named(work, source)} changes", delta)
@@ -99,7 +101,7 @@ def _delta_lines(label: str, delta: Operator) -> list[Line]:
     if not any(isinstance(op, Fixpoint | Recursive) for op in delta.walk()):
         return [(label, render(delta))]
     steps, rest = with_steps(delta)
-    first = [(f"{label}: {name}", text) for s in steps for name, text in _rendered(s.name, s.plan)]
+    first = [(f"{label}: {name}", text) for s in steps for name, text in _rendered(str(s.name), s.plan)]
     return [*first, (label, render(rest))]
 
 
@@ -136,8 +138,7 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     name = node.name
     lines: list[Line] = [(f"{name} role", "the stream table" if last else "inner table")]
     lines.append((f"{name} cost", cost(node.plan)))
-    for text in tree(node.plan):
-        lines.append((f"{name} plan", _with_names(work, text)))
+    lines += [(f"{name} plan", text) for text in tree(node.plan, partial(_named, work))]
     kinds = (Aggregate, Buffer, Join, Recursive, SetOperation, TopK, Window)
     for op in node.plan.walk():
         if isinstance(op, kinds):
@@ -156,19 +157,10 @@ def _thresholds(work: Work, table: Table, nodes: Sequence[Node]) -> list[Thresho
     return list_thresholds(known, work.place.settings)
 
 
-def _named(work: Work, source: str) -> str:
-    if not source.startswith("t"):
-        return source
-    table = work.catalog.table_by_id(int(source[1:]))
-    return table.full_name if table is not None else source
-
-
-def _with_names(work: Work, text: str) -> str:
-    if not text.lstrip().startswith("Scan t"):
-        return text
-    start, _, rest = text.partition("Scan ")
-    source, _, columns = rest.partition(" ")
-    return f"{start}Scan {_named(work, source)} {columns}"
+def _named(work: Work, source: Reference) -> str:
+    """A table as users call it."""
+    table = work.catalog.table_by_id(source.id) if isinstance(source, TableRef) else None
+    return table.full_name if table is not None else str(source)
 
 
 def validate(work: Work, query: str) -> list[tuple[str, str, str]]:

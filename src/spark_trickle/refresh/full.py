@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from spark_trickle.algebra.change_operators import Counted, Signed
 from spark_trickle.algebra.operators import Aggregate, Operator, Scan, UnionAll
+from spark_trickle.algebra.references import NodeRef
 from spark_trickle.dml.delete import truncate
 from spark_trickle.lake.catalog import sources
 from spark_trickle.lake.catalog.engine import reading
@@ -62,8 +63,8 @@ def _counted(inputs: Inputs, content: Operator) -> Operator:
 
 def _compared(inputs: Inputs, node: Node, plan: Operator, few: bool, clock: Clock) -> Filled:
     """What reads just few rows of other nodes needs no job."""
-    read = [inputs.tables.get(s.source) for s in plan.walk() if isinstance(s, Scan)]
-    if all(table is not None and _has_few_rows(inputs.work, table) for table in read):
+    read = [s.source for s in plan.walk() if isinstance(s, Scan)]
+    if all(isinstance(ref, NodeRef) and _has_few_rows(inputs.work, inputs.tables[ref]) for ref in read):
         filled = run_at_driver(DriverInputs(inputs), node, plan, clock)
         if filled is not None:
             return filled

@@ -10,6 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from spark_trickle.algebra.operators import At, Operator, Scan
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.errors import SourceLostError
 from spark_trickle.model.arrow import single_weights, sum_weights
 from spark_trickle.model.files import DataFile
@@ -31,11 +32,11 @@ class Inputs:
 
     work: Work
     stream: Stream
-    tables: dict[str, Table]  # of the nodes, by name
+    tables: dict[NodeRef, Table]  # of the nodes
     frontier: Frontier
-    deltas: dict[str, Callable[[], Frame]] = field(default_factory=dict)  # made when a node asks for it
-    rows: dict[str, pa.Table] = field(default_factory=dict)  # the same at the driver, where they are few
-    found: dict[str, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
+    deltas: dict[Reference, Callable[[], Frame]] = field(default_factory=dict)  # made when a node asks for it
+    rows: dict[Reference, pa.Table] = field(default_factory=dict)  # the same at the driver, where few
+    found: dict[Reference, Frame] = field(default_factory=dict)  # by the node at hand: keys, few rows
     remarks: list[str] = field(default_factory=list)  # what takes more than the change itself, and why
     gives_up: bool = False  # when the change turns out to be more than everything
     changed_row_bytes: int = 0  # that a row of the changes takes
@@ -62,7 +63,7 @@ class Inputs:
         scans = {frame_name(s): s for s in plan.walk() if isinstance(s, Scan)}
         return {name: self.frame(scan.source, scan.moment) for name, scan in scans.items()}
 
-    def frame(self, source: str, at: At) -> Frame | str:
+    def frame(self, source: Reference, at: At) -> Frame | str:
         if source in self.found:
             return self.found[source]
         if at is At.DELTA and source in self.deltas:
@@ -115,8 +116,8 @@ class Inputs:
         )
         return place.spark.table(rest).unionByName(here)
 
-    def _source(self, name: str, at: At) -> Frame | str:
-        source = next(s for s in self.stream.sources if f"t{s.table_id}" == name)
+    def _source(self, name: Reference, at: At) -> Frame | str:
+        source = next(s for s in self.stream.sources if TableRef(s.table_id) == name)
         table = source_table(self.work, source)
         if at is At.DELTA:
             return self._change(source, table)
@@ -143,16 +144,18 @@ class Inputs:
         listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column, _ in source.columns]
         return frame.selectExpr(*listed, *weight)
 
-    def source(self, name: str) -> Source | None:
+    def source(self, name: Reference) -> Source | None:
         """The source that a scan names; None if it is a node or rows that were found."""
-        return next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
+        return next((s for s in self.stream.sources if TableRef(s.table_id) == name), None)
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: Reference) -> Table | None:
         """The table of a source or a node."""
+        if isinstance(name, NodeRef):
+            return self.tables.get(name)
         source = self.source(name)
-        return self.tables.get(name) if source is None else source_table(self.work, source)
+        return None if source is None else source_table(self.work, source)
 
-    def files(self, name: str, table: Table, at: At) -> tuple[DataFile, ...]:
+    def files(self, name: Reference, table: Table, at: At) -> tuple[DataFile, ...]:
         """What is to be read of a source or a node."""
         if at is At.NEW:
             return self.work.files(table)

@@ -9,6 +9,7 @@ from typing import Any
 
 from spark_trickle.algebra.operators import Operator, Recursive
 from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.errors import FuseBlownError, QueryError
 from spark_trickle.lake.catalog import states
@@ -237,7 +238,7 @@ def run_nodes(
         moment=clock.started,
     )
     sources = (source_table(work, s) for s in stream.sources)
-    names = {f"t{t.id}" for t in sources if t.full_name in facts.changed}
+    names = {TableRef(t.id) for t in sources if t.full_name in facts.changed}
     if decision.action is not Action.DIFFERENTIAL:
         return run_in_full(inputs, clock)
     room = room_of_refresh(work.place.settings)
@@ -252,18 +253,18 @@ def run_nodes(
     return run_program(inputs, names, small, clock)
 
 
-def run_program(inputs: Inputs, changed: set[str], small: bool, clock: Clock) -> Filled:
+def run_program(inputs: Inputs, changed: set[TableRef], small: bool, clock: Clock) -> Filled:
     """The program of every node in order; a node without change leaves those above it alone.
 
     `changed` names the sources that changed. `small` says that what takes Spark takes a small job; what the
     driver can do, it does.
     """
     work, stream, tables, here = inputs.work, inputs.stream, inputs.tables, DriverInputs(inputs)
-    moved = set(changed)
+    moved: set[Reference] = set(changed)
     filled = Filled()
     nodes = nodes_of(stream.plan)
 
-    def stored(name: str) -> int:
+    def stored(name: NodeRef) -> int:
         return work.row_count(tables[name])
 
     for number, node in enumerate(nodes):
@@ -317,7 +318,7 @@ def _by_spark(
     return run_many(inputs, node, rest, clock), None
 
 
-def node_tables(work: Work, table: Table) -> dict[str, Table]:
+def node_tables(work: Work, table: Table) -> dict[NodeRef, Table]:
     """The tables of all nodes; the last is the stream table itself."""
     found = [work.catalog.table_by_id(i) for i in definition(table).nodes]
-    return {f"n{n}": t for n, t in enumerate((*found, table), start=1) if t is not None}
+    return {NodeRef(n): t for n, t in enumerate((*found, table), start=1) if t is not None}

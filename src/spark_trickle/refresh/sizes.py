@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from spark_trickle.algebra.references import Reference
 from spark_trickle.plan.sizes import Sizes
 from spark_trickle.refresh.inputs import Inputs
 
 
 def sizes_of(inputs: Inputs) -> Sizes:
-    def rows(name: str) -> int:
+    def rows(name: Reference) -> int:
         table = inputs.table(name)
         return 1 if table is None else inputs.work.row_count(table)  # rows that were found are few
 
-    def changed(name: str) -> int:
+    def changed(name: Reference) -> int:
         if name in inputs.rows:
             return int(inputs.rows[name].num_rows)
         table = inputs.table(name)
@@ -19,7 +20,7 @@ def sizes_of(inputs: Inputs) -> Sizes:
             return 1
         return sum(f.rows for f in inputs.source_change(table))
 
-    def key(name: str) -> tuple[str, ...]:
+    def key(name: Reference) -> tuple[str, ...]:
         table = inputs.table(name)
         return () if table is None else tuple(c.name for c in table.distinct_by)
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Fixpoint, Shaken, Unfit
 from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.references import ComputedRef, RoundRef, StepRef
 from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.plan.steps import Step, with_steps
@@ -22,9 +23,9 @@ from spark_trickle.sql.render.query import render
 from spark_trickle.txn.store import write_down
 
 
-def run_steps(inputs: Inputs, table: Table, plan: Operator, prefix: str = "k") -> Operator:
+def run_steps(inputs: Inputs, table: Table, plan: Operator, within: ComputedRef | None = None) -> Operator:
     """What is left of a plan when the rows of its steps are there."""
-    steps, rest = with_steps(plan, prefix)
+    steps, rest = with_steps(plan, within)
     for step in steps:
         _found(inputs, table, step)
     return rest
@@ -67,7 +68,7 @@ class Driver:
 
     inputs: Inputs
     stored: Table
-    _rows: dict[str, pa.Table | None] = field(default_factory=dict)
+    _rows: dict[RoundRef, pa.Table | None] = field(default_factory=dict)
 
     @property
     def table(self) -> str:
@@ -83,7 +84,7 @@ class Driver:
         work = self.inputs.work
         return work.row_count(self.stored) + work.place.settings.max_driver_rows
 
-    def put(self, name: str, plan: Operator) -> int:
+    def put(self, name: RoundRef, plan: Operator) -> int:
         frame, rows = _computed(self.inputs, self.stored, self._planned(name, plan))
         self.inputs.found[name], self._rows[name] = frame, rows
         if not plan.weighted:
@@ -92,10 +93,10 @@ class Driver:
             rows = collect(frame.selectExpr(f"sum(abs({WEIGHT})) AS {WEIGHT}"))
         return int(pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0)
 
-    def copy(self, name: str, source: str) -> None:
+    def copy(self, name: RoundRef, source: RoundRef) -> None:
         self.inputs.found[name], self._rows[name] = self.inputs.found[source], self._rows[source]
 
-    def add(self, name: str, source: str) -> None:
+    def add(self, name: RoundRef, source: RoundRef) -> None:
         found, one, two = self.inputs.found, self._rows[name], self._rows[source]
         rows = None if one is None or two is None else _together(one, two)
         if rows is None or not room_of_statement(self.inputs.work.place.settings).has(rows):
@@ -103,14 +104,14 @@ class Driver:
         else:
             found[name], self._rows[name] = as_frame(found[source], rows), rows
 
-    def answer(self, name: str, plan: Operator) -> None:
+    def answer(self, name: StepRef, plan: Operator) -> None:
         self.inputs.found[name] = self._planned(name, plan)
 
     def remark(self, text: str) -> None:
         self.inputs.remarks.append(text)
 
-    def _planned(self, name: str, plan: Operator) -> Frame:
-        return frame_of(self.inputs, run_steps(self.inputs, self.stored, plan, f"k_{name}_"))
+    def _planned(self, name: ComputedRef, plan: Operator) -> Frame:
+        return frame_of(self.inputs, run_steps(self.inputs, self.stored, plan, name))
 
 
 def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:

@@ -6,6 +6,7 @@ from collections.abc import Set
 
 import pyarrow.compute as pc
 
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.model.arrow import is_nothing
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT
@@ -13,12 +14,12 @@ from spark_trickle.refresh.driver_inputs import DriverInputs
 from spark_trickle.refresh.inputs import Inputs
 
 
-def find_seen_changes(inputs: Inputs, changed: Set[str]) -> set[str]:
+def find_seen_changes(inputs: Inputs, changed: Set[TableRef]) -> set[TableRef]:
     """The sources in which something changed that is read."""
     return {name for name in changed if not _cancels(DriverInputs(inputs), name)}
 
 
-def _cancels(here: DriverInputs, name: str) -> bool:
+def _cancels(here: DriverInputs, name: TableRef) -> bool:
     source, table = here.inputs.source(name), here.inputs.table(name)
     assert source is not None
     assert table is not None
