@@ -19,7 +19,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.quoting import quote
-from spark_trickle.model.stream import KnownNames, Source
+from spark_trickle.model.stream import ColumnUse, KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
 from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Trees, run_passes
@@ -211,7 +211,7 @@ def scans_of_tables(plan: Operator) -> Iterator[tuple[int, Scan]]:
 
 
 def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
-    used: dict[int, dict[str, tuple[int, str]]] = {}
+    used: dict[int, dict[str, ColumnUse]] = {}
     for table_id, scan in (s for _, tree in trees for s in scans_of_tables(tree)):
         planned, table = (c.table_by_id(table_id) for c in (plan, work.catalog))
         assert planned is not None
@@ -221,10 +221,10 @@ def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
             known = planned.column(name)
             if all(c.id != known.id for c in table.columns):
                 raise SourceLostError(table.full_name, f'has lost the column "{known.name}"')
-            columns[name] = (known.id, sql_name(known.type))
+            columns[name] = ColumnUse(name, known.id, sql_name(known.type))
     names = {t.id: (t.schema, t.name) for t in work.catalog.tables()}
     return tuple(
-        Source(i, tuple((n, c, t) for n, (c, t) in sorted(columns.items())), names[i])
+        Source(i, tuple(columns[name] for name in sorted(columns)), names[i])
         for i, columns in sorted(used.items())
     )
 

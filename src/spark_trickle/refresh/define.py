@@ -107,7 +107,7 @@ def _moments(nodes: Sequence[Node], mode: Mode) -> tuple[str, ...]:
 
 def _warn_of_blanks(used: Sequence[Source]) -> None:
     """Spark fills up what a CHAR is compared with; here it is compared as it is stored."""
-    filled = sorted(name for source in used for name, _, kind in source.columns if kind.startswith("CHAR("))
+    filled = sorted(c.name for source in used for c in source.columns if c.type.startswith("CHAR("))
     if filled:
         text = (
             f"{', '.join(filled)}: a stream table compares CHAR with its blanks; write them, or use VARCHAR"

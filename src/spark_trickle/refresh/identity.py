@@ -17,7 +17,7 @@ from spark_trickle.txn.work import Work
 
 def keys_of(work: Work, plans: Sequence[Operator], sources: Sequence[Source]) -> list[Key]:
     """For each node of a plan; empty where none is known. The plan has names of its own for columns."""
-    names = {(s.table_id, number): name for s in sources for name, number, _ in s.columns}
+    names = {(s.table_id, c.column_id): c.name for s in sources for c in s.columns}
 
     def known(source: Reference) -> Key:
         match source:

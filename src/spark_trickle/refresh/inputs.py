@@ -15,7 +15,7 @@ from spark_trickle.errors import SourceLostError
 from spark_trickle.model.arrow import single_weights, sum_weights
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_tail
-from spark_trickle.model.stream import Frontier, Source, Stream
+from spark_trickle.model.stream import ColumnUse, Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
 from spark_trickle.spark.frames import Frame, as_stored, local_frame
@@ -138,10 +138,10 @@ class Inputs:
     def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
         """Columns under the names that the plan knows, whatever they are called by now."""
         by_id = {c.id: c.name for c in table.columns}
-        if all(by_id[column] == name for name, column, _ in source.columns):
+        if all(by_id[c.column_id] == c.name for c in source.columns):
             return frame
         weight = [WEIGHT] if WEIGHT in frame.columns else []
-        listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column, _ in source.columns]
+        listed = [f"{quote(by_id[c.column_id])} AS {quote(c.name)}" for c in source.columns]
         return frame.selectExpr(*listed, *weight)
 
     def source(self, name: Reference) -> Source | None:
@@ -201,7 +201,7 @@ def is_padded(kind: ColumnType) -> bool:
 def has_renamed_columns(source: Source, table: Table) -> bool:
     """Whether a column has another name now than the plan knows."""
     names = {c.id: c.name for c in table.columns}
-    return any(names.get(column) != name for name, column, _ in source.columns)
+    return any(names.get(c.column_id) != c.name for c in source.columns)
 
 
 def source_table(work: Work, source: Source) -> Table:
@@ -209,17 +209,17 @@ def source_table(work: Work, source: Source) -> Table:
     if table is None:
         raise SourceLostError(source.full_name, "was dropped")
     known = {c.id for c in table.columns}
-    for name, column, kind in source.columns:
-        if column not in known:
-            raise SourceLostError(table.full_name, _what_became_of(table, name, kind))
+    for used in source.columns:
+        if used.column_id not in known:
+            raise SourceLostError(table.full_name, _what_became_of(table, used))
     return table
 
 
-def _what_became_of(table: Table, name: str, kind: str) -> str:
-    if not table.has_column(name):
-        return f'has lost the column "{name}"'
-    now = sql_name(table.column(name).type)
-    return f'has another column "{name}" now, of type {now} instead of {kind}'
+def _what_became_of(table: Table, used: ColumnUse) -> str:
+    if not table.has_column(used.name):
+        return f'has lost the column "{used.name}"'
+    now = sql_name(table.column(used.name).type)
+    return f'has another column "{used.name}" now, of type {now} instead of {used.type}'
 
 
 def find_retyped_columns(work: Work, stream: Stream) -> list[str]:
@@ -228,7 +228,7 @@ def find_retyped_columns(work: Work, stream: Stream) -> list[str]:
     for source in stream.sources:
         table = source_table(work, source)
         types = {c.id: sql_name(c.type) for c in table.columns}
-        found += [f"{table.full_name}.{n}" for n, c, kind in source.columns if types[c] != kind]
+        found += [f"{table.full_name}.{c.name}" for c in source.columns if types[c.column_id] != c.type]
     return found
 
 

@@ -23,7 +23,7 @@ def _cancels(here: DriverInputs, name: TableRef) -> bool:
     source, table = here.inputs.source(name), here.inputs.table(name)
     assert source is not None
     assert table is not None
-    read = [n for n, _, _ in source.columns]
+    read = [c.name for c in source.columns]
     if not read or len(read) == len(table.columns):
         return False
     rows = here.read_change(name)
