@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.sql.bind.query import bind
@@ -31,7 +32,7 @@ def change_of(node: Node) -> Operator:
 
 
 def _find(parts: tuple[str, ...], home: str) -> SourceTable:
-    return SourceTable(f"t{parts[-1][1:]}", _COLUMNS)
+    return SourceTable(TableRef(int(parts[-1][1:])), _COLUMNS)
 
 
 def _types(op: Operator) -> dict[str, str]:

@@ -16,6 +16,15 @@ import sqlglot
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.references import (
+    ComputedRef,
+    DriverRef,
+    NodeRef,
+    Reference,
+    RoundRef,
+    StepRef,
+    TableRef,
+)
 from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
@@ -68,17 +77,17 @@ class World:
         self.con.execute("CREATE MACRO raise_error(message) AS error(message)")
         self.tables = tables
         self.query = query
-        self.ids = {name: f"t{n}" for n, name in enumerate(tables, start=1)}
+        self.ids = {name: TableRef(n) for n, name in enumerate(tables, start=1)}
         for name, table in tables.items():
             for at in ("old", "new", "delta"):
                 self._frame(f"{self.ids[name]}_{at}", table, [], weighted=at == "delta")
             self._frame(name, table, [])
         self.bound: Bound = bind(query, self._find, self._types, "main")
         self.nodes: tuple[Node, ...] = split_into_nodes(prune(connect_joins(self.bound.plan)))
-        self.content: dict[str, Counter[Row]] = {}
-        self.logs: dict[str, list[Row]] = {}
+        self.content: dict[NodeRef, Counter[Row]] = {}
+        self.logs: dict[NodeRef, list[Row]] = {}
         self.refreshes = 0
-        self.taken: Counter[str] = Counter()  # of changes that were computed in both ways
+        self.taken: Counter[NodeRef] = Counter()  # of changes that were computed in both ways
         self.kept = 0
         self.here = 0  # changes that were computed with Arrow as well
         self._start()
@@ -137,9 +146,9 @@ class World:
         self._frame(f"{node.name}_log", table, self.logs[node.name], weighted=True)
         self.tables_of_nodes = {**getattr(self, "tables_of_nodes", {}), node.name: table}
 
-    def refresh(self, changes: dict[str, Counter[Row]]) -> dict[str, list[Row]]:
+    def refresh(self, changes: dict[str, Counter[Row]]) -> dict[NodeRef, list[Row]]:
         """Apply changes of tables, then the delta program of every node; returns the net deltas."""
-        changed: set[str] = set()
+        changed: set[Reference] = set()
         for name, change in changes.items():
             table, source = self.tables[name], self.ids[name]
             self._frame(f"{source}_old", table, list(table.rows.elements()))
@@ -156,7 +165,7 @@ class World:
         for name in self.tables.keys() - changes.keys():
             table = self.tables[name]
             self._frame(f"{self.ids[name]}_old", table, list(table.rows.elements()))
-        deltas: dict[str, list[Row]] = {}
+        deltas: dict[NodeRef, list[Row]] = {}
         for node in self.nodes:
             deltas[node.name] = self._refresh_node(node, frozenset(changed))
             if deltas[node.name]:
@@ -168,7 +177,7 @@ class World:
             self._frame(f"{node.name}_log", table, self.logs[node.name], weighted=True)
         return deltas
 
-    def delta_plan(self, node: Node, changed: frozenset[str]) -> Operator | None:
+    def delta_plan(self, node: Node, changed: frozenset[Reference]) -> Operator | None:
         """Arranged for few stored rows and for many in turn."""
         plan = differentiate_node(node.plan, node.own, changed)
         self.refreshes += 1
@@ -176,11 +185,11 @@ class World:
         sizes = Sizes(self._any_size, self._any_size, lambda _: (), self.refreshes % 5)
         return plan and order_joins(plan, sizes)
 
-    def _any_size(self, name: str) -> int:
+    def _any_size(self, name: Reference) -> int:
         """The order of joins depends on it, their result does not."""
-        return sum(map(ord, name)) * self.refreshes % 7
+        return sum(map(ord, str(name))) * self.refreshes % 7
 
-    def _refresh_node(self, node: Node, changed: frozenset[str]) -> list[Row]:
+    def _refresh_node(self, node: Node, changed: frozenset[Reference]) -> list[Row]:
         plan = self.delta_plan(node, changed)
         if plan is None:
             return []
@@ -228,7 +237,7 @@ class World:
         self.kept += 1
         return self.kept % 3 > 0
 
-    def _keep(self, kept: dict[str, pa.Table]) -> None:
+    def _keep(self, kept: dict[DriverRef, pa.Table]) -> None:
         for name, rows in kept.items():  # noqa: B007 DuckDB finds it by its name
             self.con.execute(f'CREATE OR REPLACE TABLE "frame_{name}_delta" AS SELECT * FROM rows')
 
@@ -239,14 +248,14 @@ class World:
         else:
             self._store(step.name, step.plan)
 
-    def keep(self, name: str, plan: Operator) -> str:
+    def keep(self, name: ComputedRef, plan: Operator) -> str:
         """The table that holds the rows of a plan now."""
-        steps, rest = with_steps(plan, f"k_{name}_")
+        steps, rest = with_steps(plan, name)
         for step in steps:
             self._compute(step)
         return self._store(name, rest)
 
-    def _store(self, name: str, plan: Operator) -> str:
+    def _store(self, name: ComputedRef, plan: Operator) -> str:
         target = f'"frame_{name}_{"delta" if plan.weighted else "new"}"'
         self.con.execute(f"CREATE OR REPLACE TABLE {target} AS {duck_sql(render(plan))}")
         return target
@@ -271,12 +280,12 @@ class Frames:
     def without_rows(self) -> Frames:
         return Frames(self.world, rehearsal=True)
 
-    def read_change(self, source: str) -> pa.Table | Refusal:
+    def read_change(self, source: Reference) -> pa.Table | Refusal:
         return self._frame(source, At.DELTA)
 
     def read_content(self, scan: Scan) -> pa.Table | Refusal:
         """Now and then a table counts as too large."""
-        large = sum(map(ord, scan.source)) * self.world.refreshes % 2
+        large = sum(map(ord, str(scan.source))) * self.world.refreshes % 2
         return Refusal("large") if large else self._frame(scan.source, scan.moment)
 
     def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
@@ -287,7 +296,7 @@ class Frames:
         rows = self._frame(scan.source, scan.moment)
         return rows.filter(pc.is_in(rows.column(column), value_set=values.cast(rows.column(column).type)))
 
-    def _frame(self, source: str, at: At) -> pa.Table:
+    def _frame(self, source: Reference, at: At) -> pa.Table:
         rows = self.world.con.execute(f'SELECT * FROM "frame_{source}_{at.value}"').to_arrow_table()
         return rows.slice(0, 0) if self.rehearsal else rows
 
@@ -309,21 +318,21 @@ class Rounds:
     table: str = "the stream table"
     most_rounds: int = 100
     most_rows: int = 10_000
-    _tables: dict[str, str] = field(default_factory=dict)
+    _tables: dict[ComputedRef, str] = field(default_factory=dict)
 
-    def put(self, name: str, plan: Operator) -> int:
+    def put(self, name: ComputedRef, plan: Operator) -> int:
         self._tables[name] = self.world.keep(name, plan)
         size = "coalesce(sum(abs(_w)), 0)" if plan.weighted else "count(*)"
         return int(self._execute(f"SELECT {size} FROM {self._tables[name]}").fetchall()[0][0])
 
-    def copy(self, name: str, source: str) -> None:
+    def copy(self, name: RoundRef, source: RoundRef) -> None:
         self._tables[name] = self._tables[source].replace(f"frame_{source}_", f"frame_{name}_")
         self._execute(f"CREATE OR REPLACE TABLE {self._tables[name]} AS FROM {self._tables[source]}")
 
-    def add(self, name: str, source: str) -> None:
+    def add(self, name: RoundRef, source: RoundRef) -> None:
         self._execute(f"INSERT INTO {self._tables[name]} FROM {self._tables[source]}")
 
-    def answer(self, name: str, plan: Operator) -> None:
+    def answer(self, name: StepRef, plan: Operator) -> None:
         self.put(name, plan)
 
     def remark(self, text: str) -> None:

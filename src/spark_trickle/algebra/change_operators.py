@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.operators import Aggregate, Call, Expr, Operator, Output, SortKey
+from spark_trickle.algebra.references import RoundRef
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,7 @@ class Different(Operator):
 class Assign:
     """Rows that are computed and kept under a name, which later plans scan."""
 
-    name: str
+    name: RoundRef
     plan: Operator
 
 
@@ -296,8 +297,8 @@ class Rounds:
 
     start: tuple[Assign, ...]
     body: tuple[Assign, ...]
-    last: str
-    found: str
+    last: RoundRef
+    found: RoundRef
     from_nothing: bool = False  # the body may find rows although the start has none
 
 
@@ -324,7 +325,7 @@ class Fixpoint(Operator):
         """Every plan of the program, and under which name its rows are kept."""
         for part in self.program:
             if isinstance(part, Assign):
-                yield part.name, part.plan
+                yield str(part.name), part.plan
             else:
                 yield from ((f"{a.name} at first", a.plan) for a in part.start)
                 yield from ((f"{a.name} in each round, added to {part.found}", a.plan) for a in part.body)

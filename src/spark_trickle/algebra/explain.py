@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from functools import singledispatch
 
@@ -27,6 +28,7 @@ from spark_trickle.algebra.operators import (
     Window,
 )
 from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.references import Reference
 
 
 class Cost(StrEnum):
@@ -128,9 +130,9 @@ def title(op: Operator) -> str:
 
 
 @title.register
-def _(op: Scan) -> str:
+def scan_title(op: Scan, named: Callable[[Reference], str] = str) -> str:
     moment = "" if op.moment is At.NEW else f"{op.moment} "
-    return f"Scan {op.source} {moment}({', '.join(c for _, c in op.names)})"
+    return f"Scan {named(op.source)} {moment}({', '.join(c for _, c in op.names)})"
 
 
 @title.register
@@ -225,13 +227,14 @@ def _(op: Touched) -> str:
     return f"Rows with{without} touched {', '.join(e.sql for e in op.exprs)}"
 
 
-def tree(op: Operator, depth: int = 0) -> list[str]:
-    """One line for each operator, inputs below and further right."""
-    lines = [f"{'  ' * depth}{title(op)}"]
+def tree(op: Operator, named: Callable[[Reference], str] = str, depth: int = 0) -> list[str]:
+    """One line for each operator, inputs below and further right; `named` says what to call what is read."""
+    words = scan_title(op, named) if isinstance(op, Scan) else title(op)
+    lines = [f"{'  ' * depth}{words}"]
     if isinstance(op, Fixpoint):
         for name, plan in op.plans():
-            lines += [f"{'  ' * (depth + 1)}{name}:", *tree(plan, depth + 2)]
-        return [*lines, *tree(op.result, depth + 1)]
+            lines += [f"{'  ' * (depth + 1)}{name}:", *tree(plan, named, depth + 2)]
+        return [*lines, *tree(op.result, named, depth + 1)]
     for child in op.inputs:
-        lines += tree(child, depth + 1)
+        lines += tree(child, named, depth + 1)
     return lines

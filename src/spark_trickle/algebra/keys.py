@@ -23,9 +23,10 @@ from spark_trickle.algebra.operators import (
     TopK,
     Window,
 )
+from spark_trickle.algebra.references import Reference
 
 Key = tuple[str, ...]
-Known = Callable[[str], Key]  # the key of a table or node, by the name that a scan has for it
+Known = Callable[[Reference], Key]  # the key of a table or node
 
 
 @singledispatch

@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import ClassVar, Self
 
+from spark_trickle.algebra.references import Reference, RoundRef
 from spark_trickle.model.quoting import quote
 
 
@@ -117,7 +118,7 @@ class Operator:
         return any(child.weighted for child in self.inputs)
 
     @cached_property
-    def sources(self) -> frozenset[str]:
+    def sources(self) -> frozenset[Reference]:
         """The tables and nodes that are read; within a recursion also the rows found last."""
         return frozenset(op.source for op in self.walk() if isinstance(op, Scan))
 
@@ -128,9 +129,9 @@ class Operator:
 
 @dataclass(frozen=True)
 class Scan(Operator):
-    """Columns of a table under the names of this tree; `source` is `t<id>`, or `n<number>` of a node."""
+    """Columns of what a reference names, under the names of this tree."""
 
-    source: str
+    source: Reference
     names: tuple[tuple[str, str], ...]  # (name in the tree, name in the table)
     moment: At = At.NEW
 
@@ -407,13 +408,13 @@ class Settled(Operator):
 class Recursive(Operator):
     """The least set, or the bag level by level, that holds `base` and everything `step` derives from it.
 
-    `step` reads the rows found last through a scan of `source` `r<number>`.
+    `step` reads the rows found last through a scan of `source`.
     """
 
     keeps_rows = True
     base: Operator
     step: Operator
-    source: str
+    source: RoundRef
     distinct: bool
 
     @property

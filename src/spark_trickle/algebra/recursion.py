@@ -13,6 +13,7 @@ from spark_trickle.algebra.operators import (
     Scan,
     UnionAll,
 )
+from spark_trickle.algebra.references import RoundRef
 
 
 def obstacle(op: Recursive) -> str | None:
@@ -20,7 +21,7 @@ def obstacle(op: Recursive) -> str | None:
     return _obstacle(op.step, op.source)
 
 
-def _obstacle(op: Operator, last: str) -> str | None:
+def _obstacle(op: Operator, last: RoundRef) -> str | None:
     if last not in op.sources:
         return "a part of the step does not read the rows found last"
     match op:

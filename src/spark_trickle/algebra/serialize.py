@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from spark_trickle.algebra import operators as o
+from spark_trickle.algebra.references import Reference, read_reference
 
 _CLASSES: dict[str, type[Any]] = {
     c.__name__: c
@@ -27,6 +28,8 @@ def load(text: str) -> tuple[o.Operator, ...]:
 def _encode(value: Any) -> Any:
     if isinstance(value, StrEnum):
         return {"": type(value).__name__, "v": value.value}
+    if isinstance(value, Reference):
+        return str(value)
     if is_dataclass(value):
         parts = {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
         return {"": type(value).__name__, **parts}
@@ -48,4 +51,5 @@ def _decode(value: Any) -> Any:
     cls = _CLASSES[kind]
     if issubclass(cls, StrEnum):
         return cls(value["v"])
-    return cls(**{k: _decode(v) for k, v in value.items() if k})
+    parts = {k: read_reference(v) if k == "source" else _decode(v) for k, v in value.items() if k}
+    return cls(**parts)

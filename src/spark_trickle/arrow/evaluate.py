@@ -48,6 +48,7 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     column,
 )
+from spark_trickle.algebra.references import Reference
 from spark_trickle.arrow.expressions import evaluate, may_evaluate, truths
 from spark_trickle.arrow.extrema import aggregate_groups, fold_change, partial, shaken
 from spark_trickle.arrow.groups import cancel_out, group_rows, with_sign
@@ -72,7 +73,7 @@ class Reader(Protocol):
     @property
     def rehearsal(self) -> bool: ...
 
-    def read_change(self, source: str) -> pa.Table | Refusal:
+    def read_change(self, source: Reference) -> pa.Table | Refusal:
         """What changed, with weights, not summed."""
 
     def read_content(self, scan: Scan) -> pa.Table | Refusal:

@@ -46,6 +46,7 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     Window,
 )
+from spark_trickle.algebra.references import DriverRef
 from spark_trickle.arrow.evaluate import Reader, evaluate_plan
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import rename_columns
@@ -86,7 +87,7 @@ class Reducer:
         self._reader = reader
         self._is_few = is_few
         self._known: dict[Operator, Operator | None] = {}
-        self.kept: dict[str, pa.Table] = {}
+        self.kept: dict[DriverRef, pa.Table] = {}
 
     def reduce(self, op: Operator) -> Operator | None:
         """None if there are no rows."""
@@ -103,7 +104,7 @@ class Reducer:
         # A filter alone is as soon done by Spark, which has the change already.
         if not isinstance(op, Join) or not _has_plain_types(op, found.rows) or not self._is_few(found.rows):
             return self._inside(op)
-        name = f"h{len(self.kept) + 1}"
+        name = DriverRef(len(self.kept) + 1)
         self.kept[name] = found.rows
         return Scan(name, tuple((c, c) for c in op.columns), At.DELTA)
 

@@ -27,9 +27,10 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     column,
 )
+from spark_trickle.algebra.references import Reference
 from spark_trickle.delta.touched import before_and_after, restrict_to_keys, touched_keys
 
-Changed = frozenset[str]
+Changed = frozenset[Reference]
 
 
 @singledispatch

@@ -35,13 +35,14 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.references import Reference, RoundPart, RoundRef
 from spark_trickle.delta.differentiate import Changed, differentiate
 from spark_trickle.delta.touched import subtract
 
 
 def whole(op: Recursive) -> Fixpoint:
     """The rows of the start, then those that the last ones lead to, until nothing new comes."""
-    last, all_rows = op.source, f"{op.source}_all"
+    last, all_rows = op.source, op.source.of_part(RoundPart.ALL)
     everything = _scan(all_rows, op)
     start, step = op.base, _at_hand(op, op.step)
     if op.distinct:
@@ -65,7 +66,8 @@ def follow(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     seed = _seed(op, own, changed)
     if seed is None:
         return None
-    last, seeds, all_rows = op.source, f"{op.source}_seed", f"{op.source}_change"
+    last = op.source
+    seeds, all_rows = (last.of_part(part) for part in (RoundPart.SEED, RoundPart.CHANGE))
     first = _scan(seeds, op, At.DELTA)
     step = _reading(op.step.at(At.NEW), last, lambda s: s.at(At.DELTA))
     rounds = Rounds(
@@ -88,7 +90,7 @@ def _circling(op: Recursive, seed: Scan) -> Rounds:
     added = Touched(Half(seed, 1), (), Half(seed, -1))
     lead = Different(_at_hand(op, op.step.at(At.NEW)))
     start, body = (Assign(op.source, plan) for plan in (Different(added), lead))
-    return Rounds((start,), (body,), op.source, f"{op.source}_led")
+    return Rounds((start,), (body,), op.source, op.source.of_part(RoundPart.LED))
 
 
 def rederive(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
@@ -105,7 +107,8 @@ def rederive(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     if seed is None:
         return None
     last = op.source
-    seeds, gone, come, maybe = (f"{last}_{name}" for name in ("seed", "gone", "come", "maybe"))
+    parts = (RoundPart.SEED, RoundPart.GONE, RoundPart.COME, RoundPart.MAYBE)
+    seeds, gone, come, maybe = (last.of_part(part) for part in parts)
     gone_rows, come_rows, maybe_rows = (_scan(name, op) for name in (gone, come, maybe))
     stored = own.at(At.OLD)
     before, after = (_at_hand(op, op.step.at(when)) for when in (At.OLD, At.NEW))
@@ -165,7 +168,7 @@ def _netted(op: Operator) -> Operator:
     return op.with_inputs(tuple(_netted(child) for child in op.inputs))
 
 
-def _gained(op: Recursive, changed: Changed, seeds: str, gone: Scan) -> Operator:
+def _gained(op: Recursive, changed: Changed, seeds: RoundRef, gone: Scan) -> Operator:
     """ΔB + ΔS(P), counted: what comes as often as it goes is nothing."""
     seed = _scan(seeds, op, At.DELTA)
     shift = _shift(op, changed, lambda s: Scan(gone.source, s.names))
@@ -216,7 +219,7 @@ def narrow(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
 # --- rows under names --------------------------------------------------------------------------------
 
 
-def _scan(name: str, op: Recursive, when: At = At.NEW) -> Scan:
+def _scan(name: RoundRef, op: Recursive, when: At = At.NEW) -> Scan:
     return Scan(name, tuple((c, c) for c in op.columns), when)
 
 
@@ -224,7 +227,7 @@ def _at_hand(op: Recursive, plan: Operator) -> Operator:
     return _reading(plan, op.source, lambda s: s.at(At.NEW))
 
 
-def _reading(op: Operator, source: str, rows: Callable[[Scan], Operator]) -> Operator:
+def _reading(op: Operator, source: Reference, rows: Callable[[Scan], Operator]) -> Operator:
     """The tree with other rows for the scans of a source."""
     if isinstance(op, Scan):
         return rows(op) if op.source == source else op

@@ -41,11 +41,20 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
+class ColumnUse:
+    """A column of a source that a stream table uses: its name in the plan, its id and its type then."""
+
+    name: str
+    column_id: int
+    type: str  # as SQL has it
+
+
+@dataclass(frozen=True)
 class Source:
     """A table that a stream table reads, with the columns it knew when the query was bound."""
 
     table_id: int
-    columns: tuple[tuple[str, int, str], ...]  # name in the plan, id, type of those columns it uses
+    columns: tuple[ColumnUse, ...]  # only those that it uses
     name: tuple[str, str] | None = None  # its schema and name then
 
     @property
@@ -97,7 +106,7 @@ class Stream:
             "schedule": self.schedule,
             "options": self.options.texts(),
             "moments": list(self.moments),
-            "sources": [[s.table_id, [list(c) for c in s.columns], s.name] for s in self.sources],
+            "sources": [_source_to_json(s) for s in self.sources],
             "nodes": list(self.nodes),
             "plan": self.plan,
             "time_zone": self.time_zone,
@@ -114,7 +123,7 @@ class Stream:
             mode=Mode(value["mode"]),
             schedule=value["schedule"],
             options=read_stream_options({k: v for k, v in options.items() if k != "moments"}),
-            sources=tuple(_source(*parts) for parts in value["sources"]),
+            sources=tuple(_source_from_json(*parts) for parts in value["sources"]),
             nodes=tuple(value["nodes"]),
             plan=value["plan"],
             moments=tuple(value.get("moments", options.get("moments", "").split())),
@@ -124,9 +133,15 @@ class Stream:
         )
 
 
-def _source(table_id: int, columns: list[tuple[str, int, str]], name: list[str] | None = None) -> Source:
-    known = tuple((n, column_id, kind) for n, column_id, kind in columns)
-    return Source(table_id, known, (name[0], name[1]) if name else None)
+def _source_to_json(source: Source) -> list[Any]:
+    return [source.table_id, [[c.name, c.column_id, c.type] for c in source.columns], source.name]
+
+
+def _source_from_json(
+    table_id: int, columns: list[tuple[str, int, str]], name: list[str] | None = None
+) -> Source:
+    used = tuple(ColumnUse(*parts) for parts in columns)
+    return Source(table_id, used, (name[0], name[1]) if name else None)
 
 
 def _known_names_to_json(names: KnownNames) -> list[Any]:

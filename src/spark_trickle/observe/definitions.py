@@ -45,7 +45,8 @@ def list_auxiliary_columns(work: Work, table: Table) -> Answer:
         if inner.id != table.id:
             purposes = purposes_of(plans[node])
             rows += [
-                (node, inner.full_name, c.name, sql_name(c.type), purposes[c.name]) for c in inner.columns
+                (str(node), inner.full_name, c.name, sql_name(c.type), purposes[c.name])
+                for c in inner.columns
             ]
     names = ("node", "table_name", "column_name", "type", "purpose")
     return Answer(dict.fromkeys(names, "string"), rows)

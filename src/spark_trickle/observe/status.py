@@ -170,7 +170,7 @@ def list_sources(work: Work, table: Table) -> Answer:
         known = work.catalog.table_by_id(source.table_id)
         name = known.full_name if known is not None else f"{source.full_name} (dropped)"
         kind = "STREAM TABLE" if known is not None and known.stream is not None else "TABLE"
-        columns = ", ".join(n for n, _, _ in source.columns)
+        columns = ", ".join(c.name for c in source.columns)
         rows.append((name, kind, columns, work.row_count(known) if known is not None else None))
     return Answer({"source": "string", "kind": "string", "columns_used": "string", "rows": "long"}, rows)
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from spark_trickle.algebra.change_operators import Added, Counted, Fixpoint, Keys, Partial, Terms
 from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan, column
+from spark_trickle.algebra.references import ComputedRef, NodeRef
 from spark_trickle.delta.touched import restrict_to_keys
 from spark_trickle.plan.sizes import Sizes
 
 _HERE = 200_000  # stored groups that one task sums faster than several tasks exchange them
 
 
-def arrange_change(plan: Operator, small: bool, rows: Callable[[str], int]) -> Operator:
+def arrange_change(plan: Operator, small: bool, rows: Callable[[NodeRef], int]) -> Operator:
     """`small` says that the change is few rows, `rows` how many a node has stored."""
 
     @memoize
@@ -23,8 +24,8 @@ def arrange_change(plan: Operator, small: bool, rows: Callable[[str], int]) -> O
             return op.mapped(visit)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
         match inner:
-            case Added(Terms() as terms, Scan(source)):
-                return _added(inner, terms, small, rows(source))
+            case Added(Terms() as terms, Scan(NodeRef() as own)):
+                return _added(inner, terms, small, rows(own))
             case Keys() if small and not takes_work(inner):
                 return replace(inner, distinct=False)
         return inner
@@ -55,6 +56,6 @@ def count_ties(content: Operator, sizes: Sizes) -> Operator:
 def takes_work(op: Operator) -> bool:
     """Whether more is read than changes and what was found already."""
     return any(
-        isinstance(s, Scan) and s.moment is not At.DELTA and not s.source.startswith(("k", "r"))
+        isinstance(s, Scan) and s.moment is not At.DELTA and not isinstance(s.source, ComputedRef)
         for s in op.walk()
     )

@@ -29,9 +29,10 @@ from spark_trickle.algebra.operators import (
     Window,
 )
 from spark_trickle.algebra.prune import used_columns
+from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.plan.split import Node
 
-Names = frozenset[str]
+Tables = frozenset[TableRef]
 
 _ROW_BY_ROW = (Scan, Constant, Project, Filter, Generate, UnionAll, Materialized, Settled)
 _JOINS = {
@@ -42,13 +43,14 @@ _JOINS = {
 }
 
 
-def find_taking_operator(nodes: Sequence[Node], sources: Names) -> str | None:
+def find_taking_operator(nodes: Sequence[Node], sources: Tables) -> str | None:
     """The operator closest to the result that may take rows away when rows come to some sources, in words.
 
     NOT IN is more than one operator: the one that is closest bears its name.
     """
     shown = frozenset[str]().union(*(used_columns(n.plan) for n in nodes))
-    reached, found = set(sources), None
+    reached: set[Reference] = set(sources)
+    found = None
     for node in nodes:
         words = (_taking(op, frozenset(reached), shown) for op in node.plan.walk())
         found = next((w for w in words if w), found)
@@ -57,7 +59,7 @@ def find_taking_operator(nodes: Sequence[Node], sources: Names) -> str | None:
     return found
 
 
-def _taking(op: Operator, reached: Names, shown: Names) -> str | None:
+def _taking(op: Operator, reached: frozenset[Reference], shown: frozenset[str]) -> str | None:
     """`reached` are sources and nodes that rows come to, `shown` the columns that are asked for."""
     grows = [bool(child.sources & reached) for child in op.inputs]
     if not any(grows) or isinstance(op, _ROW_BY_ROW):
@@ -87,15 +89,15 @@ def _taking(op: Operator, reached: Names, shown: Names) -> str | None:
     return type(op).__name__
 
 
-def sources_kept_as_bags(nodes: Sequence[Node], sources: Names) -> Names:
+def sources_kept_as_bags(nodes: Sequence[Node], sources: Tables) -> Tables:
     """Those of some sources whose rows reach the result as often as they come: no DISTINCT is between."""
-    known: dict[str, Names] = {s: frozenset((s,)) for s in sources}
+    known: dict[Reference, Tables] = {s: frozenset((s,)) for s in sources}
     for node in nodes:
         known[node.name] = _repeated(node.plan, known)
     return known[nodes[-1].name]
 
 
-def _repeated(op: Operator, known: Mapping[str, Names]) -> Names:
+def _repeated(op: Operator, known: Mapping[Reference, Tables]) -> Tables:
     match op:
         case Scan(source=source):
             return known.get(source, frozenset())
@@ -103,4 +105,4 @@ def _repeated(op: Operator, known: Mapping[str, Names]) -> Names:
             return frozenset()
         case Join(kind=JoinKind.SEMI | JoinKind.ANTI | JoinKind.MARK):
             return _repeated(op.left, known)
-    return frozenset[str]().union(*(_repeated(child, known) for child in op.inputs))
+    return frozenset[TableRef]().union(*(_repeated(child, known) for child in op.inputs))

@@ -14,6 +14,7 @@ from functools import lru_cache
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import At, Operator, UnionAll
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.references import ComputedRef, NodeRef, Reference, StepRef
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.arrange import arrange_change, count_ties
 from spark_trickle.plan.join_order import connect_joins, order_joins
@@ -24,15 +25,16 @@ from spark_trickle.plan.steps import with_steps
 
 @dataclass(frozen=True)
 class Tree:
-    """The plan of a query or of a node, or of a step that is computed first and read under its name."""
+    """The plan of a query, of a node, or of a step that is computed before the plan of a node."""
 
-    name: str
     plan: Operator
-    step: str = ""
+    node: NodeRef | None = None  # none: the whole query
+    step: StepRef | None = None
 
     @property
     def label(self) -> str:
-        return f"{self.name} {self.step}" if self.step else self.name
+        node = "query" if self.node is None else str(self.node)
+        return node if self.step is None else f"{node} {self.step}"
 
 
 Trees = tuple[Tree, ...]
@@ -49,12 +51,12 @@ def keep_whole(plan: Operator) -> Operator | None:
 class Context:
     """What the passes know besides the plan."""
 
-    changed: frozenset[str] | None = None  # tables and nodes; None: as if every source had changed
+    changed: frozenset[Reference] | None = None  # tables and nodes; None: as if every source had changed
     sizes: Sizes = NO_SIZES
     few: bool = True  # the change is few rows, so that one task computes it
     compared: bool = False  # everything is computed, and compared with the rows that a node has stored
     reduce: Reduce = keep_whole  # by what the driver finds out without a job
-    prefix: str = "k"  # of the names of steps
+    within: ComputedRef | None = None  # the recursion whose plan it is
 
 
 @dataclass(frozen=True)
@@ -85,24 +87,29 @@ def _prune(trees: Trees, _: Context) -> Trees:
 
 
 def _split(trees: Trees, _: Context) -> Trees:
-    return tuple(Tree(node.name, node.plan) for tree in trees for node in split_into_nodes(tree.plan))
+    return tuple(Tree(node.plan, node.name) for tree in trees for node in split_into_nodes(tree.plan))
 
 
 # --- the change of a node ------------------------------------------------------------------------------
 
 
 def _differentiate(trees: Trees, context: Context) -> Trees:
-    nodes = ((tree, Node(tree.name, tree.plan)) for tree in trees)
+    nodes = ((tree, _node_of(tree)) for tree in trees)
     changes = ((tree, _change_of(node, _changed_sources(node, context))) for tree, node in nodes)
     return tuple(replace(tree, plan=change) for tree, change in changes if change is not None)
 
 
-def _changed_sources(node: Node, context: Context) -> frozenset[str]:
+def _node_of(tree: Tree) -> Node:
+    assert tree.node is not None, "the query was not split"
+    return Node(tree.node, tree.plan)
+
+
+def _changed_sources(node: Node, context: Context) -> frozenset[Reference]:
     return node.sources if context.changed is None else context.changed & node.sources
 
 
 @lru_cache(maxsize=1024)
-def _change_of(node: Node, changed: frozenset[str]) -> Operator | None:
+def _change_of(node: Node, changed: frozenset[Reference]) -> Operator | None:
     return differentiate_node(node.plan, node.own, changed)
 
 
@@ -120,7 +127,7 @@ def _order(trees: Trees, context: Context) -> Trees:
 
 
 def _compute_content(trees: Trees, context: Context) -> Trees:
-    return tuple(Tree(t.name, _content_of(Node(t.name, t.plan), context)) for t in trees)
+    return tuple(replace(tree, plan=_content_of(_node_of(tree), context)) for tree in trees)
 
 
 def _content_of(node: Node, context: Context) -> Operator:
@@ -141,8 +148,8 @@ def _reduce(trees: Trees, context: Context) -> Trees:
 def _find_steps(trees: Trees, context: Context) -> Trees:
     found: list[Tree] = []
     for tree in trees:
-        steps, rest = with_steps(tree.plan, context.prefix)
-        found += [Tree(tree.name, step.plan, step.name) for step in steps]
+        steps, rest = with_steps(tree.plan, context.within)
+        found += [Tree(step.plan, tree.node, step.name) for step in steps]
         found.append(replace(tree, plan=rest))
     return tuple(found)
 

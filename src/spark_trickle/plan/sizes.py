@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.keys import Known, unique_key
 from spark_trickle.algebra.operators import At, Filter, Join, KeyPair, Operator, Scan
+from spark_trickle.algebra.references import Reference
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is known of the tables and nodes that a plan reads, by the names of its scans."""
+    """What is known of what a plan reads."""
 
-    rows: Callable[[str], int]
-    changed: Callable[[str], int]
+    rows: Callable[[Reference], int]
+    changed: Callable[[Reference], int]
     key: Known
     few: int  # rows that may be sent to every task
     large: int = 0  # a table of more rows is too large for the driver

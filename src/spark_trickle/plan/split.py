@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spark_trickle.algebra.operators import (
@@ -14,6 +15,7 @@ from spark_trickle.algebra.operators import (
     Window,
     column,
 )
+from spark_trickle.algebra.references import NodeRef, Reference
 
 _SHOWN_WHOLE = (Window, TopK)  # keep just what they are asked for
 
@@ -22,7 +24,7 @@ _SHOWN_WHOLE = (Window, TopK)  # keep just what they are asked for
 class Node:
     """A part of a plan with a table of its own; its sources are tables and earlier nodes."""
 
-    name: str  # n1, n2, …; the last one is the stream table itself
+    name: NodeRef  # the last one is the stream table itself
     plan: Operator
 
     @property
@@ -30,8 +32,13 @@ class Node:
         return Scan(self.name, tuple((c, c) for c in self.plan.columns), At.OLD)
 
     @property
-    def sources(self) -> frozenset[str]:
+    def sources(self) -> frozenset[Reference]:
         return self.plan.sources
+
+
+def number_nodes(plans: Iterable[Operator]) -> tuple[Node, ...]:
+    """The nodes that have these plans, in order."""
+    return tuple(Node(NodeRef(n), plan) for n, plan in enumerate(plans, start=1))
 
 
 def split_into_nodes(plan: Operator) -> tuple[Node, ...]:
@@ -43,7 +50,7 @@ def split_into_nodes(plan: Operator) -> tuple[Node, ...]:
         if not op.keeps_rows:
             return inner
         if inner not in nodes:
-            nodes[inner] = Node(f"n{len(nodes) + 1}", inner)
+            nodes[inner] = Node(NodeRef(len(nodes) + 1), inner)
         node = nodes[inner]
         return Scan(node.name, tuple((c, c) for c in inner.columns))
 
@@ -51,7 +58,7 @@ def split_into_nodes(plan: Operator) -> tuple[Node, ...]:
     found = tuple(nodes.values())
     if found and (shown := _shown(root, found[-1])) is not None:
         return (*found[:-1], Node(found[-1].name, shown))
-    return (*found, Node(f"n{len(found) + 1}", root))
+    return (*found, Node(NodeRef(len(found) + 1), root))
 
 
 def _shown(root: Operator, node: Node) -> Operator | None:

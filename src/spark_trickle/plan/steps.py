@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from spark_trickle.algebra.change_operators import Fixpoint, Keys, Partial, Shaken, Unfit
 from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import At, Operator, Recursive, Scan
+from spark_trickle.algebra.references import ComputedRef, StepRef
 from spark_trickle.delta.recursive import whole
 from spark_trickle.plan.arrange import takes_work
 
@@ -15,14 +16,14 @@ from spark_trickle.plan.arrange import takes_work
 class Step:
     """Rows to be computed first; later steps and the plan read them under a name."""
 
-    name: str
+    name: StepRef
     plan: Operator
 
 
-def with_steps(plan: Operator, prefix: str = "k") -> tuple[tuple[Step, ...], Operator]:
+def with_steps(plan: Operator, within: ComputedRef | None = None) -> tuple[tuple[Step, ...], Operator]:
     """Keys that follow from changes alone are cheap enough to be computed in place; sums are read twice.
 
-    The plans of a fixpoint have steps of their own: they read rows that are there only while it runs.
+    The plans of a fixpoint have steps of their own, `within` it: they read rows that are there only then.
     """
     steps: dict[Operator, Step] = {}
 
@@ -39,7 +40,7 @@ def with_steps(plan: Operator, prefix: str = "k") -> tuple[tuple[Step, ...], Ope
         return first(inner) if needed_first else inner
 
     def first(op: Operator) -> Operator:
-        step = steps.setdefault(op, Step(f"{prefix}{len(steps) + 1}", op))
+        step = steps.setdefault(op, Step(StepRef(len(steps) + 1, within), op))
         return Scan(step.name, tuple((c, c) for c in op.columns), At.DELTA if op.weighted else At.NEW)
 
     rest = visit(plan)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_trickle.algebra.operators import Aggregate
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.errors import NoFixpointError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
@@ -156,7 +157,7 @@ def _falling(work: Work, member: Member) -> str | None:
     stream = definition(member.table)
     for table in (source_table(work, s) for s in stream.sources):
         changed = table.full_name in member.facts.changed
-        if changed and find_taking_operator(nodes_of(stream.plan), frozenset((f"t{table.id}",))):
+        if changed and find_taking_operator(nodes_of(stream.plan), frozenset((TableRef(table.id),))):
             return table.full_name
     return None
 
@@ -183,20 +184,20 @@ def _first_turn(work: Work, member: Member, circle: set[int], anew: bool) -> Non
     sources = {s.table_id for s in definition(member.table).sources}
     member.taken = dict.fromkeys(sorted(sources & circle), 0)
     names = {source_table(work, s).full_name: s.table_id for s in definition(member.table).sources}
-    outside = {f"t{names[n]}" for n in member.facts.changed}
-    within = {f"t{i}" for i in member.taken if _added(work, i)}
+    outside = {TableRef(names[n]) for n in member.facts.changed}
+    within = {TableRef(i) for i in member.taken if _added(work, i)}
     _take(work, member, None if anew else outside | within, first=True)
 
 
 def _next_turn(work: Work, member: Member) -> bool:
     """Whether there was something to take."""
-    new = {f"t{i}" for i, taken in member.taken.items() if len(_added(work, i)) > taken}
+    new = {TableRef(i) for i, taken in member.taken.items() if len(_added(work, i)) > taken}
     if new:
         _take(work, member, new, first=False)
     return bool(new)
 
 
-def _take(work: Work, member: Member, changed: set[str] | None, first: bool) -> None:
+def _take(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
     stream, tables = definition(member.table), node_tables(work, member.table)
     frontier = member.state.knows or Frontier(work.base.id, work.base.id)
     before = {t.id: work.files(t) for t in tables.values()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.errors import CircleRefusedError, CircularError
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
@@ -47,7 +48,7 @@ def check_mode(member: Table, mode: Mode) -> None:
 
 def check_member(member: Table, nodes: Sequence[Node], programs: Mapping[int, Sequence[Node]]) -> None:
     """More rows in the circle must never mean fewer rows in a member."""
-    if word := find_taking_operator(nodes, frozenset(f"t{i}" for i in programs)):
+    if word := find_taking_operator(nodes, frozenset(map(TableRef, programs))):
         raise CircleRefusedError(
             member.full_name,
             f"{word} over a stream table of the circle",
@@ -58,14 +59,13 @@ def check_member(member: Table, nodes: Sequence[Node], programs: Mapping[int, Se
 
 def check_growth(tables: Mapping[int, Table], programs: Mapping[int, Sequence[Node]]) -> None:
     """Without a DISTINCT on the way around every round would add the same rows again."""
-    names = frozenset(f"t{i}" for i in programs)
+    circle = frozenset(map(TableRef, programs))
     bare = {
-        i: tuple(int(t[1:]) for t in sorted(sources_kept_as_bags(nodes, names)))
-        for i, nodes in programs.items()
+        i: tuple(sorted(t.id for t in sources_kept_as_bags(nodes, circle))) for i, nodes in programs.items()
     }
-    for circle in Graph({}, bare).circles:
+    for growing in Graph({}, bare).circles:
         raise CircleRefusedError(
-            tables[circle[0]].full_name,
+            tables[growing[0]].full_name,
             "no DISTINCT is on the way around, so its rows would grow for ever",
             "Write SELECT DISTINCT, or UNION instead of UNION ALL, in one of them.",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from spark_trickle.algebra.operators import Expr, Operator, Output, Project, Scan
+from spark_trickle.algebra.references import NodeRef, TableRef
 from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.errors import (
     InternalError,
@@ -17,11 +18,11 @@ from spark_trickle.errors import (
 )
 from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.quoting import quote
-from spark_trickle.model.stream import KnownNames, Source
+from spark_trickle.model.stream import ColumnUse, KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
 from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Tree, Trees, run_passes
-from spark_trickle.plan.split import Node
+from spark_trickle.plan.split import Node, number_nodes
 from spark_trickle.refresh.query_names import TextsRead, Wording
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import empty
@@ -88,13 +89,13 @@ def compile_query(
             for name, c in zip(written, found.columns, strict=True)
         ),
     )
-    stages = run_passes(Stage("bind", BIND, (Tree("query", root),)), DEFINITION)
+    stages = run_passes(Stage("bind", BIND, (Tree(root),)), DEFINITION)
     trees, whole = stages[-1].trees, stages[-2].trees[0].plan  # the nodes; the plan before it was split
     if refusal is not None:
         _check_plan(planned, whole, refusal)
     if asked is not None:
         _check_types(planned, asked, whole)
-    nodes = tuple(Node(tree.name, tree.plan) for tree in trees)
+    nodes = number_nodes(tree.plan for tree in trees)
     sources = _sources(work, wording.plan, trees)
     return Compiled(nodes, sources, stages, tuple(sorted(read.views.items())), read.known)
 
@@ -169,7 +170,7 @@ def _finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None 
                 assert planned is not None
                 stored = {c.id: c.name for c in planned.columns}
                 names = tuple(stored[c.id] for c in relation.columns)
-                return SourceTable(f"t{relation.id}", relation.column_names, names)
+                return SourceTable(TableRef(relation.id), relation.column_names, names)
             case View():
                 read.views[relation.id] = relation.full_name
                 inside = _finder(texts.inside(relation), plan, read, relation.id)
@@ -185,28 +186,33 @@ def _types(work: Work, op: Operator) -> Mapping[str, str]:
     return {f.name: notation(f.dataType) for f in over_empty_tables(work, op, {}).schema.fields}
 
 
-def over_empty_tables(work: Work, op: Operator, nodes: Mapping[str, Table]) -> Frame:
+def over_empty_tables(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) -> Frame:
     """A tree over empty tables: Spark's analyzer tells its types, and no job runs."""
     frames = {}
-    for scan in op.walk():
-        if isinstance(scan, Scan) and not scan.source.startswith("r"):  # rows that a recursion found last
-            table = nodes.get(scan.source) or work.catalog.table_by_id(int(scan.source[1:]))
-            assert table is not None
-            frames[frame_name(scan)] = empty(work.place.spark, table)
+    for scan in (part for part in op.walk() if isinstance(part, Scan)):
+        match scan.source:
+            case TableRef(table_id):
+                table = work.catalog.table_by_id(table_id)
+                assert table is not None
+            case NodeRef() as node:
+                table = nodes[node]
+            case _:  # rows that a recursion found last, whose types are those of its start
+                continue
+        frames[frame_name(scan)] = empty(work.place.spark, table)
     return run_sql(work.place.spark, render(op), available=(), **frames)
 
 
-def scans_of_tables(plan: Operator) -> Iterator[Scan]:
-    """Scans of tables, not of the rows that a recursion found last."""
+def scans_of_tables(plan: Operator) -> Iterator[tuple[int, Scan]]:
+    """Each scan of a table and the id of the table; no scans of the rows that a recursion found last."""
     for op in plan.walk():
-        if isinstance(op, Scan) and op.source.startswith("t"):
-            yield op
+        if isinstance(op, Scan) and isinstance(op.source, TableRef):
+            yield op.source.id, op
 
 
 def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
-    used: dict[int, dict[str, tuple[int, str]]] = {}
-    for scan in (s for tree in trees for s in scans_of_tables(tree.plan)):
-        planned, table = (c.table_by_id(int(scan.source[1:])) for c in (plan, work.catalog))
+    used: dict[int, dict[str, ColumnUse]] = {}
+    for table_id, scan in (s for tree in trees for s in scans_of_tables(tree.plan)):
+        planned, table = (c.table_by_id(table_id) for c in (plan, work.catalog))
         assert planned is not None
         assert table is not None
         columns = used.setdefault(table.id, {})
@@ -214,10 +220,10 @@ def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
             known = planned.column(name)
             if all(c.id != known.id for c in table.columns):
                 raise SourceLostError(table.full_name, f'has lost the column "{known.name}"')
-            columns[name] = (known.id, sql_name(known.type))
+            columns[name] = ColumnUse(name, known.id, sql_name(known.type))
     names = {t.id: (t.schema, t.name) for t in work.catalog.tables()}
     return tuple(
-        Source(i, tuple((n, c, t) for n, (c, t) in sorted(columns.items())), names[i])
+        Source(i, tuple(columns[name] for name in sorted(columns)), names[i])
         for i, columns in sorted(used.items())
     )
 
@@ -228,4 +234,4 @@ def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
 @lru_cache(maxsize=256)
 def nodes_of(text: str) -> tuple[Node, ...]:
     """The nodes of a stored plan."""
-    return tuple(Node(f"n{n}", plan) for n, plan in enumerate(load(text), start=1))
+    return number_nodes(load(text))

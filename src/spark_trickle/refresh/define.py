@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count
 
 from spark_trickle.algebra.keys import Key
+from spark_trickle.algebra.references import NodeRef
 from spark_trickle.dml.definitions import query_columns
 from spark_trickle.errors import (
     InUseError,
@@ -107,7 +108,7 @@ def _moments(nodes: Sequence[Node], mode: Mode) -> tuple[str, ...]:
 
 def _warn_of_blanks(used: Sequence[Source]) -> None:
     """Spark fills up what a CHAR is compared with; here it is compared as it is stored."""
-    filled = sorted(name for source in used for name, _, kind in source.columns if kind.startswith("CHAR("))
+    filled = sorted(c.name for source in used for c in source.columns if c.type.startswith("CHAR("))
     if filled:
         text = (
             f"{', '.join(filled)}: a stream table compares CHAR with its blanks; write them, or use VARCHAR"
@@ -160,8 +161,8 @@ def _define(
 
 def _define_nodes(
     work: Work, name: str, compiled: Compiled, owner: int, keys: Sequence[Key]
-) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
+) -> dict[NodeRef, Table]:
+    tables: dict[NodeRef, Table] = {}
     for node, key in zip(compiled.nodes[:-1], keys[:-1], strict=True):
         frame = over_empty_tables(work, node.plan, tables)
         inner = _new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)

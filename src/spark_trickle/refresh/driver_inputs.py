@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operators import Scan
+from spark_trickle.algebra.references import Reference
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, sum_weights
 from spark_trickle.model.files import DataFile
@@ -46,7 +47,7 @@ class DriverInputs:
         """Only what is at the driver already."""
         return replace(self, fetches=False)
 
-    def read_change(self, name: str) -> pa.Table | Refusal:
+    def read_change(self, name: Reference) -> pa.Table | Refusal:
         """The change of a source or a node, not summed."""
         inputs = self.inputs
         known = inputs.changes.get(name)
@@ -149,7 +150,7 @@ class DriverInputs:
         table = self._readable(scan.source)
         return table if isinstance(table, Refusal) or fits_arrow(table) else _not_held(table)
 
-    def _readable(self, name: str) -> Table | Refusal:
+    def _readable(self, name: Reference) -> Table | Refusal:
         """Columns have the names that the plan knows, and compare here as they do in Spark."""
         source, table = self.inputs.source(name), self.inputs.table(name)
         if table is None or name in self.inputs.steps:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import Aggregate, Operator
+from spark_trickle.algebra.references import DriverRef, NodeRef
 from spark_trickle.arrow.evaluate import compute_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
@@ -90,7 +91,7 @@ class Done:
     """A node is up to date, and perhaps the result with it."""
 
     inputs: Inputs  # of the nodes that follow
-    filled: Mapping[str, Filled] = field(default_factory=dict)  # by node
+    filled: Mapping[NodeRef, Filled] = field(default_factory=dict)  # by node
     remarks: tuple[str, ...] = ()
     executions: tuple[Execution, ...] = ()
 
@@ -145,7 +146,7 @@ def _run_at_driver(job: NodeJob, placement: Placement, clock: Clock) -> Done | D
         return Declined(net.reason, job)
     with clock.phase("write"):
         files = store_rows(job.inputs.work, job.table, net)
-        note = note_driver(job.node.name, placement, job.plan, found, job.inputs)
+        note = note_driver(str(job.node.name), placement, job.plan, found, job.inputs)
         return _done(job, files, net, note)
 
 
@@ -168,7 +169,7 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
         reducer = _reducer_of(job)
         trees = _plan_for_spark(job, job.plan, keep_whole if reducer is None else reducer.reduce)
     if not trees:
-        note = note_empty(job.node.name, job.plan)
+        note = note_empty(str(job.node.name), job.plan)
         return Done(job.inputs, {job.node.name: Filled()}, job.remarks, (*job.executions, note))
     if reducer is not None:
         job = replace(job, inputs=_with_rows(job.inputs, reducer.kept))
@@ -189,7 +190,7 @@ def _reducer_of(job: NodeJob) -> Reducer | None:
     return Reducer(DriverInputs(job.inputs).without_jobs(), room_of_tail(settings).has)
 
 
-def _with_rows(inputs: Inputs, kept: Mapping[str, pa.Table]) -> Inputs:
+def _with_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
     """Rows at the driver, for Spark to read under their names."""
     create = inputs.work.place.spark.createDataFrame
     return inputs.with_steps(
@@ -214,7 +215,7 @@ def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock
         rows = collect_within(frame, room, inputs.row_bytes)
     if rows is None:
         return Declined(f"more than {room.rows:,} rows come of it", job)
-    note = note_spark(Tree(job.node.name, plan), placement, inputs, perf_counter() - start, rows.num_rows)
+    note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
         done = _store_few(job, _rename(rows, stored_columns(job.node.own)), note)
         shown = replace(job, inputs=done.inputs, node=result, executions=done.executions)
@@ -227,7 +228,7 @@ def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock
 
 def _plan_for_spark(job: NodeJob, plan: Operator, reduce: Reduce = keep_whole) -> Trees:
     """The steps of a plan and what is left of it, which comes last; nothing if it has no rows."""
-    return plan_trees((Tree(job.node.name, plan),), FOR_SPARK, Context(reduce=reduce))
+    return plan_trees((Tree(plan, job.node.name),), FOR_SPARK, Context(reduce=reduce))
 
 
 def _run_steps_first(job: NodeJob, placement: Placement, trees: Trees, clock: Clock) -> NodeJob:
@@ -245,7 +246,11 @@ def _note_steps(
     steps: Sequence[Tree], placement: Placement, inputs: Inputs, seconds: float
 ) -> list[Execution]:
     each = seconds / max(len(steps), 1)
-    return [note_spark(s, placement, inputs, each, inputs.steps[s.step].count) for s in steps]
+    return [note_spark(s, placement, inputs, each, _count_of(inputs, s)) for s in steps]
+
+
+def _count_of(inputs: Inputs, tree: Tree) -> int | None:
+    return None if tree.step is None else inputs.steps[tree.step].count
 
 
 def _collect(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
@@ -257,7 +262,7 @@ def _collect(job: NodeJob, placement: Placement, clock: Clock) -> Done | Decline
         rows = collect_within(frame, room, inputs.row_bytes)
     if rows is None:
         return Declined(f"more than {room.rows:,} rows come of it", job)
-    note = note_spark(Tree(job.node.name, plan), placement, inputs, perf_counter() - start, rows.num_rows)
+    note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
         return _store_few(job, rows, note)
 
@@ -298,7 +303,7 @@ def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Don
         files = store_frame(work, table, frame if is_net else net_change(work, table, frame))
         deleted = truncate(work, table, in_sum=True).rows_deleted if job.replaces else 0  # nobody follows
         rows = sum(f.rows for f in files)
-        note = note_spark(Tree(job.node.name, plan), placement, inputs, perf_counter() - start, rows)
+        note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows)
         done = _done(job, files, None, note)
     filled = done.filled[job.node.name]
     return replace(done, filled={job.node.name: replace(filled, deleted=filled.deleted + deleted)})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from spark_trickle.algebra.explain import title
+from spark_trickle.algebra.explain import scan_title, title
 from spark_trickle.algebra.operators import At, Operator, Scan
+from spark_trickle.algebra.references import Reference
 from spark_trickle.arrow.evaluate import Evaluated
 from spark_trickle.model.execution import Engine, Execution, OperatorRun
 from spark_trickle.plan.pipeline import Tree
@@ -75,6 +76,9 @@ def _list_operators(plan: Operator, run: Callable[[Operator, int], OperatorRun])
 
 def _titled(op: Operator, inputs: Inputs) -> str:
     """With the names of tables that users know."""
-    if not isinstance(op, Scan) or (table := inputs.table(op.source)) is None:
-        return title(op)
-    return title(op).replace(f"Scan {op.source} ", f"Scan {table.full_name} ", 1)
+
+    def name(source: Reference) -> str:
+        table = inputs.table(source)
+        return str(source) if table is None else table.full_name
+
+    return scan_title(op, name) if isinstance(op, Scan) else title(op)

@@ -19,6 +19,7 @@ from spark_trickle.algebra.operators import (
     TopK,
     Window,
 )
+from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
@@ -89,9 +90,9 @@ def _stage_rows(work: Work, stages: Sequence[Stage]) -> Iterator[tuple[str, str,
     before = None
     for stage in stages:
         lines = [
-            f"{tree.label}: {_with_names(work, text)}" if n == 0 else f"  {_with_names(work, text)}"
+            f"{tree.label}: {text}" if n == 0 else f"  {text}"
             for tree in stage.trees
-            for n, text in enumerate(list_tree(tree.plan))
+            for n, text in enumerate(list_tree(tree.plan, partial(_named, work)))
         ]
         yield stage.name, "nothing to do" if stage.trees == before else stage.meaning, "\n".join(lines)
         before = stage.trees
@@ -116,9 +117,9 @@ def explain_stream(work: Work, table: Table) -> list[Line]:
     for node in nodes:
         lines.append((f"{node.name} table", tables[node.name].full_name))
         lines += _node_lines(work, node, node is nodes[-1])
-        for source in sorted(node.sources):
+        for source in sorted(node.sources, key=str):
             alone = Context(frozenset((source,)))
-            for tree in plan_trees((Tree(node.name, node.plan),), CHANGE[:1], alone):
+            for tree in plan_trees((Tree(node.plan, node.name),), CHANGE[:1], alone):
                 lines += _delta_lines(f"{node.name} delta when {_named(work, source)} changes", tree.plan)
     return [*lines, *_next_refresh(work, table)]
 
@@ -149,8 +150,8 @@ def _next_refresh(work: Work, table: Table) -> list[Line]:
 
 def _planned_lines(work: Work, job: NodeJob, placement: Placement, changes: Changes) -> Iterator[Line]:
     """The stages of a node, and where it runs."""
-    name, context = job.node.name, Context(changes.of, sizes_of(job.inputs), changes.few)
-    stages = run_passes(Stage("stored", "", (Tree(name, job.node.plan),)), CHANGE, context)
+    name, context = str(job.node.name), Context(changes.of, sizes_of(job.inputs), changes.few)
+    stages = run_passes(Stage("stored", "", (Tree(job.node.plan, job.node.name),)), CHANGE, context)
     for stage, done, text in list(_stage_rows(work, stages))[1:]:
         yield f"{name} next: {stage}", done if done == "nothing to do" else text
     yield f"{name} next: runs", f"{placement.engine}: {placement.reason}"
@@ -174,7 +175,7 @@ def _delta_lines(label: str, delta: Operator) -> list[Line]:
     if not any(isinstance(op, Fixpoint | Recursive) for op in delta.walk()):
         return [(label, render(delta))]
     steps, rest = with_steps(delta)
-    first = [(f"{label}: {name}", text) for s in steps for name, text in _rendered(s.name, s.plan)]
+    first = [(f"{label}: {name}", text) for s in steps for name, text in _rendered(str(s.name), s.plan)]
     return [*first, (label, render(rest))]
 
 
@@ -211,8 +212,7 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     name = node.name
     lines: list[Line] = [(f"{name} role", "the stream table" if last else "inner table")]
     lines.append((f"{name} cost", cost(node.plan)))
-    for text in list_tree(node.plan):
-        lines.append((f"{name} plan", _with_names(work, text)))
+    lines += [(f"{name} plan", text) for text in list_tree(node.plan, partial(_named, work))]
     kinds = (Aggregate, Buffer, Join, Recursive, SetOperation, TopK, Window)
     for op in node.plan.walk():
         if isinstance(op, kinds):
@@ -231,19 +231,10 @@ def _thresholds(work: Work, table: Table, nodes: Sequence[Node]) -> list[Thresho
     return list_thresholds(known, work.place.settings)
 
 
-def _named(work: Work, source: str) -> str:
-    if not source.startswith("t"):
-        return source
-    table = work.catalog.table_by_id(int(source[1:]))
-    return table.full_name if table is not None else source
-
-
-def _with_names(work: Work, text: str) -> str:
-    if not text.lstrip().startswith("Scan t"):
-        return text
-    start, _, rest = text.partition("Scan ")
-    source, _, columns = rest.partition(" ")
-    return f"{start}Scan {_named(work, source)} {columns}"
+def _named(work: Work, source: Reference) -> str:
+    """A table as users call it."""
+    table = work.catalog.table_by_id(source.id) if isinstance(source, TableRef) else None
+    return table.full_name if table is not None else str(source)
 
 
 def validate(work: Work, query: str) -> list[tuple[str, str, str]]:

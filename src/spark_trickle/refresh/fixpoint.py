@@ -6,6 +6,7 @@ from typing import Protocol
 
 from spark_trickle.algebra.change_operators import Assign, Fixpoint, Rounds
 from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.references import RoundRef, StepRef
 from spark_trickle.errors import RecursionTooDeepError
 
 
@@ -23,21 +24,21 @@ class Engine(Protocol):
     def most_rows(self) -> int:
         """Beyond which another way to the same rows is better."""
 
-    def put(self, name: str, plan: Operator) -> int:
+    def put(self, name: RoundRef, plan: Operator) -> int:
         """Keep the rows of a plan under a name, and tell how many they are, by their weights."""
 
-    def copy(self, name: str, source: str) -> None: ...
+    def copy(self, name: RoundRef, source: RoundRef) -> None: ...
 
-    def add(self, name: str, source: str) -> None: ...
+    def add(self, name: RoundRef, source: RoundRef) -> None: ...
 
-    def answer(self, name: str, plan: Operator) -> None:
+    def answer(self, name: StepRef, plan: Operator) -> None:
         """Keep what is read only once."""
 
     def remark(self, text: str) -> None:
         """Tell what was done otherwise than planned."""
 
 
-def run_fixpoint(op: Fixpoint, name: str, engine: Engine) -> None:
+def run_fixpoint(op: Fixpoint, name: StepRef, engine: Engine) -> None:
     """Leave the rows under a name."""
     for part in op.program:
         if isinstance(part, Assign):

@@ -7,6 +7,7 @@ many rows are compared only for somebody who follows the changes: another stream
 from __future__ import annotations
 
 from spark_trickle.algebra.operators import Operator, Scan
+from spark_trickle.algebra.references import NodeRef
 from spark_trickle.model.table import Table
 from spark_trickle.plan.pipeline import CONTENT, Context, Tree, plan_trees
 from spark_trickle.plan.split import Node
@@ -41,7 +42,7 @@ def plan_in_full(inputs: Inputs, node: Node, clock: Clock) -> tuple[NodeJob, Pla
     compared = stored and (few or is_followed(work, table))
     with clock.phase("plan"):
         context = Context(sizes=sizes_of(inputs), few=few, compared=compared)
-        (tree,) = plan_trees((Tree(node.name, node.plan),), CONTENT, context)
+        (tree,) = plan_trees((Tree(node.plan, node.name),), CONTENT, context)
         load = Load(
             few_changed=False,
             few_in_all=(few and compared) or has_small_sources(inputs),
@@ -55,8 +56,8 @@ def plan_in_full(inputs: Inputs, node: Node, clock: Clock) -> tuple[NodeJob, Pla
 
 def _reads_few_nodes(inputs: Inputs, plan: Operator) -> bool:
     """What reads just few rows of other nodes needs no job."""
-    read = [inputs.tables.get(s.source) for s in plan.walk() if isinstance(s, Scan)]
-    return all(table is not None and _has_few_rows(inputs.work, table) for table in read)
+    read = [s.source for s in plan.walk() if isinstance(s, Scan)]
+    return all(isinstance(ref, NodeRef) and _has_few_rows(inputs.work, inputs.tables[ref]) for ref in read)
 
 
 def _has_few_rows(work: Work, table: Table) -> bool:

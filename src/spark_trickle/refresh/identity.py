@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from spark_trickle.algebra.keys import Key, unique_key
 from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.model.stream import Source
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar, is_float
@@ -16,14 +17,17 @@ from spark_trickle.txn.work import Work
 
 def keys_of(work: Work, plans: Sequence[Operator], sources: Sequence[Source]) -> list[Key]:
     """For each node of a plan; empty where none is known. The plan has names of its own for columns."""
-    names = {(s.table_id, number): name for s in sources for name, number, _ in s.columns}
+    names = {(s.table_id, c.column_id): c.name for s in sources for c in s.columns}
 
-    def known(source: str) -> Key:
-        if source.startswith("n"):
-            return unique_key(plans[int(source[1:]) - 1], known)
-        table = work.catalog.table_by_id(int(source[1:])) if source.startswith("t") else None
-        key = table.distinct_by if table is not None else ()
-        return tuple(names.get((int(source[1:]), c.id), c.name) for c in key)
+    def known(source: Reference) -> Key:
+        match source:
+            case NodeRef(number):
+                return unique_key(plans[number - 1], known)
+            case TableRef(table_id):
+                table = work.catalog.table_by_id(table_id)
+                key = table.distinct_by if table is not None else ()
+                return tuple(names.get((table_id, c.id), c.name) for c in key)
+        return ()
 
     return [unique_key(plan, known) for plan in plans]
 

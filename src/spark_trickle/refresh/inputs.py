@@ -11,11 +11,12 @@ from typing import Self
 import pyarrow as pa
 
 from spark_trickle.algebra.operators import At, Operator, Scan
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.errors import SourceLostError
 from spark_trickle.model.arrow import single_weights, sum_weights
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement, room_of_tail
-from spark_trickle.model.stream import Frontier, Source, Stream
+from spark_trickle.model.stream import ColumnUse, Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
 from spark_trickle.spark.frames import Frame, as_stored, local_frame
@@ -48,17 +49,17 @@ class Inputs:
 
     work: Work
     stream: Stream
-    tables: Mapping[str, Table]  # of the nodes, by name
+    tables: Mapping[NodeRef, Table]  # of the nodes
     frontier: Frontier
     changed_row_bytes: int = 0  # that a row of the changes takes
     moment: datetime | None = None  # what functions of the clock answer
-    changes: Mapping[str, NodeChange] = field(default_factory=dict)  # of nodes that are done, by name
-    steps: Mapping[str, StepRows] = field(default_factory=dict)  # by the names that plans have for them
+    changes: Mapping[Reference, NodeChange] = field(default_factory=dict)  # of nodes that are done
+    steps: Mapping[Reference, StepRows] = field(default_factory=dict)
 
-    def with_change(self, node: str, change: NodeChange) -> Self:
+    def with_change(self, node: NodeRef, change: NodeChange) -> Self:
         return replace(self, changes={**self.changes, node: change})
 
-    def with_steps(self, steps: Mapping[str, StepRows]) -> Self:
+    def with_steps(self, steps: Mapping[Reference, StepRows]) -> Self:
         return replace(self, steps={**self.steps, **steps})
 
     @property
@@ -82,12 +83,12 @@ class Inputs:
         scans = {frame_name(s): s for s in plan.walk() if isinstance(s, Scan)}
         return {name: self.frame(scan.source, scan.moment) for name, scan in scans.items()}
 
-    def frame(self, source: str, at: At) -> Frame | str:
+    def frame(self, source: Reference, at: At) -> Frame | str:
         if source in self.steps:
             return self.steps[source].frame
         if at is At.DELTA and source in self.changes:
             return self.changes[source].frame()
-        if source in self.tables:
+        if isinstance(source, NodeRef):
             return self._node(self.tables[source], at)
         return self._source(source, at)  # asked for each time, because old views are dropped
 
@@ -135,8 +136,8 @@ class Inputs:
         )
         return place.spark.table(rest).unionByName(here)
 
-    def _source(self, name: str, at: At) -> Frame | str:
-        source = next(s for s in self.stream.sources if f"t{s.table_id}" == name)
+    def _source(self, name: Reference, at: At) -> Frame | str:
+        source = next(s for s in self.stream.sources if TableRef(s.table_id) == name)
         table = source_table(self.work, source)
         if at is At.DELTA:
             return self._change(source, table)
@@ -157,22 +158,24 @@ class Inputs:
     def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
         """Columns under the names that the plan knows, whatever they are called by now."""
         by_id = {c.id: c.name for c in table.columns}
-        if all(by_id[column] == name for name, column, _ in source.columns):
+        if all(by_id[c.column_id] == c.name for c in source.columns):
             return frame
         weight = [WEIGHT] if WEIGHT in frame.columns else []
-        listed = [f"{quote(by_id[column])} AS {quote(name)}" for name, column, _ in source.columns]
+        listed = [f"{quote(by_id[c.column_id])} AS {quote(c.name)}" for c in source.columns]
         return frame.selectExpr(*listed, *weight)
 
-    def source(self, name: str) -> Source | None:
+    def source(self, name: Reference) -> Source | None:
         """The source that a scan names; None if it is a node or a step."""
-        return next((s for s in self.stream.sources if f"t{s.table_id}" == name), None)
+        return next((s for s in self.stream.sources if TableRef(s.table_id) == name), None)
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: Reference) -> Table | None:
         """The table of a source or a node."""
+        if isinstance(name, NodeRef):
+            return self.tables.get(name)
         source = self.source(name)
-        return self.tables.get(name) if source is None else source_table(self.work, source)
+        return None if source is None else source_table(self.work, source)
 
-    def files(self, name: str, table: Table, at: At) -> tuple[DataFile, ...]:
+    def files(self, name: Reference, table: Table, at: At) -> tuple[DataFile, ...]:
         """What is to be read of a source or a node."""
         if at is At.NEW:
             return self.work.files(table)
@@ -218,7 +221,7 @@ def is_padded(kind: ColumnType) -> bool:
 def has_renamed_columns(source: Source, table: Table) -> bool:
     """Whether a column has another name now than the plan knows."""
     names = {c.id: c.name for c in table.columns}
-    return any(names.get(column) != name for name, column, _ in source.columns)
+    return any(names.get(c.column_id) != c.name for c in source.columns)
 
 
 def source_table(work: Work, source: Source) -> Table:
@@ -226,17 +229,17 @@ def source_table(work: Work, source: Source) -> Table:
     if table is None:
         raise SourceLostError(source.full_name, "was dropped")
     known = {c.id for c in table.columns}
-    for name, column, kind in source.columns:
-        if column not in known:
-            raise SourceLostError(table.full_name, _what_became_of(table, name, kind))
+    for used in source.columns:
+        if used.column_id not in known:
+            raise SourceLostError(table.full_name, _what_became_of(table, used))
     return table
 
 
-def _what_became_of(table: Table, name: str, kind: str) -> str:
-    if not table.has_column(name):
-        return f'has lost the column "{name}"'
-    now = sql_name(table.column(name).type)
-    return f'has another column "{name}" now, of type {now} instead of {kind}'
+def _what_became_of(table: Table, used: ColumnUse) -> str:
+    if not table.has_column(used.name):
+        return f'has lost the column "{used.name}"'
+    now = sql_name(table.column(used.name).type)
+    return f'has another column "{used.name}" now, of type {now} instead of {used.type}'
 
 
 def find_retyped_columns(work: Work, stream: Stream) -> list[str]:
@@ -245,7 +248,7 @@ def find_retyped_columns(work: Work, stream: Stream) -> list[str]:
     for source in stream.sources:
         table = source_table(work, source)
         types = {c.id: sql_name(c.type) for c in table.columns}
-        found += [f"{table.full_name}.{n}" for n, c, kind in source.columns if types[c] != kind]
+        found += [f"{table.full_name}.{c.name}" for c in source.columns if types[c.column_id] != c.type]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spark_trickle.algebra.references import NodeRef
 from spark_trickle.model.execution import Execution
 from spark_trickle.refresh.execute import Done, Filled
 
@@ -16,7 +17,7 @@ class Outcome:
     remarks: tuple[str, ...] = ()
     executions: tuple[Execution, ...] = ()
 
-    def then(self, done: Done, node: str) -> Outcome:
+    def then(self, done: Done, node: NodeRef) -> Outcome:
         """After one more node, which is the result if it is the last."""
         remarks, executions = (*self.remarks, *done.remarks), (*self.executions, *done.executions)
         return Outcome(done.filled[node], remarks, executions)

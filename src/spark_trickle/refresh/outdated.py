@@ -45,5 +45,5 @@ def zone_of(work: Work, plan: str, sources: Iterable[Source]) -> str:
 
     Whoever has neither times nor functions with such names cannot; the others may.
     """
-    has_times = any(_TIME.search(kind) for source in sources for _, _, kind in source.columns)
+    has_times = any(_TIME.search(c.type) for source in sources for c in source.columns)
     return time_zone(work.place.spark) if has_times or _OF_TIMES.search(plan) else ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.operators import Recursive
 from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.references import NodeRef, Reference
 from spark_trickle.model.room import room_of_refresh
 from spark_trickle.plan.pipeline import CHANGE, Context, Tree, plan_trees
 from spark_trickle.plan.split import Node
@@ -24,7 +25,7 @@ from spark_trickle.txn.store import fits_arrow
 class Changes:
     """What a refresh has to follow."""
 
-    of: frozenset[str]  # the sources and nodes that changed
+    of: frozenset[Reference]  # the sources and nodes that changed
     few: bool  # so few rows that what takes Spark takes one task; what the driver can do, it does
     may_give_up: bool = False  # if it turns out to be more than everything
 
@@ -32,7 +33,7 @@ class Changes:
 def run_program(inputs: Inputs, changes: Changes, clock: Clock) -> Outcome | GaveUp:
     """The program of every node in order; a node without change leaves those above it alone."""
     nodes = nodes_of(inputs.stream.plan)
-    outcome, done_nodes = Outcome(), dict[str, Filled]()
+    outcome, done_nodes = Outcome(), dict[NodeRef, Filled]()
     for number, node in enumerate(nodes):
         shown_by = nodes[-1] if number == len(nodes) - 2 else None
         if node.name in done_nodes:
@@ -61,7 +62,7 @@ def plan_change(
     inputs: Inputs, node: Node, changes: Changes, clock: Clock, shown_by: Node | None = None
 ) -> tuple[NodeJob, Placement] | None:
     """How the change of a node is computed, and where; None if nothing that it reads changed."""
-    tree, settings = Tree(node.name, node.plan), inputs.work.place.settings
+    tree, settings = Tree(node.plan, node.name), inputs.work.place.settings
     with clock.phase("plan"):
         context = Context(changes.of, sizes_of(inputs))
         trees = plan_trees((tree,), CHANGE, context)

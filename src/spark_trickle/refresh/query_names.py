@@ -78,7 +78,7 @@ def _known_by_sources(now: Catalog, stream: Stream) -> tuple[KnownNames, ...]:
 
 
 def _used_columns(table: Table, source: Source, name: tuple[str, str]) -> KnownTable:
-    used = {column_id: n for n, column_id, _ in source.columns}
+    used = {c.column_id: c.name for c in source.columns}
     taken = {n.lower() for n in used.values()}
     # A column that came later under one of these names is not the one that is meant.
     columns = tuple(

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spark_trickle.algebra.references import NodeRef, TableRef
 from spark_trickle.errors import FuseBlownError, QueryError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
@@ -203,12 +204,12 @@ def changes_of(inputs: Inputs, facts: Facts, may_give_up: bool = False) -> Chang
     """The sources that changed, and whether they did by few rows."""
     work = inputs.work
     sources = (source_table(work, s) for s in inputs.stream.sources)
-    changed = frozenset(f"t{t.id}" for t in sources if t.full_name in facts.changed)
+    changed = frozenset(TableRef(t.id) for t in sources if t.full_name in facts.changed)
     few = room_of_refresh(work.place.settings).fits(facts.changed_rows, facts.changed_memory)
     return Changes(changed, few, may_give_up)
 
 
-def node_tables(work: Work, table: Table) -> dict[str, Table]:
+def node_tables(work: Work, table: Table) -> dict[NodeRef, Table]:
     """The tables of all nodes; the last is the stream table itself."""
     found = [work.catalog.table_by_id(i) for i in definition(table).nodes]
-    return {f"n{n}": t for n, t in enumerate((*found, table), start=1) if t is not None}
+    return {NodeRef(n): t for n, t in enumerate((*found, table), start=1) if t is not None}

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Fixpoint, Shaken, Unfit
 from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.references import ComputedRef, RoundRef, StepRef
 from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.plan.pipeline import STEPS, Context, Tree, plan_trees
@@ -49,6 +50,7 @@ def frame_of(inputs: Inputs, plan: Operator) -> Frame:
 
 
 def _run_step(inputs: Inputs, table: Table, tree: Tree) -> StepsDone:
+    assert tree.step is not None
     if isinstance(tree.plan, Fixpoint):
         rounds = SparkRounds(inputs, table)
         run_fixpoint(tree.plan, tree.step, rounds)
@@ -79,7 +81,7 @@ class SparkRounds:
     inputs: Inputs
     stored: Table
     remarks: list[str] = field(default_factory=list)
-    _rows: dict[str, pa.Table | None] = field(default_factory=dict)
+    _rows: dict[RoundRef, pa.Table | None] = field(default_factory=dict)
 
     @property
     def table(self) -> str:
@@ -95,7 +97,7 @@ class SparkRounds:
         work = self.inputs.work
         return work.row_count(self.stored) + work.place.settings.max_driver_rows
 
-    def put(self, name: str, plan: Operator) -> int:
+    def put(self, name: RoundRef, plan: Operator) -> int:
         frame, rows = _compute(self.inputs, self.stored, self._plan(name, plan))
         self._keep(name, frame, rows)
         if not plan.weighted:
@@ -104,10 +106,10 @@ class SparkRounds:
             rows = collect(frame.selectExpr(f"sum(abs({WEIGHT})) AS {WEIGHT}"))
         return int(pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0)
 
-    def copy(self, name: str, source: str) -> None:
+    def copy(self, name: RoundRef, source: RoundRef) -> None:
         self._keep(name, self._frame(source), self._rows[source])
 
-    def add(self, name: str, source: str) -> None:
+    def add(self, name: RoundRef, source: RoundRef) -> None:
         one, two = self._rows[name], self._rows[source]
         rows = None if one is None or two is None else _together(one, two)
         if rows is None or not room_of_statement(self.inputs.work.place.settings).has(rows):
@@ -115,22 +117,22 @@ class SparkRounds:
         else:
             self._keep(name, as_frame(self._frame(source), rows), rows)
 
-    def answer(self, name: str, plan: Operator) -> None:
+    def answer(self, name: StepRef, plan: Operator) -> None:
         self.inputs = self.inputs.with_steps({name: StepRows(self._plan(name, plan))})
 
     def remark(self, text: str) -> None:
         self.remarks.append(text)
 
-    def _keep(self, name: str, frame: Frame, rows: pa.Table | None) -> None:
+    def _keep(self, name: RoundRef, frame: Frame, rows: pa.Table | None) -> None:
         self._rows[name] = rows
         self.inputs = self.inputs.with_steps({name: StepRows(frame, None if rows is None else rows.num_rows)})
 
-    def _frame(self, name: str) -> Frame:
+    def _frame(self, name: RoundRef) -> Frame:
         return self.inputs.steps[name].frame
 
-    def _plan(self, name: str, plan: Operator) -> Frame:
+    def _plan(self, name: ComputedRef, plan: Operator) -> Frame:
         """The frame of a plan, after its own steps."""
-        *steps, rest = plan_trees((Tree(name, plan),), (STEPS,), Context(prefix=f"k_{name}_"))
+        *steps, rest = plan_trees((Tree(plan),), (STEPS,), Context(within=name))
         done = run_steps(self.inputs, self.stored, steps)
         self.inputs = done.inputs
         self.remarks += done.remarks

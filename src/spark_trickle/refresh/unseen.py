@@ -6,6 +6,7 @@ from collections.abc import Set
 
 import pyarrow.compute as pc
 
+from spark_trickle.algebra.references import Reference
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.arrow import is_nothing
 from spark_trickle.model.room import room_of_statement
@@ -14,16 +15,16 @@ from spark_trickle.refresh.driver_inputs import DriverInputs
 from spark_trickle.refresh.inputs import Inputs
 
 
-def find_seen_changes(inputs: Inputs, changed: Set[str]) -> frozenset[str]:
+def find_seen_changes(inputs: Inputs, changed: Set[Reference]) -> frozenset[Reference]:
     """The sources in which something changed that is read."""
     return frozenset(name for name in changed if not _cancels(DriverInputs(inputs), name))
 
 
-def _cancels(here: DriverInputs, name: str) -> bool:
+def _cancels(here: DriverInputs, name: Reference) -> bool:
     source, table = here.inputs.source(name), here.inputs.table(name)
     assert source is not None
     assert table is not None
-    read = [n for n, _, _ in source.columns]
+    read = [c.name for c in source.columns]
     if not read or len(read) == len(table.columns):
         return False
     rows = here.read_change(name)

@@ -15,7 +15,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing, land, mirror_rows
 from spark_trickle.sources.mirrored import columns_of, mirror_of
-from spark_trickle.sources.position import read_marks, read_moment, with_parts
+from spark_trickle.sources.position import at_position, read_log_position
 from spark_trickle.sources.postgres.assemble import Followed
 from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.slot import (
@@ -152,18 +152,17 @@ def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]
             columns = columns_of(table, remote)
             names = [c.name for c in columns]
             _require_identity(table, remote, names)
-            noted, now = read_marks(state.position), marks_in(seen.around[remote.oid], names)
-            if reason := log_gap(remote, noted, now, seen.around[remote.oid]):
+            position, now = read_log_position(state), marks_in(seen.around[remote.oid], names)
+            if reason := log_gap(remote, position.marks, now, seen.around[remote.oid]):
                 raise ResyncNeededError(mirror_of(table).full_name, reason)
-            if seen.published.get(remote.oid) != state.position["published"]:
+            if seen.published.get(remote.oid) != position.published:
                 raise ResyncNeededError(
                     mirror_of(table).full_name, "the publication did not show it all the time"
                 )
-            since = read_moment(state.position)
-            if now.parts != noted.parts:
+            if now.parts != position.marks.parts:
                 found.grown = True
-                found.states[table.id] = replace(state, position=with_parts(state.position, now.parts))
-            followed[table.id] = Followed(remote, columns, state.position["published"], since=since)
+                found.states[table.id] = at_position(state, position.with_parts(now.parts))
+            followed[table.id] = Followed(remote, columns, position.published, since=position.moment)
         except (ResyncNeededError, SourceSchemaChangedError) as error:
             found.trouble(table, state, error)
     return followed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
@@ -12,8 +12,8 @@ from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import land
 from spark_trickle.sources.mirrored import columns_of, mirror_of
-from spark_trickle.sources.position import keep_buffer_position, read_parts, read_position
-from spark_trickle.sources.postgres.buffer import Position, read_rows, reading
+from spark_trickle.sources.position import BufferPosition, at_position, read_buffer_position
+from spark_trickle.sources.postgres.buffer import read_rows, reading
 from spark_trickle.sources.postgres.capture import Capture
 from spark_trickle.sources.postgres.compact import compact
 from spark_trickle.sources.postgres.install import modernize
@@ -71,7 +71,7 @@ def _first_commit(
         return None
     at = seen.asked.clock
     if seen.tells_commits:
-        followed = {mirror_of(t).oid: read_position(s.position).moment.snapshot for t, s in mirrors}
+        followed = {mirror_of(t).oid: read_buffer_position(s).reached.moment.snapshot for t, s in mirrors}
         since = {oid: snapshot for oid, snapshot in followed.items() if oid in seen.unread}
         at = first_commit(job.connection, job.options.schema, since) or at
     return at + ahead
@@ -82,7 +82,7 @@ def _active_mirrors(job: Job, work: Work) -> list[tuple[Table, MirrorState]]:
 
 
 def _survey(job: Job, mirrors: Sequence[tuple[Table, MirrorState]]) -> Survey:
-    since = {mirror_of(t).oid: read_position(s.position).moment.snapshot for t, s in mirrors}
+    since = {mirror_of(t).oid: read_buffer_position(s).reached.moment.snapshot for t, s in mirrors}
     return survey(job.connection, job.options.schema, since=since)
 
 
@@ -92,8 +92,7 @@ class _Examined:
 
     capture: Capture
     columns: tuple[MappedColumn, ...]
-    since: Position
-    before: Parts
+    before: BufferPosition
     parts: Parts
 
 
@@ -106,12 +105,13 @@ def _examine(table: Table, state: MirrorState, seen: Survey) -> _Examined:
     columns = columns_of(table, remote)
     if oid not in seen.captures:
         raise ResyncNeededError(name, "its triggers were removed")
-    capture, since = seen.captures[oid].capture(remote), read_position(state.position)
-    before, now = read_parts(state.position), seen.around[oid].parts([c.name for c in columns])
-    reason = before.lost(now) or seen.missing(oid, since.token, since.moment.snapshot)
+    capture = seen.captures[oid].capture(remote)
+    before, now = read_buffer_position(state), seen.around[oid].parts([c.name for c in columns])
+    since = before.reached
+    reason = before.parts.lost(now) or seen.missing(oid, since.token, since.moment.snapshot)
     if reason:
         raise ResyncNeededError(name, reason)
-    return _Examined(capture, columns, since, before, now)
+    return _Examined(capture, columns, before, now)
 
 
 def _is_settled(table: Table, state: MirrorState, seen: Survey) -> bool:
@@ -120,18 +120,18 @@ def _is_settled(table: Table, state: MirrorState, seen: Survey) -> bool:
         examined = _examine(table, state, seen)
     except (ResyncNeededError, SourceSchemaChangedError):
         return False
-    return mirror_of(table).oid not in seen.unread and examined.before == examined.parts
+    return mirror_of(table).oid not in seen.unread and examined.before.parts == examined.parts
 
 
 def _read(job: Job, found: Read, table: Table, state: MirrorState, seen: Survey, moment: Moment) -> None:
     mirror = _examine(table, state, seen)
-    reached = mirror.since.at(moment)
+    reached = mirror.before.reached.at(moment)
     if mirror_of(table).oid in seen.unread:
-        rows = read_rows(job.connection, mirror.capture, mirror.columns, mirror.since)
+        rows = read_rows(job.connection, mirror.capture, mirror.columns, mirror.before.reached)
         found.landed(table, land(found.work, table, rows))
         found.captures.append((mirror.capture, reached))
-    found.grown |= mirror.parts != mirror.before
-    found.states[table.id] = replace(state, position=keep_buffer_position(reached, mirror.parts))
+    found.grown |= mirror.parts != mirror.before.parts
+    found.states[table.id] = at_position(state, BufferPosition(reached, mirror.parts))
 
 
 def _prepare(job: Job, mirrors: Sequence[tuple[Table, MirrorState]], seen: Survey) -> None:
@@ -143,7 +143,7 @@ def _prepare(job: Job, mirrors: Sequence[tuple[Table, MirrorState]], seen: Surve
             continue
         modernize(job.connection, capture, remote)
         if _waiting(job, oid, seen.sizes, job.place.settings.compact_buffer_rows):
-            compact(job.connection, capture.capture(remote), read_position(state.position))
+            compact(job.connection, capture.capture(remote), read_buffer_position(state).reached)
 
 
 def left_waiting(job: Job, sizes: Mapping[int, int]) -> dict[str, int]:

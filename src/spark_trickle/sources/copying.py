@@ -25,12 +25,12 @@ from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import land, land_new
 from spark_trickle.sources.mirrored import columns_of, mirror_of
 from spark_trickle.sources.position import (
-    keep_buffer_position,
-    keep_log_position,
-    keep_piece,
-    keep_ranges,
-    read_piece,
-    read_range,
+    BufferPosition,
+    CopyPosition,
+    LogPosition,
+    at_position,
+    read_copy_position,
+    read_position,
 )
 from spark_trickle.sources.postgres.buffer import Position, reading
 from spark_trickle.sources.postgres.chunks import Bounds
@@ -81,14 +81,16 @@ def give_up(job: Job, table: Table) -> None:
 def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
     remote = job.require_remote(table)
     _, token = put_triggers(job, table, remote)
-    pieces: Sequence[Piece] = [read_piece(p) for p in state.position.get("pieces", ())]
-    if pieces and pieces[0].position.token != token:
-        state, pieces = start_copy_over(job, table, state), []
-    for key_range in _ranges(job, remote, state)[len(pieces) :]:
-        state, pieces = _copy_piece(job, table, remote, state, pieces, key_range, token)
+    copied = read_copy_position(state)
+    if copied.pieces and copied.pieces[0].position.token != token:
+        state, copied = start_copy_over(job, table, state), CopyPosition()
+    if not copied.ranges:
+        copied = CopyPosition(_ranges(job, remote))
+    for key_range in copied.ranges[len(copied.pieces) :]:
+        copied = _copy_piece(job, table, remote, state, copied, key_range, token)
     for _ in range(job.place.settings.commit_retries + 1):
         try:
-            return _finish(job, table, state, pieces)
+            return _finish(job, table, state, copied.pieces)
         except ConflictError:
             continue
         except ResyncNeededError:
@@ -98,12 +100,10 @@ def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
     raise ConflictError(table.full_name, 0, 0, "changed")
 
 
-def _ranges(job: Job, remote: SourceTable, state: MirrorState) -> list[KeyRange]:
-    if kept := state.position.get("ranges"):
-        return [read_range(r) for r in kept]
+def _ranges(job: Job, remote: SourceTable) -> tuple[KeyRange, ...]:
     if job.options.copy == "jdbc":  # the executors share the whole table
-        return [WHOLE]
-    return list(key_ranges(job.connection, remote, job.place.settings.copy_piece_rows))
+        return (WHOLE,)
+    return key_ranges(job.connection, remote, job.place.settings.copy_piece_rows)
 
 
 def _copy_piece(
@@ -111,19 +111,17 @@ def _copy_piece(
     table: Table,
     remote: SourceTable,
     state: MirrorState,
-    pieces: Sequence[Piece],
+    copied: CopyPosition,
     key_range: KeyRange,
     token: str,
-) -> tuple[MirrorState, Sequence[Piece]]:
+) -> CopyPosition:
     work = begin(job.place)
     with snapshot(job.connection, [remote]) as moment:
         _land_rows(job, work, table, remote, key_range)
-    pieces = [*pieces, Piece(key_range, Position(token, moment))]
-    ranges = state.position.get("ranges") or keep_ranges(_ranges(job, remote, state))
-    position = {"ranges": ranges, "pieces": [keep_piece(p) for p in pieces]}
-    state = replace(state, position=position)
-    job.commit(work, f"copy of {remote.full_name}, piece {len(pieces)}", [state])
-    return state, pieces
+    copied = replace(copied, pieces=(*copied.pieces, Piece(key_range, Position(token, moment))))
+    message = f"copy of {remote.full_name}, piece {len(copied.pieces)}"
+    job.commit(work, message, [at_position(state, copied)])
+    return copied
 
 
 def _land_rows(
@@ -146,8 +144,8 @@ def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece])
         noted = table_marks(job.connection, remote, [c.name for c in columns]).parts
         land(work, table, catch_up(job.connection, capture, columns, pieces))
     _show(work, table)
-    position = keep_buffer_position(Position(pieces[0].position.token, moment), noted)
-    done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=position)
+    position = BufferPosition(Position(pieces[0].position.token, moment), noted)
+    done = at_position(replace(state, status=MirrorStatus.ACTIVE, reason=""), position)
     rows = work.row_count(table)
     job.commit(work, f"mirror of {remote.full_name}", [done])
     return rows
@@ -155,7 +153,7 @@ def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece])
 
 def _from_log(job: Job, table: Table, state: MirrorState) -> int:
     """In one piece, at one moment: only the server could say in which range a key of the log lies."""
-    if "published" not in state.position:
+    if not isinstance(read_position(state), LogPosition):
         state = _copy_beside_log(job, table, state)
     done = replace(state, status=MirrorStatus.ACTIVE, reason="")
     for _ in range(job.place.settings.commit_retries + 1):
@@ -187,7 +185,7 @@ def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
     with snapshot(job.connection, [remote]) as moment:
         noted = table_marks(job.connection, remote, [c.name for c in columns])
         _land_rows(job, work, table, remote)
-    state = replace(state, position=keep_log_position(moment, marks[remote.oid], noted))
+    state = at_position(state, LogPosition(moment, marks[remote.oid], noted))
     job.commit(work, f"copy of {remote.full_name}", [state], new)
     return state
 

@@ -1,11 +1,12 @@
-"""Where a mirror is, as the catalog keeps it <-> as the reader of PostgreSQL speaks of it."""
+"""Where a mirror is <-> how the catalog keeps it: only here is known what the kept words mean."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, assert_never
 
+from spark_trickle.model.source import MirrorState
 from spark_trickle.sources.postgres.buffer import Position
 from spark_trickle.sources.postgres.copy import Piece
 from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn, show_lsn
@@ -14,61 +15,116 @@ from spark_trickle.sources.postgres.ranges import KeyRange
 from spark_trickle.sources.postgres.watch import TableMarks
 
 
-def keep_position(position: Position) -> dict[str, Any]:
-    return {"token": position.token, **keep_moment(position.moment)}
+@dataclass(frozen=True)
+class CopyPosition:
+    """Of a mirror that is being copied: all ranges of its table, and those that are copied, in this order."""
+
+    ranges: tuple[KeyRange, ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
 
-def keep_buffer_position(position: Position, parts: Parts) -> dict[str, Any]:
-    """For a mirror that follows a buffer: how far it is, and what its table must not have lost since."""
-    return {**keep_position(position), "parts": asdict(parts)}
+@dataclass(frozen=True)
+class BufferPosition:
+    """Of a mirror that follows a buffer: how far it is, and what its table must not have lost since."""
+
+    reached: Position
+    parts: Parts
 
 
-def read_parts(kept: Mapping[str, Any]) -> Parts:
-    return Parts.from_json(kept["parts"])
+@dataclass(frozen=True)
+class LogPosition:
+    """Of a mirror that follows the log: what its copy has seen, and what must not change unnoticed."""
+
+    moment: Moment
+    published: str
+    marks: TableMarks
+
+    def with_parts(self, parts: Parts) -> LogPosition:
+        """The same with the parts that its table has now."""
+        return replace(self, marks=replace(self.marks, parts=parts))
 
 
-def keep_moment(moment: Moment) -> dict[str, Any]:
-    return {"snapshot": str(moment.snapshot), "lsn": show_lsn(moment.lsn)}
+MirrorPosition = CopyPosition | BufferPosition | LogPosition
 
 
-def read_position(kept: Mapping[str, Any]) -> Position:
-    return Position(kept["token"], read_moment(kept))
+def at_position(state: MirrorState, position: MirrorPosition) -> MirrorState:
+    return replace(state, position=_to_json(position))
 
 
-def read_moment(kept: Mapping[str, Any]) -> Moment:
-    return Moment(Snapshot.parse(kept["snapshot"]), parse_lsn(kept["lsn"]))
-
-
-def keep_log_position(moment: Moment, published: str, marks: TableMarks) -> dict[str, Any]:
-    """For a mirror that follows the log: what its copy has seen, and what must not change unnoticed."""
-    return {**keep_moment(moment), "published": published, "marks": asdict(marks)}
-
-
-def read_marks(kept: Mapping[str, Any]) -> TableMarks:
-    return TableMarks.from_json(kept["marks"])
-
-
-def with_parts(kept: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-    """The position of a mirror that follows the log, with the parts that its table has now."""
-    return {**kept, "marks": asdict(replace(read_marks(kept), parts=parts))}
-
-
-def keep_ranges(ranges: Sequence[KeyRange]) -> list[dict[str, Any]]:
-    return [asdict(r) for r in ranges]
-
-
-def read_range(kept: Mapping[str, Any]) -> KeyRange:
-    return KeyRange(
-        tuple(kept["columns"]),
-        tuple(kept["types"]),
-        tuple(kept["low"]) if kept["low"] is not None else None,
-        tuple(kept["high"]) if kept["high"] is not None else None,
+def read_position(state: MirrorState) -> MirrorPosition:
+    kept = state.position
+    if "published" in kept:
+        return LogPosition(_moment(kept), kept["published"], TableMarks.from_json(kept["marks"]))
+    if "token" in kept:
+        return BufferPosition(_position(kept), Parts.from_json(kept["parts"]))
+    return CopyPosition(
+        tuple(_range(r) for r in kept.get("ranges", ())), tuple(_piece(p) for p in kept.get("pieces", ()))
     )
 
 
-def keep_piece(piece: Piece) -> dict[str, Any]:
-    return {"range": asdict(piece.key_range), "position": keep_position(piece.position)}
+def read_copy_position(state: MirrorState) -> CopyPosition:
+    """What of its table was copied in pieces so far; a copy beside the log has none."""
+    position = read_position(state)
+    return position if isinstance(position, CopyPosition) else CopyPosition()
 
 
-def read_piece(kept: Mapping[str, Any]) -> Piece:
-    return Piece(read_range(kept["range"]), read_position(kept["position"]))
+def read_buffer_position(state: MirrorState) -> BufferPosition:
+    position = read_position(state)
+    assert isinstance(position, BufferPosition)
+    return position
+
+
+def read_log_position(state: MirrorState) -> LogPosition:
+    position = read_position(state)
+    assert isinstance(position, LogPosition)
+    return position
+
+
+def read_published(state: MirrorState) -> str:
+    """The mark that its table had in the publication when it was copied; empty if the log was not used."""
+    return str(state.position.get("published", ""))
+
+
+# --- as JSON -----------------------------------------------------------------------------------------
+
+
+def _to_json(position: MirrorPosition) -> dict[str, Any]:
+    match position:
+        case CopyPosition(ranges=()):
+            return {}
+        case CopyPosition(ranges, pieces):
+            return {"ranges": [asdict(r) for r in ranges], "pieces": [_piece_to_json(p) for p in pieces]}
+        case BufferPosition(reached, parts):
+            return {**_position_to_json(reached), "parts": asdict(parts)}
+        case LogPosition(moment, published, marks):
+            return {**_moment_to_json(moment), "published": published, "marks": asdict(marks)}
+    assert_never(position)
+
+
+def _position_to_json(position: Position) -> dict[str, Any]:
+    return {"token": position.token, **_moment_to_json(position.moment)}
+
+
+def _moment_to_json(moment: Moment) -> dict[str, Any]:
+    return {"snapshot": str(moment.snapshot), "lsn": show_lsn(moment.lsn)}
+
+
+def _piece_to_json(piece: Piece) -> dict[str, Any]:
+    return {"range": asdict(piece.key_range), "position": _position_to_json(piece.position)}
+
+
+def _position(kept: Mapping[str, Any]) -> Position:
+    return Position(kept["token"], _moment(kept))
+
+
+def _moment(kept: Mapping[str, Any]) -> Moment:
+    return Moment(Snapshot.parse(kept["snapshot"]), parse_lsn(kept["lsn"]))
+
+
+def _piece(kept: Mapping[str, Any]) -> Piece:
+    return Piece(_range(kept["range"]), _position(kept["position"]))
+
+
+def _range(kept: Mapping[str, Any]) -> KeyRange:
+    low, high = (tuple(kept[end]) if kept[end] is not None else None for end in ("low", "high"))
+    return KeyRange(tuple(kept["columns"]), tuple(kept["types"]), low, high)

@@ -14,6 +14,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.options import read_options
 from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge
+from spark_trickle.sources.position import CopyPosition, at_position
 from spark_trickle.sources.postgres.install import installed_captures
 from spark_trickle.sources.postgres.moment import show_lsn
 from spark_trickle.sources.postgres.registration import (
@@ -133,7 +134,7 @@ def start_copy_over(job: Job, table: Table, state: MirrorState) -> MirrorState:
     """Changes were lost meanwhile: what was copied so far cannot be brought up to date."""
     work = begin(job.place)
     truncate(work, table)
-    state = replace(state, position={})
+    state = at_position(state, CopyPosition())
     job.commit(work, "copy begun anew", [state])
     return state
 

@@ -14,7 +14,13 @@ from spark_trickle.sources.copying import FILE_BOUNDS
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing, land_difference
 from spark_trickle.sources.mirrored import adapt_mirror, columns_of
-from spark_trickle.sources.position import keep_buffer_position, keep_log_position
+from spark_trickle.sources.position import (
+    BufferPosition,
+    LogPosition,
+    MirrorPosition,
+    at_position,
+    read_published,
+)
 from spark_trickle.sources.postgres.buffer import Position
 from spark_trickle.sources.postgres.copy import copy_rows, snapshot
 from spark_trickle.sources.postgres.discover import SourceTable
@@ -44,7 +50,7 @@ def resync(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Landing, i
         rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, None, job.progress)
         landing = land_difference(work, new, rows)
     position = _position(job, token, moment, mark, noted)
-    done = replace(state, status=MirrorStatus.ACTIVE, reason="", position=position)
+    done = at_position(replace(state, status=MirrorStatus.ACTIVE, reason=""), position)
     return landing, job.commit(work, f"resync of {remote.full_name}", [done])
 
 
@@ -57,10 +63,10 @@ def _state(job: Job, table: Table) -> MirrorState:
     return found
 
 
-def _position(job: Job, token: str, moment: Moment, published: str, noted: TableMarks) -> dict[str, object]:
+def _position(job: Job, token: str, moment: Moment, published: str, noted: TableMarks) -> MirrorPosition:
     if job.by_log:
-        return keep_log_position(moment, published, noted)
-    return keep_buffer_position(Position(token, moment), noted.parts)
+        return LogPosition(moment, published, noted)
+    return BufferPosition(Position(token, moment), noted.parts)
 
 
 def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState) -> str:
@@ -70,7 +76,7 @@ def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState
     there = list({**job.remote(mirrors), table.id: remote}.values())
     if has_log(job):
         shown = published(job.connection, job.state.publication).get(remote.oid)
-        known = shown == state.position.get("published", "")  # else it came back by another hand
+        known = shown == read_published(state)  # else it came back by another hand
         return add_to_log(job, there, [] if known else [remote])[remote.oid]
     opened, marks = open_log(job, there)
     lost = [

@@ -15,7 +15,7 @@ from spark_trickle.sources.by_trigger import read_until
 from spark_trickle.sources.captures import close_log, open_log
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.mirrored import columns_of, drift_of, mirror_of
-from spark_trickle.sources.position import keep_log_position
+from spark_trickle.sources.position import LogPosition, at_position
 from spark_trickle.sources.postgres.publication import require_identity
 from spark_trickle.sources.postgres.status import server_findings
 from spark_trickle.sources.postgres.surroundings import look_around
@@ -67,8 +67,8 @@ def move_to_log(job: Job) -> Read | None:
     for table, _ in job.mirrors(found.work):
         state = found.states.get(table.id)
         if state is not None and state.status is MirrorStatus.ACTIVE:
-            position = keep_log_position(moment, marks[mirror_of(table).oid], noted[table.id])
-            found.states[table.id] = replace(state, position=position)
+            position = LogPosition(moment, marks[mirror_of(table).oid], noted[table.id])
+            found.states[table.id] = at_position(state, position)
     moved = replace(job.moved(CaptureMode.WAL, "the log has taken over"), attempts=0, retry_at="", blocked="")
     commit_reading(job, found, moved)
     return found

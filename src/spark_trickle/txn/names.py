@@ -78,7 +78,7 @@ def refuse_readers(
     readers = []
     for reader in work.catalog.readers(table):
         assert reader.stream is not None
-        used = {c for s_ in reader.stream.sources if s_.table_id == table.id for _, c, _ in s_.columns}
+        used = {c.column_id for s_ in reader.stream.sources if s_.table_id == table.id for c in s_.columns}
         if reader.id not in leaving and (columns is None or used & columns):
             readers.append(reader.full_name)
     if readers:

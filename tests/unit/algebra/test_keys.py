@@ -21,12 +21,16 @@ from spark_trickle.algebra.operators import (
     Window,
     column,
 )
+from spark_trickle.algebra.references import Reference, RoundRef, TableRef
 
-KEYS = {"orders": ("id",), "customers": ("id",), "lines": ("order", "nr"), "bag": ()}
+NAMES = ("orders", "customers", "lines", "bag")
+KEYS: dict[Reference, tuple[str, ...]] = dict(
+    zip(map(TableRef, range(4)), (("id",), ("id",), ("order", "nr"), ()), strict=True)
+)
 
 
 def scan(source: str, prefix: str, *names: str) -> Scan:
-    return Scan(source, tuple((f"{prefix}_{n}", n) for n in names))
+    return Scan(TableRef(NAMES.index(source)), tuple((f"{prefix}_{n}", n) for n in names))
 
 
 ORDERS = scan("orders", "o", "id", "customer")
@@ -66,12 +70,12 @@ CASES: dict[str, tuple[Operator, tuple[str, ...]]] = {
     "groups": (Aggregate(BAG, (Output("g", column("b_x")),), (), "n"), ("g",)),
     "one row": (Aggregate(BAG, (), (), "n"), ()),
     "union": (UnionAll((ORDERS, ORDERS)), ()),
-    "closure": (Recursive(ORDERS, ORDERS, "r1", True), ("o_id", "o_customer")),
-    "paths": (Recursive(ORDERS, ORDERS, "r1", False), ()),
+    "closure": (Recursive(ORDERS, ORDERS, RoundRef(1), True), ("o_id", "o_customer")),
+    "paths": (Recursive(ORDERS, ORDERS, RoundRef(1), False), ()),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_tells_rows_apart(name: str) -> None:
     tree, key = CASES[name]
-    assert unique_key(tree, lambda source: KEYS[source]) == key
+    assert unique_key(tree, KEYS.__getitem__) == key

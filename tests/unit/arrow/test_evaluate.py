@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Keys, Signed, Touched, Untouched
 from spark_trickle.algebra.operators import At, Scan, column
+from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
 from spark_trickle.arrow.groups import cancel_out
 from spark_trickle.arrow.unsupported import Refusal
@@ -27,7 +28,7 @@ class LargeTable:
     def without_rows(self) -> LargeTable:
         return LargeTable(rehearsal=True)
 
-    def read_change(self, source: str) -> pa.Table | Refusal:
+    def read_change(self, source: Reference) -> pa.Table | Refusal:
         return CHANGE.slice(0, 0) if self.rehearsal else CHANGE
 
     def read_content(self, scan: Scan) -> pa.Table | Refusal:
@@ -41,8 +42,8 @@ class LargeTable:
         return LARGE.filter(pc.is_in(LARGE.column(name), value_set=values))
 
 
-KEYS = Keys(Scan("t1", (("k1", "k"),), At.DELTA), (column("k1"),))
-ROWS = Scan("t2", (("k2", "k"), ("v2", "v")), At.NEW)
+KEYS = Keys(Scan(TableRef(1), (("k1", "k"),), At.DELTA), (column("k1"),))
+ROWS = Scan(TableRef(2), (("k2", "k"), ("v2", "v")), At.NEW)
 
 
 def test_touched_rows_of_a_large_table_are_looked_up() -> None:

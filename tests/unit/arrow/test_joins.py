@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.algebra.operators import At, Expr, Join, JoinKind, KeyPair, Scan, column
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.arrow import joins
 from spark_trickle.arrow.joins import join_rows, matches
 from spark_trickle.arrow.unsupported import ForSpark
 
-LEFT = Scan("t1", (("a", "a"), ("b", "b")), At.NEW)
-RIGHT = Scan("t2", (("c", "c"), ("d", "d")), At.NEW)
+LEFT = Scan(TableRef(1), (("a", "a"), ("b", "b")), At.NEW)
+RIGHT = Scan(TableRef(2), (("c", "c"), ("d", "d")), At.NEW)
 
 
 def _join(kind: JoinKind, null_safe: bool, residual: Expr | None = None) -> Join:

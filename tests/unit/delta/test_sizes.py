@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.joins import change_of, join_node
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Scan, column
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.arrange import arrange_change
@@ -30,7 +31,7 @@ OUTER = {2: (43, 1, 3_500), 4: (101, 3, 8_300), 8: (265, 7, 23_400), 16: (785, 1
 @pytest.mark.parametrize("depth", OUTER)
 def test_the_change_of_many_outer_joins(depth: int) -> None:
     """Each join touches the keys of those before it; what they have in common is there once."""
-    names = frozenset(f"t{n}" for n in range(depth + 1))
+    names = frozenset(map(TableRef, range(depth + 1)))
     plan: Operator = _scan(0)
     for n in range(1, depth + 1):
         plan = Join(plan, _scan(n), JoinKind.LEFT, (KeyPair(column("k_0"), column(f"k_{n}")),))
@@ -46,7 +47,7 @@ def test_the_change_of_many_outer_joins(depth: int) -> None:
 
 
 def _scan(number: int) -> Scan:
-    return Scan(f"t{number}", ((f"k_{number}", "k"), (f"v_{number}", "v")))
+    return Scan(TableRef(number), ((f"k_{number}", "k"), (f"v_{number}", "v")))
 
 
 @pytest.mark.parametrize("depth", SIZES)
@@ -54,7 +55,7 @@ def test_the_change_of_a_deep_join(depth: int) -> None:
     node = join_node(depth)
     (all_operators, all_text), (one_operators, one_text) = SIZES[depth]
     everything = change_of(node)
-    one = differentiate_node(node.plan, node.own, frozenset(("t1",)))
+    one = differentiate_node(node.plan, node.own, frozenset((TableRef(1),)))
     assert one is not None
     assert len(list(everything.walk())) <= all_operators
     assert len(render(everything)) <= all_text

@@ -12,15 +12,15 @@ from spark_trickle.algebra.operators import (
     Project,
     Scan,
 )
+from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.plan.join_order import connect_joins, order_joins
 from spark_trickle.plan.sizes import Sizes
 
-ROWS = {"t1": 1_000_000, "t2": 10_000, "t3": 25}
-KEYS = {"t1": ("id",), "t2": ("id",), "t3": ("id",)}
+ROWS: dict[Reference, int] = {TableRef(1): 1_000_000, TableRef(2): 10_000, TableRef(3): 25}
 
 
 def scan(number: int, at: At = At.NEW) -> Scan:
-    return Scan(f"t{number}", tuple((f"{c}{number}", c) for c in ("id", "ref", "v")), at)
+    return Scan(TableRef(number), tuple((f"{c}{number}", c) for c in ("id", "ref", "v")), at)
 
 
 def cross(left: Operator, right: Operator) -> Join:
@@ -32,7 +32,7 @@ def where(op: Operator, text: str, *columns: str) -> Filter:
 
 
 def sizes(few: int = 1000) -> Sizes:
-    return Sizes(ROWS.__getitem__, lambda _: 10, KEYS.__getitem__, few)
+    return Sizes(ROWS.__getitem__, lambda _: 10, lambda _: ("id",), few)
 
 
 def test_tables_without_a_condition_in_common_wait_for_one_that_connects_them() -> None:
@@ -50,7 +50,7 @@ def test_tables_without_a_condition_in_common_wait_for_one_that_connects_them() 
     assert isinstance(made, Project)
     last = made.input
     assert isinstance(last, Join)
-    assert (last.right.sources, len(last.keys), last.residual) == ({"t3"}, 1, None)
+    assert (last.right.sources, len(last.keys), last.residual) == ({TableRef(3)}, 1, None)
     first = last.left
     assert isinstance(first, Join)
     assert [k.right.sql for k in first.keys] == ["`ref1`"]
@@ -97,7 +97,7 @@ def test_a_change_comes_first_and_small_tables_next() -> None:
     assert isinstance(made, Project)
     outermost = made.input
     assert isinstance(outermost, Join)
-    assert outermost.right.sources == {"t1"}
+    assert outermost.right.sources == {TableRef(1)}
     assert outermost.broadcast
     second = outermost.left
     assert isinstance(second, Join)
@@ -127,7 +127,9 @@ def test_content_keeps_its_order() -> None:
 
 def test_a_key_with_many_values_goes_before_one_with_few_wherever_that_is_known() -> None:
     """Ten suppliers find more customers by their nation than lines by their number."""
-    rows = {"t1": 6_000_000, "t2": 150_000, "t3": 25, "t4": 10_000}
+    rows: dict[Reference, int] = dict(
+        zip(map(TableRef, (1, 2, 3, 4)), (6_000_000, 150_000, 25, 10_000), strict=True)
+    )
     lines, customers, nations, suppliers = scan(1), scan(2), scan(3), scan(4, At.DELTA)
     query = where(
         cross(cross(cross(suppliers, customers), lines), nations),
@@ -142,4 +144,4 @@ def test_a_key_with_many_values_goes_before_one_with_few_wherever_that_is_known(
     while isinstance(made, Join):
         order.insert(0, *made.right.sources)
         made = made.left
-    assert order == ["t3", "t1", "t2"]
+    assert order == [TableRef(3), TableRef(1), TableRef(2)]

@@ -28,6 +28,7 @@ from spark_trickle.algebra.operators import (
     Window,
     column,
 )
+from spark_trickle.algebra.references import NodeRef, RoundRef, TableRef
 from spark_trickle.errors import CircleRefusedError
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
@@ -35,8 +36,8 @@ from spark_trickle.plan.monotone import find_taking_operator, sources_kept_as_ba
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.refresh.circular_definition import check_growth, check_member, check_mode
 
-MEMBER, OTHER = Scan("t1", (("a", "x"),)), Scan("t2", (("b", "x"),))
-CIRCLE = frozenset(("t1",))
+MEMBER, OTHER = Scan(TableRef(1), (("a", "x"),)), Scan(TableRef(2), (("b", "x"),))
+CIRCLE = frozenset((TableRef(1),))
 ON = (KeyPair(column("a"), column("b")),)
 COUNTED = Aggregate(MEMBER, (Output("k", column("a")),), (), "n")
 DISTINCT = Project(COUNTED, (Output("k", column("k")),))
@@ -72,7 +73,7 @@ TAKING: dict[str, tuple[Operator, str]] = {
     "except": (SetOperation(OTHER, MEMBER, SetKind.EXCEPT_ALL), "EXCEPT"),
     "window": (Window(MEMBER, (), (Output("r", Expr("rank()")),)), "a window"),
     "limit": (TopK(MEMBER, (), 3), "LIMIT"),
-    "recursion": (Recursive(MEMBER, OTHER, "r1", True), "WITH RECURSIVE"),
+    "recursion": (Recursive(MEMBER, OTHER, RoundRef(1), True), "WITH RECURSIVE"),
     "above": (Window(DISTINCT, (), (Output("r", Expr("rank()")),)), "a window"),
 }
 
@@ -86,24 +87,24 @@ def test_more_rows_make_more_rows(name: str) -> None:
 def test_more_rows_may_take_rows_away(name: str) -> None:
     plan, word = TAKING[name]
     assert (find_taking_operator(split_into_nodes(plan), CIRCLE) or "").startswith(word)
-    assert find_taking_operator(split_into_nodes(plan), frozenset(("t9",))) is None
+    assert find_taking_operator(split_into_nodes(plan), frozenset((TableRef(9),))) is None
     with pytest.raises(CircleRefusedError, match=word):
         check_member(table(1), split_into_nodes(plan), {1: split_into_nodes(plan)})
 
 
 def test_what_grows_outside_is_judged_in_the_same_way() -> None:
-    assert find_taking_operator(split_into_nodes(ADDING["anti left"]), frozenset(("t2",))) is not None
-    assert find_taking_operator(split_into_nodes(ADDING["inner"]), frozenset(("t2",))) is None
+    assert find_taking_operator(split_into_nodes(ADDING["anti left"]), frozenset((TableRef(2),))) is not None
+    assert find_taking_operator(split_into_nodes(ADDING["inner"]), frozenset((TableRef(2),))) is None
 
 
 def test_rows_are_repeated_unless_a_distinct_is_between() -> None:
-    both = frozenset(("t1", "t2"))
-    assert sources_kept_as_bags(split_into_nodes(MEMBER), both) == {"t1"}
+    both = frozenset((TableRef(1), TableRef(2)))
+    assert sources_kept_as_bags(split_into_nodes(MEMBER), both) == {TableRef(1)}
     assert sources_kept_as_bags(split_into_nodes(DISTINCT), both) == frozenset()
-    assert sources_kept_as_bags(split_into_nodes(join(OTHER, MEMBER, JoinKind.SEMI)), both) == {"t2"}
+    assert sources_kept_as_bags(split_into_nodes(join(OTHER, MEMBER, JoinKind.SEMI)), both) == {TableRef(2)}
     # One way passes a DISTINCT, the other does not.
     mixed = UnionAll((DISTINCT, Filter(replace(MEMBER), Expr("true"))))
-    assert sources_kept_as_bags(split_into_nodes(mixed), both) == {"t1"}
+    assert sources_kept_as_bags(split_into_nodes(mixed), both) == {TableRef(1)}
 
 
 def test_every_way_around_needs_a_distinct() -> None:
@@ -129,5 +130,5 @@ def table(i: int) -> Table:
 
 
 def test_nodes_carry_it_on() -> None:
-    nodes = (Node("n1", COUNTED), Node("n2", TopK(Scan("n1", (("k", "k"),)), (), 3)))
+    nodes = (Node(NodeRef(1), COUNTED), Node(NodeRef(2), TopK(Scan(NodeRef(1), (("k", "k"),)), (), 3)))
     assert find_taking_operator(nodes, CIRCLE) == "LIMIT"

@@ -16,6 +16,7 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     column,
 )
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.plan.pipeline import (
     CHANGE,
     CONTENT,
@@ -28,10 +29,11 @@ from spark_trickle.plan.pipeline import (
     run_passes,
 )
 
-ORDERS, SHOPS = Scan("t1", (("a", "a"), ("s", "s"))), Scan("t2", (("z", "z"), ("c", "c")))
+T1, T2, N1 = TableRef(1), TableRef(2), NodeRef(1)
+ORDERS, SHOPS = Scan(T1, (("a", "a"), ("s", "s"))), Scan(T2, (("z", "z"), ("c", "c")))
 JOINED = Join(ORDERS, SHOPS, JoinKind.INNER, (KeyPair(column("s"), column("z")),))
 BY_CITY = Aggregate(JOINED, (Output("city", column("c")),), (), "n")
-NODE = (Tree("n1", JOINED),)
+NODE = (Tree(JOINED, N1),)
 
 
 def test_every_pass_has_a_name_of_its_own() -> None:
@@ -40,22 +42,22 @@ def test_every_pass_has_a_name_of_its_own() -> None:
 
 
 def test_stages_are_what_a_refresh_runs() -> None:
-    context = Context(frozenset(("t1",)))
+    context = Context(frozenset((T1,)))
     stages = run_passes(Stage("split", "", NODE), (*CHANGE, *FOR_SPARK), context)
     assert [s.name for s in stages[1:]] == [p.name for p in (*CHANGE, *FOR_SPARK)]
     assert stages[-1].trees == plan_trees(NODE, (*CHANGE, *FOR_SPARK), context)
 
 
-def _moments(plan: Operator) -> set[tuple[str, At]]:
+def _moments(plan: Operator) -> set[tuple[Reference, At]]:
     return {(op.source, op.moment) for op in plan.walk() if isinstance(op, Scan)}
 
 
 def test_only_what_changed_has_a_term() -> None:
-    (one,) = plan_trees(NODE, CHANGE, Context(frozenset(("t1",))))
-    assert _moments(one.plan) == {("t1", At.DELTA), ("t2", At.NEW)}
+    (one,) = plan_trees(NODE, CHANGE, Context(frozenset((T1,))))
+    assert _moments(one.plan) == {(T1, At.DELTA), (T2, At.NEW)}
     (both,) = plan_trees(NODE, CHANGE, Context())
-    assert _moments(both.plan) == {("t1", At.DELTA), ("t2", At.NEW), ("t1", At.OLD), ("t2", At.DELTA)}
-    assert plan_trees(NODE, CHANGE, Context(frozenset(("t9",)))) == ()
+    assert _moments(both.plan) == {(T1, At.DELTA), (T2, At.NEW), (T1, At.OLD), (T2, At.DELTA)}
+    assert plan_trees(NODE, CHANGE, Context(frozenset((TableRef(9),)))) == ()
 
 
 def test_what_the_driver_finds_empty_is_left_out() -> None:
@@ -63,13 +65,13 @@ def test_what_the_driver_finds_empty_is_left_out() -> None:
         return plan.parts[0] if isinstance(plan, UnionAll) else plan
 
     (left,) = plan_trees(NODE, (*CHANGE, *FOR_SPARK), Context(reduce=without_shops))
-    assert _moments(left.plan) == {("t1", At.DELTA), ("t2", At.NEW)}
+    assert _moments(left.plan) == {(T1, At.DELTA), (T2, At.NEW)}
     assert plan_trees(NODE, (*CHANGE, *FOR_SPARK), Context(reduce=lambda _: None)) == ()
 
 
 def test_steps_come_before_the_rest_and_have_names() -> None:
-    trees = plan_trees((Tree("n1", BY_CITY),), (*CHANGE, *FOR_SPARK), Context())
-    assert trees[-1].step == ""
+    trees = plan_trees((Tree(BY_CITY, N1),), (*CHANGE, *FOR_SPARK), Context())
+    assert trees[-1].step is None
     assert [t.label for t in trees] == [*(f"n1 {t.step}" for t in trees[:-1]), "n1"]
 
 
@@ -78,9 +80,9 @@ def test_content_is_compared_only_where_it_is_asked_for() -> None:
     assert alone.plan == Signed(JOINED, 1)
     (compared,) = plan_trees(NODE, CONTENT, Context(compared=True))
     assert isinstance(compared.plan, UnionAll)
-    assert _moments(compared.plan) == {("t1", At.NEW), ("t2", At.NEW), ("n1", At.OLD)}
+    assert _moments(compared.plan) == {(T1, At.NEW), (T2, At.NEW), (N1, At.OLD)}
 
 
 def test_filters_and_names_go_through_a_definition() -> None:
-    query = (Tree("query", Filter(BY_CITY, column("city"))),)
-    assert [t.name for t in plan_trees(query, DEFINITION, Context())] == ["n1", "n2"]
+    query = (Tree(Filter(BY_CITY, column("city"))),)
+    assert [t.label for t in plan_trees(query, DEFINITION, Context())] == ["n1", "n2"]

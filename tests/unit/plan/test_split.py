@@ -30,4 +30,4 @@ TABLES = {
 def test_tables_of_a_query(query: str) -> None:
     world = World({"t": Table((("id", "int"), ("k", "int"), ("v", "int")))}, query)
     assert len(world.nodes) == TABLES[query], [n.plan for n in world.nodes]
-    assert [n.name for n in world.nodes] == [f"n{i}" for i in range(1, len(world.nodes) + 1)]
+    assert [str(n.name) for n in world.nodes] == [f"n{i}" for i in range(1, len(world.nodes) + 1)]

@@ -9,13 +9,14 @@ import pytest
 
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import At, Expr, Filter, Generate, Operator, Scan, column
+from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.execution import Engine
 from spark_trickle.refresh.place import Load, Placement, place
 from spark_trickle.settings import Settings
 
 EMPTY = pa.table({"k": pa.array([], pa.int64()), "_w": pa.array([], pa.int32())})
-CHANGE = Scan("t1", (("k", "k"),), At.DELTA)
+CHANGE = Scan(TableRef(1), (("k", "k"),), At.DELTA)
 EXPLODED = Generate(CHANGE, Expr("explode(sequence(1, k))", frozenset(("k",))), ("n",))
 FEW = Load(few_changed=True, few_in_all=False, fits_driver=True)
 MANY = Load(few_changed=False, few_in_all=False, fits_driver=True)
@@ -32,7 +33,7 @@ class Tables:
     def without_rows(self) -> Tables:
         return self
 
-    def read_change(self, source: str) -> pa.Table | Refusal:
+    def read_change(self, source: Reference) -> pa.Table | Refusal:
         return self.refusal or EMPTY
 
     def read_content(self, scan: Scan) -> pa.Table | Refusal:
@@ -70,7 +71,7 @@ PLACES = {
         "the change is too large; there may be many rows",
     ),
     "a table that is too large": (
-        Signed(Scan("t2", (("k", "k"),)), 1),
+        Signed(Scan(TableRef(2), (("k", "k"),)), 1),
         Tables(),
         MANY,
         (EXECUTORS,),

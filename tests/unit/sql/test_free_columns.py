@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.named_windows import read_query
 from spark_trickle.sql.bind.plans import free_columns
@@ -36,7 +37,7 @@ QUERIES = {
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_the_columns_of_queries_around(sql: str) -> None:
-    env = Env(lambda *_: SourceTable("t1", ("a",)), _types, "main", SparkBinder(), outer=OUTER)
+    env = Env(lambda *_: SourceTable(TableRef(1), ("a",)), _types, "main", SparkBinder(), outer=OUTER)
     assert free_columns(bind_query(read_query(sql), env.on_trial()).plan) == QUERIES[sql]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.query import bind
 from spark_trickle.sql.bind.scope import Bound, SourceTable, SourceView
@@ -50,7 +51,7 @@ CHANCE = [
 def bound(query: str) -> Bound:
     def find(parts: tuple[str, ...], home: str) -> SourceTable | SourceView | None:
         if parts == ("t",):
-            return SourceTable("t1", ("k", "ts", "user"))
+            return SourceTable(TableRef(1), ("k", "ts", "user"))
         columns = {"recent": ("k", "ts"), "beside": ("k", "d")}.get(parts[0], ("k",))
         return SourceView(VIEWS[parts[0]], columns, columns, "main")
 

@@ -23,6 +23,7 @@ from spark_trickle.algebra.operators import (
     Window,
     column,
 )
+from spark_trickle.algebra.references import RoundRef
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.plans import outputs, with_names
@@ -36,7 +37,7 @@ def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> B
         raise UnsupportedError(f'the recursive query "{name}" in this form', _ADVICE)
     base = with_names(env.binder.bind_query(query.left, env), names)
     start = Project(base.plan, outputs(base.columns))
-    source = f"r{next(env.numbers)}"
+    source = RoundRef(next(env.numbers))
     columns = tuple((env.fresh(n), c) for n, c in base.outputs)
     last = Bound(
         Scan(source, columns),
@@ -61,7 +62,7 @@ def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> B
     return Bound(plan, base.outputs)
 
 
-def _types_with(env: Env, source: str, base: Operator) -> Types:
+def _types_with(env: Env, source: RoundRef, base: Operator) -> Types:
     """Types while the step is bound: the rows found last look like those of the start."""
 
     def types(op: Operator) -> Mapping[str, str]:
@@ -70,13 +71,13 @@ def _types_with(env: Env, source: str, base: Operator) -> Types:
     return types
 
 
-def _replaced(op: Operator, source: str, base: Operator) -> Operator:
+def _replaced(op: Operator, source: RoundRef, base: Operator) -> Operator:
     if isinstance(op, Scan) and op.source == source:
         return Project(base.at(At.NEW), tuple(Output(n, column(c)) for n, c in op.names))
     return op.with_inputs(tuple(_replaced(child, source, base) for child in op.inputs))
 
 
-def _refuse_non_monotone(name: str, plan: Operator, source: str) -> None:
+def _refuse_non_monotone(name: str, plan: Operator, source: RoundRef) -> None:
     """What takes rows back when more come would never end, or end differently."""
     for op in plan.walk():
         if source not in op.sources:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.operators import Expr, Filter, Operator
+from spark_trickle.algebra.references import TableRef
 from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
 
 
@@ -27,7 +28,7 @@ class Bound:
 class SourceTable:
     """A table that a query may read."""
 
-    source: str
+    source: TableRef
     columns: tuple[str, ...]
     stored: tuple[str, ...] = ()  # what the plan calls them, where the query has other names for them
 

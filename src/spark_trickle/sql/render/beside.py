@@ -6,13 +6,14 @@ Stored columns are called `_s0`, `_s1`, …, shown ones `_o0`, `_o1`, …; `_kee
 from __future__ import annotations
 
 from spark_trickle.algebra.operators import Filter, Operator, Project, Scan
+from spark_trickle.algebra.references import NodeRef
 from spark_trickle.model.quoting import quote
 from spark_trickle.sql.render.query import W, render
 
 KEEP = "_keep"
 
 
-def shows_only(plan: Operator, node: str) -> bool:
+def shows_only(plan: Operator, node: NodeRef) -> bool:
     """Whether each row of a result is made of one row of a node."""
     while isinstance(plan, Project | Filter):
         plan = plan.input
