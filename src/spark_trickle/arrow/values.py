@@ -16,15 +16,8 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.expressions import (
-    Arithmetic,
-    Expr,
-    Interval,
-    Literal,
-    LiteralKind,
-    Negate,
-    unwrap,
-)
+from spark_trickle.algebra.conditions import unwrap
+from spark_trickle.algebra.expressions import Arithmetic, Expr, Interval, Literal, LiteralKind, Negate
 from spark_trickle.arrow.decimals import MOST, decimal_result, decimal_type, most_units, round_to
 from spark_trickle.arrow.unsupported import ForSpark
 

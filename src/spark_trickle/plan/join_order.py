@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_trickle.algebra.expressions import Comparison, Expr, conjunction, shared_conjuncts
+from spark_trickle.algebra.conditions import conjunction, shared_conjuncts
+from spark_trickle.algebra.expressions import Comparison, Expr
 from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import (
     Filter,

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from spark_trickle.algebra.conditions import conjunction, shared_conjuncts
 from spark_trickle.algebra.expressions import (
     NULL,
     And,
@@ -28,9 +29,7 @@ from spark_trickle.algebra.expressions import (
     Not,
     Opaque,
     Or,
-    conjunction,
     integer,
-    shared_conjuncts,
 )
 from spark_trickle.algebra.operators import Filter, Operator, Scan
 from spark_trickle.algebra.serialize import dump, load

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.expressions import TRUE, Brackets, Expr, all_of, is_not_null
+from spark_trickle.algebra.conditions import all_of
+from spark_trickle.algebra.expressions import TRUE, Brackets, Expr, is_not_null
 from spark_trickle.algebra.operators import (
     Aggregate,
     Call,

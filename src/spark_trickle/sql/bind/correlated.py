@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.expressions import Expr, conjunction
+from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Project, column
 from spark_trickle.sql.bind.aggregates import is_aggregated
 from spark_trickle.sql.bind.env import Env, Given

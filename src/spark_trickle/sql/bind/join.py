@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.expressions import Expr, Function, conjunction
+from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.expressions import Expr, Function
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Output, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.env import Env

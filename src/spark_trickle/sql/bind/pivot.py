@@ -7,17 +7,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from spark_trickle.algebra.expressions import (
-    NULL,
-    Case,
-    Expr,
-    Is,
-    Literal,
-    LiteralKind,
-    Opaque,
-    any_of,
-    integer,
-)
+from spark_trickle.algebra.conditions import any_of
+from spark_trickle.algebra.expressions import NULL, Case, Expr, Is, Literal, LiteralKind, Opaque, integer
 from spark_trickle.algebra.operators import Filter, Generate, Operator, Output, Project, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import call_name, has_aggregate

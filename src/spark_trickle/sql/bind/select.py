@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.expressions import Comparison, Expr, conjunction, integer
+from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.expressions import Comparison, Expr, integer
 from spark_trickle.algebra.operators import Generate, Output, Project, SortKey, Window, column
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregate import bind_aggregate

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from spark_trickle.algebra.conditions import all_of
 from spark_trickle.algebra.expressions import (
     FALSE,
     NULL,
@@ -34,7 +35,6 @@ from spark_trickle.algebra.expressions import (
     Negate,
     Not,
     Opaque,
-    all_of,
     integer,
     is_not_null,
 )

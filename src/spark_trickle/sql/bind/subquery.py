@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from spark_trickle.algebra.conditions import all_of
 from spark_trickle.algebra.expressions import (
     NULL,
     TRUE,
@@ -19,7 +20,6 @@ from spark_trickle.algebra.expressions import (
     Not,
     Opaque,
     Or,
-    all_of,
     integer,
     is_not_null,
 )

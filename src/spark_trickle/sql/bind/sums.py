@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
+from spark_trickle.algebra.conditions import all_of
 from spark_trickle.algebra.expressions import (
     FALSE,
     TRUE,
@@ -21,7 +22,6 @@ from spark_trickle.algebra.expressions import (
     Negate,
     Not,
     Opaque,
-    all_of,
     integer,
     is_not_null,
 )
