@@ -16,6 +16,7 @@ from spark_trickle.model.table import DEFAULT_SCHEMA
 from spark_trickle.session import Trickle
 from tests.cases.reader import Bag, Case, CaseError, Row, Step, parse_cases, read_cases
 from tests.laws.duck import Table, World
+from tests.laws.readings import check_expressions
 
 CASES = read_cases(Path(__file__).parent)
 _COMES = ("insert", "update_postimage")
@@ -39,6 +40,7 @@ def run_on_duckdb(case: Case) -> None:
     names = [n.lower() for n, _ in world.bound.outputs]
     assert all(names), "a stream table needs a name for every column"
     assert len(set(names)) == len(names), "a stream table needs different names for its columns"
+    check_expressions(n.plan for n in world.nodes)
     content = bag(world.result.elements())
     assert content == bag(world.oracle().elements())
     for step in case.steps:

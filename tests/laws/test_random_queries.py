@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from spark_trickle.algebra.operators import (
     Aggregate,
     At,
-    Expr,
     Join,
     Operator,
     Output,
     Project,
     Recursive,
+    column,
 )
 from spark_trickle.algebra.prune import prune
 from spark_trickle.delta.differentiate import differentiate
@@ -107,7 +107,7 @@ class Compiled(World):
         self.con.execute("SET disabled_optimizers = 'unused_columns'")  # it loses rows of laterals
         names = tuple(f"out{n}" for n in range(len(self.bound.outputs)))
         columns = zip(names, self.bound.columns, strict=True)
-        root = Project(self.bound.plan, tuple(Output(n, Expr(f"`{c}`", frozenset((c,)))) for n, c in columns))
+        root = Project(self.bound.plan, tuple(Output(n, column(c)) for n, c in columns))
         self.bound = Bound(prune(root), tuple((n, n) for n in names))
         self.nodes = split_into_nodes(self.bound.plan)
         super()._start()

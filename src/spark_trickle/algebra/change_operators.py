@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from spark_trickle.algebra.operators import Aggregate, Call, Expr, Operator, Output, SortKey
+from spark_trickle.algebra.expressions import Expr
+from spark_trickle.algebra.operators import Aggregate, Call, Operator, Output, SortKey
 from spark_trickle.algebra.references import RoundRef
 
 

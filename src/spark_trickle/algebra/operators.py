@@ -13,8 +13,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import ClassVar, Self
 
+from spark_trickle.algebra.expressions import Column, Expr
 from spark_trickle.algebra.references import Reference, RoundRef
-from spark_trickle.model.quoting import quote
 
 
 class At(StrEnum):
@@ -33,19 +33,6 @@ class JoinKind(StrEnum):
     SEMI = "semi"
     ANTI = "anti"
     MARK = "mark"  # every left row once, and whether it has a match
-
-
-@dataclass(frozen=True)
-class Expr:
-    """A SQL expression over columns of the tree."""
-
-    sql: str
-    columns: frozenset[str] = frozenset()
-
-    @property
-    def column(self) -> str | None:
-        """The column that it is, if it is nothing but one."""
-        return next((c for c in self.columns if self.sql == quote(c)), None)
 
 
 @dataclass(frozen=True)
@@ -423,4 +410,4 @@ class Recursive(Operator):
 
 
 def column(name: str) -> Expr:
-    return Expr(quote(name), frozenset((name,)))
+    return Column(name)

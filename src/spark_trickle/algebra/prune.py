@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
+from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import (
     Aggregate,
     Buffer,
-    Expr,
     Filter,
     Generate,
     Join,

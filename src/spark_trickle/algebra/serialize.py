@@ -1,18 +1,28 @@
-"""Trees <-> JSON, so that a plan is kept as it was bound."""
+"""Trees <-> JSON, so that a plan is kept as it was bound.
+
+An expression is kept by its parts, or as a text where it has none that we know. All expressions of older
+plans are texts; whoever loads them says how such a text is read.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
+from spark_trickle.algebra import expressions as e
 from spark_trickle.algebra import operators as o
 from spark_trickle.algebra.references import Reference, read_reference
 
+Read = Callable[[str, frozenset[str]], e.Expr]
+
+_TEXT = "Expr"
+_DEEPEST = 50  # parts in parts; an expression beyond that is kept as a text, which is never too deep for JSON
 _CLASSES: dict[str, type[Any]] = {
     c.__name__: c
-    for c in vars(o).values()
+    for c in (*vars(o).values(), *vars(e).values())
     if isinstance(c, type) and (is_dataclass(c) or issubclass(c, StrEnum))
 }
 
@@ -21,11 +31,13 @@ def dump(plans: tuple[o.Operator, ...]) -> str:
     return json.dumps([_encode(p) for p in plans], separators=(",", ":"))
 
 
-def load(text: str) -> tuple[o.Operator, ...]:
-    return tuple(_decode(p) for p in json.loads(text))
+def load(text: str, read: Read) -> tuple[o.Operator, ...]:
+    return tuple(_decode(p, read) for p in json.loads(text))
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, e.Written) or (isinstance(value, e.Expr) and value.depth > _DEEPEST):
+        return {"": _TEXT, "sql": value.sql, "columns": _encode(value.columns)}
     if isinstance(value, StrEnum):
         return {"": type(value).__name__, "v": value.value}
     if isinstance(value, Reference):
@@ -40,16 +52,18 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: Any, read: Read) -> Any:
     if isinstance(value, list):
-        return tuple(_decode(v) for v in value)
+        return tuple(_decode(v, read) for v in value)
     if not isinstance(value, dict):
         return value
     kind = value[""]
     if kind == "set":
         return frozenset(value["v"])
+    if kind == _TEXT:
+        return e.Written(value["sql"], _decode(value["columns"], read), read)
     cls = _CLASSES[kind]
     if issubclass(cls, StrEnum):
         return cls(value["v"])
-    parts = {k: read_reference(v) if k == "source" else _decode(v) for k, v in value.items() if k}
+    parts = {k: read_reference(v) if k == "source" else _decode(v, read) for k, v in value.items() if k}
     return cls(**parts)

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
 from spark_trickle.arrow.unsupported import ForSpark
 
@@ -24,12 +23,12 @@ _MOST_ROWS = 20_000
 _EXACT = Context(prec=2 * MOST)
 
 
-def decimal_type(kind: type[exp.Expr], one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def decimal_type(op: str, one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """The type of a sum, a difference, a product or a quotient of decimals."""
     p1, s1, p2, s2 = one.precision, one.scale, other.precision, other.scale
-    if kind is exp.Mul:
+    if op == "*":
         return _bounded(p1 + p2 + 1, s1 + s2)
-    if kind is exp.Div:
+    if op == "/":
         scale = max(_LEAST_SCALE, s1 + p2 + 1)
         return _bounded(p1 - s1 + s2 + scale, scale)
     scale = max(s1, s2)
@@ -43,12 +42,12 @@ def _bounded(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(MOST, max(MOST - whole, min(scale, _LEAST_SCALE)))
 
 
-def decimal_result(kind: type[exp.Expr], one: Value, other: Value, result: pa.DataType) -> Value:
+def decimal_result(op: str, one: Value, other: Value, result: pa.DataType) -> Value:
     """Two columns of decimals, or a column and a number, and a type in which the result may be rounded."""
     count = max((len(v) for v in (one, other) if not isinstance(v, pa.Scalar)), default=1)
     if count > _MOST_ROWS:
         raise ForSpark
-    step = _STEPS[kind]
+    step = _STEPS[op]
     left, right = (_numbers(v, count) for v in (one, other))
     scales = one.type.scale, other.type.scale
     found = [
@@ -117,11 +116,11 @@ def _sum(a: int, b: int, s1: int, s2: int) -> tuple[int, int]:
     return total, scale
 
 
-_STEPS: dict[type[exp.Expr], Callable[[int, int, int, int], tuple[int, int]]] = {
-    exp.Mul: _product,
-    exp.Div: _quotient,
-    exp.Add: _sum,
-    exp.Sub: lambda a, b, s1, s2: _sum(a, -b, s1, s2),
+_STEPS: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
+    "*": _product,
+    "/": _quotient,
+    "+": _sum,
+    "-": lambda a, b, s1, s2: _sum(a, -b, s1, s2),
 }
 
 

@@ -8,14 +8,35 @@ parts of texts and of dates. What would fail or overflow is left to Spark.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce, singledispatch
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from spark_trickle.algebra.operators import Expr
+from spark_trickle.algebra.expressions import (
+    And,
+    Arithmetic,
+    Between,
+    Brackets,
+    Case,
+    Cast,
+    Column,
+    Comparison,
+    Expr,
+    Extract,
+    Function,
+    InList,
+    Interval,
+    Is,
+    Like,
+    Literal,
+    LiteralKind,
+    Negate,
+    Not,
+    Opaque,
+    Or,
+    Written,
+)
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.arrow.values import (
     DATE_PARTS,
@@ -35,55 +56,21 @@ from spark_trickle.arrow.values import (
     square_root,
     substring,
 )
-from spark_trickle.errors import UnsupportedError
 from spark_trickle.model.arrow import flat
-from spark_trickle.sql.dialect.spark import name_of, parse_expression
 
-_COMPARE: dict[type[exp.Expr], Callable[..., pa.Array]] = {
-    exp.EQ: pc.equal,
-    exp.NEQ: pc.not_equal,
-    exp.LT: pc.less,
-    exp.LTE: pc.less_equal,
-    exp.GT: pc.greater,
-    exp.GTE: pc.greater_equal,
+_COMPARE: dict[str, Callable[..., pa.Array]] = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
 }
-_RECKON = (exp.Add, exp.Sub, exp.Mul, exp.Div)
-_PLAIN = (exp.Column, exp.Literal, exp.Boolean, exp.Null)
-# What an expression is made of, if it may be evaluated here at all; the types of its columns decide.
-_KNOWN = (
-    *_COMPARE,
-    *_RECKON,
-    *_PLAIN,
-    exp.Identifier,
-    exp.Paren,
-    exp.And,
-    exp.Or,
-    exp.Not,
-    exp.Is,
-    exp.Between,
-    exp.In,
-    exp.Case,
-    exp.If,
-    exp.Neg,
-    exp.Cast,
-    exp.TryCast,  # how Spark's casts are parsed; either way only what fits is cast here
-    exp.DataType,
-    exp.DataTypeParam,
-    exp.Anonymous,
-    exp.Interval,
-    exp.Var,
-    exp.Like,
-    exp.Substring,
-    exp.Extract,
-)
 
 
 def evaluate(expr: Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
     """The value of an expression for each row; raises ForSpark if only Spark can tell."""
-    tree = _parsed(expr.sql)
-    if tree is None:
-        raise ForSpark
-    value = _value(tree, rows)
+    value = _value(expr, rows)
     return pa.repeat(value, rows.num_rows) if isinstance(value, pa.Scalar) else value
 
 
@@ -97,89 +84,140 @@ def truths(predicate: Expr, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
 
 def may_evaluate(expr: Expr) -> bool:
     """Whether there are columns over which an expression can be evaluated here."""
-    return _parsed(expr.sql) is not None
+    expr = expr.meaning
+    return _is_known(expr) and all(may_evaluate(part) for part in expr.parts)
 
 
-@lru_cache(maxsize=4096)
-def _parsed(text: str) -> exp.Expr | None:
-    try:
-        tree = parse_expression(text)
-    except (SqlglotError, UnsupportedError):
-        return None
-    known = tree is not None and all(_is_known(node) for node in tree.walk())
-    return tree if known else None
+def _is_known(expr: Expr) -> bool:
+    match expr:
+        case Opaque():
+            return False
+        case Comparison():
+            return expr.op in _COMPARE
+        case Function():
+            return expr.name.lower() in _FUNCTIONS and bool(expr.arguments)
+        case Cast():
+            return not expr.type.upper().startswith(_NESTED)
+    return True
 
 
-def _is_known(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Anonymous):
-        return name_of(node) in _FUNCTIONS and bool(node.expressions)
-    return type(node) in _KNOWN
+_NESTED = ("STRUCT", "INTERVAL")
 
 
-def _value(tree: exp.Expr, rows: pa.Table) -> Value:
-    match tree:
-        case exp.Paren():
-            return _value(tree.this, rows)
-        case exp.Column() if not tree.table and tree.name in rows.column_names:
-            return rows.column(tree.name)
-        case exp.Literal():
-            return literal(tree)
-        case exp.Null():
-            return pa.scalar(None, pa.null())
-        case exp.Boolean():
-            return pa.scalar(bool(tree.this), pa.bool_())
-        case exp.And():
-            return pc.and_kleene(_truth(tree.left, rows), _truth(tree.right, rows))
-        case exp.Or():
-            return pc.or_kleene(_truth(tree.left, rows), _truth(tree.right, rows))
-        case exp.Not():
-            return pc.invert(_truth(tree.this, rows))
-        case exp.Is(expression=exp.Null()):
-            return pc.is_null(_value(tree.this, rows))
-        case exp.Between() if not tree.args.get("symmetric"):
-            low, high = (_compared(k, tree.this, tree.args[a], rows) for k, a in _BOUNDS)
-            return pc.and_kleene(low, high)
-        case exp.In() if tree.expressions and not tree.args.get("query") and not tree.args.get("unnest"):
-            return _is_one_of(_value(tree.this, rows), [_value(e, rows) for e in tree.expressions])
-        case exp.Case() if tree.this is None:
-            return _case(tree, rows)
-        case exp.Anonymous():
-            return _FUNCTIONS[name_of(tree)](*(_value(e, rows) for e in tree.expressions))
-        case exp.Extract():
-            return part_of_date(str(tree.this.name), _value(tree.expression, rows))
-        case exp.Like() if isinstance(tree.expression, exp.Literal):
-            found = like(_value(tree.this, rows), literal(tree.expression))
-            return pc.invert(found) if tree.args.get("negate") else found
-        case exp.Substring():
-            start, length = (_value(tree.args[a], rows) if tree.args.get(a) else None for a in _PART)
-            return substring(_value(tree.this, rows), start, length)
-        case exp.Neg():
-            return negate(_value(tree.this, rows))
-        case exp.Cast():
-            return cast(_value(tree.this, rows), tree.to)
-        case exp.Add() | exp.Sub() if isinstance(tree.expression, exp.Interval):
-            return shift_date(type(tree), _value(tree.this, rows), tree.expression)
-        case _ if type(tree) in _RECKON:
-            one, other = _value(tree.this, rows), _value(tree.expression, rows)
-            return compute_arithmetic(type(tree), tree.this, tree.expression, one, other)
-        case _ if type(tree) in _COMPARE:
-            return _compared(type(tree), tree.this, tree.expression, rows)
+@singledispatch
+def _value(expr: Expr, rows: pa.Table) -> Value:
     raise ForSpark
 
 
-_PART = ("start", "length")
-_BOUNDS = ((exp.GTE, "low"), (exp.LTE, "high"))
+@_value.register
+def _value_of_column(expr: Column, rows: pa.Table) -> Value:
+    if expr.name not in rows.column_names:
+        raise ForSpark
+    return rows.column(expr.name)
 
 
-def _truth(tree: exp.Expr, rows: pa.Table) -> Value:
-    value = _value(tree, rows)
+@_value.register
+def _value_of_literal(expr: Literal, rows: pa.Table) -> Value:
+    return literal(expr)
+
+
+@_value.register
+def _value_of_brackets(expr: Brackets, rows: pa.Table) -> Value:
+    return _value(expr.input, rows)
+
+
+@_value.register
+def _value_of_written(expr: Written, rows: pa.Table) -> Value:
+    return _value(expr.meaning, rows)
+
+
+@_value.register
+def _value_of_all(expr: And, rows: pa.Table) -> Value:
+    return reduce(pc.and_kleene, [_truth(test, rows) for test in expr.tests])
+
+
+@_value.register
+def _value_of_any(expr: Or, rows: pa.Table) -> Value:
+    return reduce(pc.or_kleene, [_truth(test, rows) for test in expr.tests])
+
+
+@_value.register
+def _value_of_not(expr: Not, rows: pa.Table) -> Value:
+    return pc.invert(_truth(expr.input, rows))
+
+
+@_value.register
+def _value_of_is(expr: Is, rows: pa.Table) -> Value:
+    if expr.value.kind is not LiteralKind.NULL:
+        raise ForSpark
+    value = _value(expr.input, rows)
+    return pc.is_valid(value) if expr.negated else pc.is_null(value)
+
+
+@_value.register
+def _value_of_comparison(expr: Comparison, rows: pa.Table) -> Value:
+    return _compared(expr.op, expr.left, expr.right, rows)
+
+
+@_value.register
+def _value_of_range(expr: Between, rows: pa.Table) -> Value:
+    low, high = _compared(">=", expr.input, expr.low, rows), _compared("<=", expr.input, expr.high, rows)
+    return pc.and_kleene(low, high)
+
+
+@_value.register
+def _value_of_membership(expr: InList, rows: pa.Table) -> Value:
+    return _is_one_of(_value(expr.input, rows), [_value(v, rows) for v in expr.values])
+
+
+@_value.register
+def _value_of_like(expr: Like, rows: pa.Table) -> Value:
+    if not isinstance(expr.pattern, Literal):
+        raise ForSpark
+    found = like(_value(expr.input, rows), literal(expr.pattern))
+    return pc.invert(found) if expr.negated else found
+
+
+@_value.register
+def _value_of_function(expr: Function, rows: pa.Table) -> Value:
+    if not _is_known(expr):
+        raise ForSpark
+    return _FUNCTIONS[expr.name.lower()](*(_value(a, rows) for a in expr.arguments))
+
+
+@_value.register
+def _value_of_extract(expr: Extract, rows: pa.Table) -> Value:
+    return part_of_date(expr.part, _value(expr.input, rows))
+
+
+@_value.register
+def _value_of_negation(expr: Negate, rows: pa.Table) -> Value:
+    return negate(_value(expr.input, rows))
+
+
+@_value.register
+def _value_of_cast(expr: Cast, rows: pa.Table) -> Value:
+    return cast(_value(expr.input, rows), expr.type)
+
+
+@_value.register
+def _value_of_arithmetic(expr: Arithmetic, rows: pa.Table) -> Value:
+    if isinstance(expr.right, Interval) and expr.op in ("+", "-"):
+        return shift_date(expr.op, _value(expr.left, rows), expr.right)
+    return compute_arithmetic(expr, _value(expr.left, rows), _value(expr.right, rows))
+
+
+def _truth(expr: Expr, rows: pa.Table) -> Value:
+    value = _value(expr, rows)
     if not pa.types.is_boolean(value.type):
         raise ForSpark
     return value
 
 
-def _compared(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, rows: pa.Table) -> Value:
-    return _COMPARE[kind](*align_for_comparison(left, right, _value(left, rows), _value(right, rows)))
+def _compared(op: str, left: Expr, right: Expr, rows: pa.Table) -> Value:
+    if op not in _COMPARE:
+        raise ForSpark
+    return _COMPARE[op](*align_for_comparison(left, right, _value(left, rows), _value(right, rows)))
 
 
 def _is_one_of(value: Value, others: list[Value]) -> Value:
@@ -196,26 +234,34 @@ def _coalesced(*values: Value) -> Value:
     return pc.coalesce(*(cast_to(v, kind) for v in values))
 
 
+def _left_to_spark(*values: Value) -> Value:
+    raise ForSpark
+
+
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "coalesce": _coalesced,
+    "if": _left_to_spark,
     "sqrt": square_root,
     "substr": substring,
+    "substring": substring,
     **{part: partial(part_of_date, part) for part in DATE_PARTS},
 }
 
 
-def _case(tree: exp.Case, rows: pa.Table) -> Value:
+@_value.register
+def _value_of_case(expr: Case, rows: pa.Table) -> Value:
     """A branch is evaluated for the rows that take it and no others: it might fail for them."""
-    branches = [(i.this, i.args["true"]) for i in tree.args["ifs"]]
+    if expr.operand is not None:
+        raise ForSpark
     open_rows = pa.repeat(pa.scalar(True), rows.num_rows)
     taken: list[tuple[pa.Array, Value]] = []
-    for test, branch in branches:
+    for test, branch in expr.branches:
         met = pc.fill_null(_truth(test, rows), False)
         mask = flat(pc.and_(met, open_rows))
         open_rows = flat(pc.and_not(open_rows, mask))
         taken.append((mask, _branch(branch, rows, mask)))
-    if (default := tree.args.get("default")) is not None:
-        taken.append((open_rows, _branch(default, rows, open_rows)))
+    if expr.default is not None:
+        taken.append((open_rows, _branch(expr.default, rows, open_rows)))
     kind = common_type([v.type for _, v in taken])
     result: pa.Array = pa.nulls(rows.num_rows, kind)
     for mask, value in taken:
@@ -227,8 +273,8 @@ def _case(tree: exp.Case, rows: pa.Table) -> Value:
     return result
 
 
-def _branch(tree: exp.Expr, rows: pa.Table, mask: pa.Array) -> Value:
-    used = {c.name for c in tree.find_all(exp.Column)}
+def _branch(expr: Expr, rows: pa.Table, mask: pa.Array) -> Value:
+    used = expr.columns
     if not used:
-        return _value(tree, rows)
-    return _value(tree, rows.select([n for n in rows.column_names if n in used]).filter(mask))
+        return _value(expr, rows)
+    return _value(expr, rows.select([n for n in rows.column_names if n in used]).filter(mask))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.operators import Expr, Output, Scan, column
+from spark_trickle.algebra.expressions import Expr
+from spark_trickle.algebra.operators import Output, Scan, column
 from spark_trickle.model.arrow import flat
 
 

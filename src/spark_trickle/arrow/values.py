@@ -15,8 +15,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
+from spark_trickle.algebra.conditions import unwrap
+from spark_trickle.algebra.expressions import Arithmetic, Expr, Interval, Literal, LiteralKind, Negate
 from spark_trickle.arrow.decimals import MOST, decimal_result, decimal_type, most_units, round_to
 from spark_trickle.arrow.unsupported import ForSpark
 
@@ -24,23 +25,38 @@ Value: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as Spark turns them into decimals
 _WHOLE = {
-    exp.DType.TINYINT: pa.int8(),
-    exp.DType.SMALLINT: pa.int16(),
-    exp.DType.INT: pa.int32(),
-    exp.DType.BIGINT: pa.int64(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
 }
 _TURNED = 34  # digits beyond which Spark rounds a decimal that it negates
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([a-zA-Z]*)")
 _SUFFIXES = {"L": pa.int64(), "S": pa.int16(), "Y": pa.int8()}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_BOOLEANS = {"TRUE": True, "FALSE": False}
+_DECIMAL = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 
 
-def literal(tree: exp.Literal) -> pa.Scalar:
-    text = tree.this
-    if tree.is_string:
-        if "\\" in text:  # how it was escaped is not for us to guess
-            raise ForSpark
-        return pa.scalar(text, pa.string())
+def literal(written: Literal) -> pa.Scalar:
+    match written.kind:
+        case LiteralKind.NULL:
+            return pa.scalar(None, pa.null())
+        case LiteralKind.BOOLEAN:
+            return pa.scalar(_BOOLEANS[written.text.upper()], pa.bool_())
+        case LiteralKind.STRING:
+            return _string(written.text)
+        case LiteralKind.NUMBER:
+            return _number(written.text)
+
+
+def _string(text: str) -> pa.Scalar:
+    if "\\" in text:  # how it was escaped is not for us to guess
+        raise ForSpark
+    return pa.scalar(text, pa.string())
+
+
+def _number(text: str) -> pa.Scalar:
     written = _NUMBER.fullmatch(text)
     if written is None:  # 1e3 is a double
         raise ForSpark
@@ -64,7 +80,7 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(kind) or pa.types.is_decimal128(kind))
 
 
-def align_for_comparison(left: exp.Expr, right: exp.Expr, one: Value, other: Value) -> tuple[Value, Value]:
+def align_for_comparison(left: Expr, right: Expr, one: Value, other: Value) -> tuple[Value, Value]:
     """Two values and how they are written: a number beside a decimal has just its own digits."""
     if pa.types.is_decimal128(one.type) and pa.types.is_signed_integer(other.type):
         other = _as_decimal(right, other)
@@ -171,23 +187,23 @@ def _checked(value: Value, kind: pa.DataType) -> Value:
         raise ForSpark from None
 
 
-def cast(value: Value, to: exp.DataType) -> Value:
+def cast(value: Value, to: str) -> Value:
     """CAST as Spark does it, for what loses nothing but digits behind the point."""
-    target = to.this
-    if target is exp.DType.BIGINT and pa.types.is_decimal128(value.type):
+    target = to.upper()
+    if target == "BIGINT" and pa.types.is_decimal128(value.type):
         return _checked(value, pa.int64())  # which refuses to lose digits
     if target in _WHOLE:
         return cast_to(value, _WHOLE[target])
-    if target is exp.DType.DECIMAL and len(to.expressions) == 2:
-        precision, scale = (int(str(p.this)) for p in to.expressions)
+    if (decimal := _DECIMAL.fullmatch(target)) is not None:
+        precision, scale = int(decimal[1]), int(decimal[2])
         if pa.types.is_decimal128(value.type) and value.type.scale > scale:
             return _rounded(value, pa.decimal128(precision, scale))
         return cast_to(value, pa.decimal128(precision, scale))
-    if target is exp.DType.DOUBLE and is_number(value.type):
+    if target == "DOUBLE" and is_number(value.type):
         return _double(value)
-    if target is exp.DType.DATE and pa.types.is_date(value.type):
+    if target == "DATE" and pa.types.is_date(value.type):
         return value
-    if target is exp.DType.DATE and isinstance(value, pa.StringScalar):
+    if target == "DATE" and isinstance(value, pa.StringScalar):
         return _date(value.as_py())
     raise ForSpark
 
@@ -219,12 +235,12 @@ def _date(text: str) -> pa.Scalar:
         raise ForSpark from None
 
 
-def shift_date(kind: type[exp.Expr], day: Value, interval: exp.Interval) -> pa.Scalar:
+def shift_date(op: str, day: Value, interval: Interval) -> pa.Scalar:
     """A written date and so many years, months or days; a day that a month does not have is its last one."""
-    count, unit = interval.this, str(interval.args.get("unit") or "").upper().removesuffix("S")
-    if not isinstance(day, pa.Date32Scalar) or not isinstance(count, exp.Literal) or not count.this.isdigit():
+    count, unit = interval.count, interval.unit.upper().removesuffix("S")
+    if not isinstance(day, pa.Date32Scalar) or not isinstance(count, Literal) or not count.text.isdigit():
         raise ForSpark
-    step = int(count.this) * (1 if kind is exp.Add else -1)
+    step = int(count.text) * (1 if op == "+" else -1)
     start = day.as_py()
     try:
         if unit == "DAY":
@@ -280,45 +296,43 @@ def negate(value: Value) -> Value:
     return _reckoned(pc.negate_checked, value)
 
 
-def compute_arithmetic(
-    kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, one: Value, other: Value
-) -> Value:
+def compute_arithmetic(expr: Arithmetic, one: Value, other: Value) -> Value:
     """Sum, difference, product or quotient; doubles are rounded alike everywhere."""
-    if kind is exp.Div and not (pa.types.is_decimal128(one.type) or pa.types.is_decimal128(other.type)):
+    if expr.op == "/" and not (pa.types.is_decimal128(one.type) or pa.types.is_decimal128(other.type)):
         return _quotient(one, other)
     if pa.types.is_float64(one.type) and pa.types.is_float64(other.type):
-        return _DOUBLES[kind](one, other)
+        return _DOUBLES[expr.op](one, other)
     if not (is_number(one.type) and is_number(other.type)):
         raise ForSpark
     if pa.types.is_signed_integer(one.type) and pa.types.is_signed_integer(other.type):
         wide = _wider(one.type, other.type)
-        return _reckoned(_STEPS[kind], one.cast(wide), other.cast(wide))
-    one, other = _as_decimal(left, one), _as_decimal(right, other)
-    result = decimal_type(kind, one.type, other.type)
-    if kind is exp.Div or result.precision == MOST:  # it may have to be rounded
-        return decimal_result(kind, one, other, result)
-    return cast_to(_reckoned(_STEPS[kind], one, other), result)
+        return _reckoned(_STEPS[expr.op], one.cast(wide), other.cast(wide))
+    one, other = _as_decimal(expr.left, one), _as_decimal(expr.right, other)
+    result = decimal_type(expr.op, one.type, other.type)
+    if expr.op == "/" or result.precision == MOST:  # it may have to be rounded
+        return decimal_result(expr.op, one, other, result)
+    return cast_to(_reckoned(_STEPS[expr.op], one, other), result)
 
 
-_DOUBLES: dict[type[exp.Expr], Callable[..., Value]] = {
-    exp.Add: pc.add,
-    exp.Sub: pc.subtract,
-    exp.Mul: pc.multiply,
+_DOUBLES: dict[str, Callable[..., Value]] = {
+    "+": pc.add,
+    "-": pc.subtract,
+    "*": pc.multiply,
 }
-_STEPS: dict[type[exp.Expr], Callable[..., Value]] = {
-    exp.Add: pc.add_checked,
-    exp.Sub: pc.subtract_checked,
-    exp.Mul: pc.multiply_checked,
+_STEPS: dict[str, Callable[..., Value]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
 }
 
 
-def _as_decimal(tree: exp.Expr, value: Value) -> Value:
+def _as_decimal(expr: Expr, value: Value) -> Value:
     """A written number has as many digits as it is written with, a column as many as its type can have."""
     if pa.types.is_decimal128(value.type):
         return value
-    tree = tree.unnest()
-    written = tree.this if isinstance(tree, exp.Neg) else tree  # -(3) is no number but a call, to Spark
-    digits = len(str(abs(value.as_py()))) if isinstance(written, exp.Literal) else _DIGITS[value.type]
+    inner = unwrap(expr)
+    written = inner.input if isinstance(inner, Negate) else inner  # -(3) is no number but a call, to Spark
+    digits = len(str(abs(value.as_py()))) if isinstance(written, Literal) else _DIGITS[value.type]
     return cast_to(value, pa.decimal128(digits, 0))
 
 

@@ -20,9 +20,9 @@ from spark_trickle.algebra.change_operators import (
     Trimmed,
     Untouched,
 )
+from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import (
     At,
-    Expr,
     Filter,
     Join,
     JoinKind,

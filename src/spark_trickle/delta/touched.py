@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_trickle.algebra.change_operators import Keys, Signed, Touched
-from spark_trickle.algebra.operators import At, Expr, Operator, UnionAll
+from spark_trickle.algebra.expressions import Expr
+from spark_trickle.algebra.operators import At, Operator, UnionAll
 
 
 def touched_keys(*changes: tuple[Operator | None, tuple[Expr, ...]]) -> Operator:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from sqlglot import exp
-
+from spark_trickle.algebra.conditions import conjunction, shared_conjuncts
+from spark_trickle.algebra.expressions import Comparison, Expr
 from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import (
-    Expr,
     Filter,
     Join,
     JoinKind,
@@ -26,8 +24,6 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.plan.sizes import Different, Guess, Sizes
-from spark_trickle.sql.bind.expressions import conjunction, shared_conjuncts
-from spark_trickle.sql.dialect.spark import parse_expression, sql_of
 
 
 @dataclass(frozen=True)
@@ -107,29 +103,23 @@ def _taken_apart(op: Operator) -> _Web | None:
 
 
 def _equality(pair: KeyPair) -> _Condition:
-    text = f"{pair.left.sql} {'<=>' if pair.null_safe else '='} {pair.right.sql}"
-    return _Condition(Expr(text, pair.left.columns | pair.right.columns), pair)
+    return _Condition(Comparison("<=>" if pair.null_safe else "=", pair.left, pair.right), pair)
 
 
-@lru_cache(maxsize=4096)
 def _conditions(predicate: Expr) -> tuple[_Condition, ...]:
-    parts = shared_conjuncts(parse_expression(predicate.sql))
-    if len(parts) == 1:
-        return (_condition(parts[0], predicate),)
-    return tuple(_condition(p, _within(p, predicate)) for p in parts)
+    tests = shared_conjuncts(predicate)
+    if len(tests) == 1:
+        return (_Condition(predicate, _pair(tests[0])),)
+    return tuple(_Condition(t, _pair(t)) for t in tests)
 
 
-def _within(part: exp.Expr, whole: Expr) -> Expr:
-    return Expr(sql_of(part), frozenset(c.name for c in part.find_all(exp.Column)) & whole.columns)
-
-
-def _condition(tree: exp.Expr, expr: Expr) -> _Condition:
-    if not isinstance(tree, exp.EQ | exp.NullSafeEQ):
-        return _Condition(expr)
-    sides = [_within(side, expr) for side in (tree.this, tree.expression)]
-    if not all(s.columns for s in sides):
-        return _Condition(expr)
-    return _Condition(expr, KeyPair(sides[0], sides[1], isinstance(tree, exp.NullSafeEQ)))
+def _pair(test: Expr) -> KeyPair | None:
+    """Both sides of an equality of columns."""
+    if not isinstance(test, Comparison) or not test.is_equality:
+        return None
+    if not (test.left.columns and test.right.columns):
+        return None
+    return KeyPair(test.left, test.right, test.is_null_safe)
 
 
 # --- together ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from spark_trickle.algebra.operators import Expr, Operator, Output, Project, Scan
+from spark_trickle.algebra.operators import Operator, Output, Project, Scan, column
 from spark_trickle.algebra.references import NodeRef, TableRef
 from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.errors import (
@@ -17,7 +17,6 @@ from spark_trickle.errors import (
     TrickleError,
 )
 from spark_trickle.model.catalog import Catalog
-from spark_trickle.model.quoting import quote
 from spark_trickle.model.stream import ColumnUse, KnownNames, Source
 from spark_trickle.model.table import Table, View
 from spark_trickle.model.types import sql_name
@@ -30,6 +29,7 @@ from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import notation
 from spark_trickle.sql.bind.query import bind
 from spark_trickle.sql.bind.scope import Bound, Find, SourceTable, SourceView
+from spark_trickle.sql.bind.translate import read_expression
 from spark_trickle.sql.dialect.additions import may_be_taken, without_additions
 from spark_trickle.sql.dialect.spark import refuse_large_query
 from spark_trickle.sql.render.query import frame_name, render
@@ -84,10 +84,7 @@ def compile_query(
     _check_names(written, len(found.outputs))
     root = Project(
         found.plan,
-        tuple(
-            Output(name, Expr(quote(c), frozenset((c,))))
-            for name, c in zip(written, found.columns, strict=True)
-        ),
+        tuple(Output(name, column(c)) for name, c in zip(written, found.columns, strict=True)),
     )
     stages = run_passes(Stage("bind", BIND, (Tree(root),)), DEFINITION)
     trees, whole = stages[-1].trees, stages[-2].trees[0].plan  # the nodes; the plan before it was split
@@ -234,4 +231,4 @@ def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
 @lru_cache(maxsize=256)
 def nodes_of(text: str) -> tuple[Node, ...]:
     """The nodes of a stored plan."""
-    return number_nodes(load(text))
+    return number_nodes(load(text, read_expression))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spark_trickle.algebra.expressions import TRUE, Opaque
 from spark_trickle.algebra.keys import unique_key
 from spark_trickle.algebra.operators import (
     Aggregate,
-    Expr,
     Filter,
     Join,
     JoinKind,
@@ -53,11 +53,11 @@ CASES: dict[str, tuple[Operator, tuple[str, ...]]] = {
     "a key of two": (LINES, ("l_order", "l_nr")),
     "half a key": (scan("lines", "l", "order"), ()),
     "no key": (BAG, ()),
-    "filter": (Filter(ORDERS, Expr("true")), ("o_id",)),
-    "window": (Window(ORDERS, (column("o_customer"),), (Output("n", Expr("row_number()")),)), ("o_id",)),
+    "filter": (Filter(ORDERS, TRUE), ("o_id",)),
+    "window": (Window(ORDERS, (column("o_customer"),), (Output("n", Opaque("row_number()")),)), ("o_id",)),
     "shown under another name": (shown(ORDERS, number="o_id"), ("number",)),
     "not shown": (shown(ORDERS, who="o_customer"), ()),
-    "computed": (Project(ORDERS, (Output("k", Expr("`o_id` % 2", frozenset(("o_id",)))),)), ()),
+    "computed": (Project(ORDERS, (Output("k", Opaque("`o_id` % 2", frozenset(("o_id",)))),)), ()),
     "the whole key is asked for": (join(CUSTOMERS, {"o_customer": "c_id"}), ("o_id",)),
     "half of it": (join(LINES, {"o_id": "l_order"}), ("o_id", "l_order", "l_nr")),
     "something else": (join(CUSTOMERS, {"o_customer": "c_name"}), ("o_id", "c_id")),

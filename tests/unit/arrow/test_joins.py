@@ -8,7 +8,8 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from spark_trickle.algebra.operators import At, Expr, Join, JoinKind, KeyPair, Scan, column
+from spark_trickle.algebra.expressions import Comparison, Expr
+from spark_trickle.algebra.operators import At, Join, JoinKind, KeyPair, Scan, column
 from spark_trickle.algebra.references import TableRef
 from spark_trickle.arrow import joins
 from spark_trickle.arrow.joins import join_rows, matches
@@ -30,7 +31,7 @@ def test_rows_are_those_that_a_loop_finds(kind: JoinKind, null_safe: bool) -> No
     for _ in range(20):
         left = [(chance.choice([None, 1, 2, 3]), n) for n in range(chance.randrange(6))]
         right = [(chance.choice([None, 2, 3, 4]), n) for n in range(chance.randrange(6))]
-        for residual in (None, Expr("`b` < `d`")):
+        for residual in (None, Comparison("<", column("b"), column("d"))):
             found = join_rows(_join(kind, null_safe, residual), _table("ab", left), _table("cd", right))
             rows = Counter(zip(*(c.to_pylist() for c in found.itercolumns()), strict=True))
             assert rows == Counter(_looped(kind, null_safe, residual is not None, left, right))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spark_trickle.algebra.operators import (
     At,
-    Expr,
     Filter,
     Join,
     JoinKind,
@@ -15,6 +14,7 @@ from spark_trickle.algebra.operators import (
 from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.plan.join_order import connect_joins, order_joins
 from spark_trickle.plan.sizes import Sizes
+from spark_trickle.sql.bind.translate import keep_text
 
 ROWS: dict[Reference, int] = {TableRef(1): 1_000_000, TableRef(2): 10_000, TableRef(3): 25}
 
@@ -28,7 +28,7 @@ def cross(left: Operator, right: Operator) -> Join:
 
 
 def where(op: Operator, text: str, *columns: str) -> Filter:
-    return Filter(op, Expr(text, frozenset(columns)))
+    return Filter(op, keep_text(text, frozenset(columns)))
 
 
 def sizes(few: int = 1000) -> Sizes:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from spark_trickle.algebra.expressions import TRUE, Comparison, Opaque, integer
 from spark_trickle.algebra.operators import (
     Aggregate,
     Call,
     Constant,
-    Expr,
     Filter,
     Generate,
     Join,
@@ -41,7 +41,7 @@ CIRCLE = frozenset((TableRef(1),))
 ON = (KeyPair(column("a"), column("b")),)
 COUNTED = Aggregate(MEMBER, (Output("k", column("a")),), (), "n")
 DISTINCT = Project(COUNTED, (Output("k", column("k")),))
-SUM = Call("s", Expr("sum(`a`)", frozenset("a")))
+SUM = Call("s", Opaque("sum(`a`)", frozenset("a")))
 
 
 def join(left: Operator, right: Operator, kind: JoinKind) -> Join:
@@ -50,12 +50,12 @@ def join(left: Operator, right: Operator, kind: JoinKind) -> Join:
 
 
 ADDING: dict[str, Operator] = {
-    "filter": Filter(MEMBER, Expr("`a` > 1", frozenset("a"))),
-    "union": UnionAll((MEMBER, OTHER, Constant(("c",), ((Expr("1"),),)))),
+    "filter": Filter(MEMBER, Comparison(">", column("a"), integer(1))),
+    "union": UnionAll((MEMBER, OTHER, Constant(("c",), ((integer(1),),)))),
     "inner": join(MEMBER, OTHER, JoinKind.INNER),
     "semi right": join(OTHER, MEMBER, JoinKind.SEMI),
     "distinct": DISTINCT,
-    "explode": Generate(MEMBER, Expr("explode(`a`)", frozenset("a")), ("e",)),
+    "explode": Generate(MEMBER, Opaque("explode(`a`)", frozenset("a")), ("e",)),
     "intersect": SetOperation(MEMBER, OTHER, SetKind.INTERSECT),
     "anti left": join(MEMBER, OTHER, JoinKind.ANTI),
     "outer left": join(MEMBER, OTHER, JoinKind.LEFT),
@@ -71,10 +71,10 @@ TAKING: dict[str, tuple[Operator, str]] = {
     "full": (join(MEMBER, OTHER, JoinKind.FULL), "an outer join"),
     "mark": (join(OTHER, MEMBER, JoinKind.MARK), "a subquery"),
     "except": (SetOperation(OTHER, MEMBER, SetKind.EXCEPT_ALL), "EXCEPT"),
-    "window": (Window(MEMBER, (), (Output("r", Expr("rank()")),)), "a window"),
+    "window": (Window(MEMBER, (), (Output("r", Opaque("rank()")),)), "a window"),
     "limit": (TopK(MEMBER, (), 3), "LIMIT"),
     "recursion": (Recursive(MEMBER, OTHER, RoundRef(1), True), "WITH RECURSIVE"),
-    "above": (Window(DISTINCT, (), (Output("r", Expr("rank()")),)), "a window"),
+    "above": (Window(DISTINCT, (), (Output("r", Opaque("rank()")),)), "a window"),
 }
 
 
@@ -103,7 +103,7 @@ def test_rows_are_repeated_unless_a_distinct_is_between() -> None:
     assert sources_kept_as_bags(split_into_nodes(DISTINCT), both) == frozenset()
     assert sources_kept_as_bags(split_into_nodes(join(OTHER, MEMBER, JoinKind.SEMI)), both) == {TableRef(2)}
     # One way passes a DISTINCT, the other does not.
-    mixed = UnionAll((DISTINCT, Filter(replace(MEMBER), Expr("true"))))
+    mixed = UnionAll((DISTINCT, Filter(replace(MEMBER), TRUE)))
     assert sources_kept_as_bags(split_into_nodes(mixed), both) == {TableRef(1)}
 
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.algebra.change_operators import Signed
-from spark_trickle.algebra.operators import At, Expr, Filter, Generate, Operator, Scan, column
+from spark_trickle.algebra.expressions import Comparison, Literal, LiteralKind, Opaque
+from spark_trickle.algebra.operators import At, Filter, Generate, Operator, Scan, column
 from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.execution import Engine
@@ -17,7 +18,7 @@ from spark_trickle.settings import Settings
 
 EMPTY = pa.table({"k": pa.array([], pa.int64()), "_w": pa.array([], pa.int32())})
 CHANGE = Scan(TableRef(1), (("k", "k"),), At.DELTA)
-EXPLODED = Generate(CHANGE, Expr("explode(sequence(1, k))", frozenset(("k",))), ("n",))
+EXPLODED = Generate(CHANGE, Opaque("explode(sequence(1, k))", frozenset(("k",))), ("n",))
 FEW = Load(few_changed=True, few_in_all=False, fits_driver=True)
 MANY = Load(few_changed=False, few_in_all=False, fits_driver=True)
 DRIVER, ONE_TASK, COLLECTED, EXECUTORS = Engine.DRIVER, Engine.ONE_TASK, Engine.COLLECTED, Engine.EXECUTORS
@@ -57,7 +58,7 @@ PLACES = {
         "Generate explode(sequence(1, k)) takes Spark; few rows changed",
     ),
     "an expression that takes Spark": (
-        Filter(CHANGE, Expr("hash(k) > 0", frozenset(("k",)))),
+        Filter(CHANGE, Opaque("hash(k) > 0", frozenset(("k",)))),
         Tables(),
         FEW,
         (ONE_TASK, EXECUTORS),
@@ -125,5 +126,5 @@ def test_whoever_takes_over_says_why() -> None:
 
 def test_columns_of_a_plan_are_those_of_its_tables() -> None:
     """A rehearsal meets what the plan would meet, such as a column of a type that cannot be compared."""
-    wrong = Filter(CHANGE, Expr("k = 'a'", column("k").columns))
+    wrong = Filter(CHANGE, Comparison("=", column("k"), Literal("a", LiteralKind.STRING)))
     assert place(wrong, Tables(), FEW, Settings()).engine is ONE_TASK

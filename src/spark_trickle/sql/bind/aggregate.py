@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from spark_trickle.algebra.conditions import all_of
+from spark_trickle.algebra.expressions import TRUE, Brackets, Expr, is_not_null
 from spark_trickle.algebra.operators import (
     Aggregate,
     Call,
-    Expr,
     Filter,
     Join,
     JoinKind,
@@ -186,8 +187,7 @@ class _Aggregation:
 
     def _algebraic(self, name: str, arguments: list[exp.Expr], condition: Expr | None) -> exp.Expr | None:
         """The function as an expression over sums, or None if it is not one."""
-        allowed = f"({condition.sql})" if condition else "true"
-        columns = condition.columns if condition else frozenset[str]()
+        allowed = Brackets(condition) if condition else TRUE
         if name == "count" and (
             not arguments
             or isinstance(arguments[0], exp.Star)
@@ -196,22 +196,20 @@ class _Aggregation:
             if condition is None:
                 self._counts_rows = True
                 return sql_over(f"coalesce(`{self._count}`, 0)", self._count)
-            return self._count_final(self._sums.count_of(allowed, columns))
+            return self._count_final(self._sums.count_of(allowed))
         args = [to_expr(a) for a in arguments]
-        for a in args:
-            columns |= a.columns
         if name == "count" or (name == "regr_count" and len(args) == 2):
-            present = " AND ".join(f"({a.sql}) IS NOT NULL" for a in args)
-            return self._count_final(self._sums.count_of(f"{allowed} AND {present}", columns))
+            present = [is_not_null(a) for a in args]
+            return self._count_final(self._sums.count_of(all_of([allowed, *present])))
         if name == "count_if" and len(args) == 1:
-            return self._count_final(self._sums.count_of(f"{allowed} AND ({args[0].sql})", columns))
+            return self._count_final(self._sums.count_of(all_of([allowed, Brackets(args[0])])))
         if name in ("regr_avgx", "regr_avgy") and len(args) == 2:
             other, arg = args if name == "regr_avgx" else reversed(args)
-            return sum_or_average(self._sums, "avg", arg, f"{allowed} AND ({other.sql}) IS NOT NULL", columns)
+            return sum_or_average(self._sums, "avg", arg, all_of([allowed, is_not_null(other)]))
         if len(args) == 1 and (make := _OF_ONE.get(name)):
-            return make(self._sums, name, args[0], allowed, columns)
+            return make(self._sums, name, args[0], allowed)
         if len(args) == STATISTICS.get(name):
-            return statistic(self._sums, name, args, allowed, columns)
+            return statistic(self._sums, name, args, allowed)
         return None
 
     # --- DISTINCT ----------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Join, JoinKind, KeyPair, Operator, Project, column
+from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.expressions import Expr
+from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Project, column
 from spark_trickle.sql.bind.aggregates import is_aggregated
 from spark_trickle.sql.bind.env import Env, Given
 from spark_trickle.sql.bind.expressions import (
     SUBQUERIES,
-    conjunction,
     conjuncts,
     contains,
     is_subquery,

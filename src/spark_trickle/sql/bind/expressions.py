@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from sqlglot import exp, parse_one
 
-from spark_trickle.algebra.operators import Expr
-from spark_trickle.sql.dialect.spark import Verbatim, sql_of
+from spark_trickle.algebra.expressions import Expr
+from spark_trickle.sql.bind.translate import translate
+from spark_trickle.sql.dialect.spark import Verbatim
 
 Replace = Callable[[exp.Expr], exp.Expr | None]
 SUBQUERIES = (exp.Query, exp.Exists)
@@ -90,8 +91,8 @@ def _value_with(
 
 
 def to_expr(node: exp.Expr) -> Expr:
-    columns = frozenset(c.name for c in node.find_all(exp.Column) if is_bound(c))
-    return Expr(sql_of(node), columns)
+    """A bound expression by its parts."""
+    return translate(node, is_bound)
 
 
 def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
@@ -101,40 +102,6 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(node, exp.And):
         return [*conjuncts(node.left), *conjuncts(node.right)]
     return [node]
-
-
-def shared_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    """The same, and of alternatives what all of them ask for: (a AND b) OR (a AND c) asks for a."""
-    return [found for part in conjuncts(node) for found in _shared(part)]
-
-
-def _shared(part: exp.Expr) -> list[exp.Expr]:
-    if not isinstance(part, exp.Or):
-        return [part]
-    ways = [{sql_of(c): c for c in shared_conjuncts(way)} for way in _alternatives(part)]
-    common = [text for text in ways[0] if all(text in way for way in ways)]
-    if not common:
-        return [part]
-    found = [ways[0][text] for text in common]
-    rest = [[c for text, c in way.items() if text not in common] for way in ways]
-    # A way that asks for nothing more is always open.
-    return [*found, exp.or_(*(exp.and_(*r) for r in rest))] if all(rest) else found
-
-
-def _alternatives(node: exp.Expr) -> list[exp.Expr]:
-    node = node.unnest()
-    if isinstance(node, exp.Or):
-        return [*_alternatives(node.left), *_alternatives(node.right)]
-    return [node]
-
-
-def conjunction(parts: list[Expr]) -> Expr | None:
-    if not parts:
-        return None
-    if len(parts) == 1:
-        return parts[0]
-    columns = frozenset[str]().union(*(p.columns for p in parts))
-    return Expr(" AND ".join(f"({p.sql})" for p in parts), columns)
 
 
 def contains(node: exp.Expr, test: Callable[[exp.Expr], bool]) -> bool:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Constant, Expr, Scan
+from spark_trickle.algebra.expressions import integer
+from spark_trickle.algebra.operators import Constant, Scan
 from spark_trickle.errors import InvalidDefinitionError, TableNotFoundError, UnsupportedError
 from spark_trickle.sql.bind.ctes import read_cte
 from spark_trickle.sql.bind.derived import bind_derived, bind_values
@@ -47,7 +48,7 @@ def _bind_relations(select: exp.Select, env: Env) -> Relation:
     """The relations of a SELECT joined in the order they are written; without any, one row."""
     clause = select.args.get("from_")
     if clause is None:
-        return Relation(Constant((env.fresh("one"),), ((Expr("1"),),)), Scope())
+        return Relation(Constant((env.fresh("one"),), ((integer(1),),)), Scope())
     rows = _bind_joins(_bind_relation(clause.this, env), select, env)
     for view in select.args.get("laterals") or ():
         rows = bind_generator(rows, view.this, view.args.get("alias"), bool(view.args.get("outer")), env)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Constant, Expr, Generate, Operator
+from spark_trickle.algebra.expressions import Expr, integer
+from spark_trickle.algebra.operators import Constant, Generate, Operator
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import parse_expression, to_expr
@@ -42,7 +43,7 @@ def bind_generator(
 
 def bind_table_function(call: exp.Expr, alias: exp.TableAlias | None, env: Env) -> Relation:
     """A function in FROM makes its rows of one row without columns."""
-    one = Relation(Constant((env.fresh("one"),), ((Expr("1"),),)), Scope(outer=env.outer))
+    one = Relation(Constant((env.fresh("one"),), ((integer(1),),)), Scope(outer=env.outer))
     if alias is None or not alias.name:
         alias = exp.TableAlias(
             this=exp.to_identifier(name_of(call)), columns=alias.args.get("columns") if alias else None

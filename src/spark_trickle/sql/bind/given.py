@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Join, JoinKind, KeyPair, Operator, Output, Project, column
+from spark_trickle.algebra.expressions import Function
+from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Output, Project, column
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import contains, is_subquery, to_expr
 from spark_trickle.sql.bind.join_kinds import How
@@ -69,12 +70,7 @@ def _rename_columns(side: Relation, new: dict[str, str]) -> Relation:
 
 def merge_ties(plan: Join, ties: tuple[KeyPair, ...]) -> Operator:
     """After a FULL JOIN the given values are on one side or the other."""
-    both = {
-        next(iter(t.left.columns)): Expr(
-            f"coalesce({t.left.sql}, {t.right.sql})", t.left.columns | t.right.columns
-        )
-        for t in ties
-    }
+    both = {next(iter(t.left.columns)): Function("coalesce", (t.left, t.right)) for t in ties}
     dropped = frozenset[str]().union(*(t.right.columns for t in ties))
     kept = (c for c in plan.columns if c not in dropped)
     return Project(plan, tuple(Output(c, both.get(c) or column(c)) for c in kept))

@@ -8,7 +8,8 @@ from itertools import product
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Generate, Output, Project, column
+from spark_trickle.algebra.expressions import FALSE, Case, InList, Opaque, integer
+from spark_trickle.algebra.operators import Generate, Output, Project, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import has_aggregate
 from spark_trickle.sql.bind.env import Env
@@ -185,23 +186,21 @@ def expand_grouping_sets(
 ) -> tuple[list[Output], str, Relation]:
     """Every row once for each grouping set, keys that the set lacks as NULL; the set is part of the key."""
     width = len(groups.keys)
-    number = env.fresh("set")
+    set_column = env.fresh("set")
     every = ", ".join(str(n) for n in range(len(groups.sets)))
-    plan = Generate(rows.plan, Expr(f"explode(array({every}))"), (number,))
-    own = frozenset((number,))
+    plan = Generate(rows.plan, Opaque(f"explode(array({every}))"), (set_column,))
+    chosen = column(set_column)
     nulled = []
     for n, key in enumerate(keys):
-        members = [str(i) for i, s in enumerate(groups.sets) if n in s]
-        test = f"`{number}` IN ({', '.join(members)})" if members else "false"
-        value = f"CASE WHEN {test} THEN {key.expr.sql} END"
-        nulled.append(Output(env.fresh("key"), Expr(value, key.expr.columns | own)))
+        members = tuple(integer(i) for i, s in enumerate(groups.sets) if n in s)
+        test = InList(chosen, members) if members else FALSE
+        nulled.append(Output(env.fresh("key"), Case(((test, key.expr),))))
     ids = [sum(1 << (width - 1 - n) for n in range(width) if n not in s) for s in groups.sets]
-    cases = " ".join(f"WHEN {n} THEN {i}" for n, i in enumerate(ids))
+    cases = tuple((integer(n), integer(i)) for n, i in enumerate(ids))
     gid = env.fresh("gid")
-    expanded = Project(
-        plan, (*outputs(plan.columns), *nulled, Output(gid, Expr(f"CASE `{number}` {cases} END", own)))
-    )
+    numbered = Output(gid, Case(cases, operand=chosen))
+    expanded = Project(plan, (*outputs(plan.columns), *nulled, numbered))
     named = [Output(k.name, column(o.name)) for k, o in zip(keys, nulled, strict=True)]
     gid_key, set_key = env.fresh("gid"), env.fresh("set")
-    keys = [*named, Output(gid_key, column(gid)), Output(set_key, column(number))]
+    keys = [*named, Output(gid_key, column(gid)), Output(set_key, chosen)]
     return keys, gid_key, rows.with_plan(expanded)

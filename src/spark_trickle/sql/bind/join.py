@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Join, JoinKind, KeyPair, Operator, Output, column
+from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.expressions import Expr, Function
+from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Output, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.env import Env
-from spark_trickle.sql.bind.expressions import conjunction, conjuncts, contains, is_subquery, to_expr
+from spark_trickle.sql.bind.expressions import conjuncts, contains, is_subquery, to_expr
 from spark_trickle.sql.bind.given import carry_values, mentions_given, merge_ties, tie_sides
 from spark_trickle.sql.bind.join_kinds import How
 from spark_trickle.sql.bind.key_types import align_types, equalities_aligned, key_pair
@@ -157,7 +159,7 @@ def _first(scope: Scope, name: str) -> Named:
 
 
 def _one_or_other(mine: Named, theirs: Named) -> Expr:
-    return Expr(f"coalesce(`{mine.column}`, `{theirs.column}`)", frozenset((mine.column, theirs.column)))
+    return Function("coalesce", (column(mine.column), column(theirs.column)))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Join, KeyPair, Operator, Output, Project
+from spark_trickle.algebra.expressions import Cast, Expr
+from spark_trickle.algebra.operators import Join, KeyPair, Operator, Output, Project
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import parse_expression, rewritten, to_expr
 from spark_trickle.sql.dialect.spark import sql_of
@@ -81,7 +82,7 @@ def _types(exprs: list[Expr], plan: Operator, env: Env) -> list[str]:
 
 
 def _cast(expr: Expr, kind: str) -> Expr:
-    return Expr(f"CAST({expr.sql} AS {kind})", expr.columns)
+    return Cast(expr, kind)
 
 
 def _common(one: str, two: str) -> str | None:

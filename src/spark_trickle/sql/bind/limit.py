@@ -7,7 +7,8 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
-from spark_trickle.algebra.operators import Buffer, Expr, Filter, Operator, Project, SortKey, TopK, column
+from spark_trickle.algebra.expressions import And, Comparison, integer
+from spark_trickle.algebra.operators import Buffer, Filter, Operator, Project, SortKey, TopK, column
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import bound, rewritten, to_expr, with_fields
@@ -81,9 +82,10 @@ def _buffer_rows(body: Bound, order: list[SortKey], limit: int, offset: int) -> 
 
 def _limit_for_each(body: Bound, order: list[SortKey], limit: int | None, offset: int, env: Env) -> Bound:
     """The first rows for every given value."""
-    plan, number = number_rows(body.plan, [column(g) for g in body.given], order, env)
+    plan, place_name = number_rows(body.plan, [column(g) for g in body.given], order, env)
     last = _LARGEST_LIMIT if limit is None else offset + limit
-    test = Expr(f"`{number}` > {offset} AND `{number}` <= {last}", frozenset((number,)))
+    place = column(place_name)
+    test = And((Comparison(">", place, integer(offset)), Comparison("<=", place, integer(last))))
     return replace(body, plan=Filter(plan, test))
 
 

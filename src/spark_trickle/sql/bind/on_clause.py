@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from spark_trickle.algebra.expressions import NULL, Cast, Expr
 from spark_trickle.algebra.operators import (
-    Expr,
     Join,
     JoinKind,
     KeyPair,
@@ -127,7 +127,7 @@ def full_by_subqueries(found: Partners, one: Relation, two: Relation, plain: Pla
         residual,
     )
     kinds = env.types(one.plan)
-    nulls = tuple(Output(env.fresh(c), Expr(f"CAST(NULL AS {kinds[c]})")) for c in one.plan.columns)
+    nulls = tuple(Output(env.fresh(c), Cast(NULL, kinds[c])) for c in one.plan.columns)
     shown = outputs((*one.plan.columns, *two.plan.columns))
     return UnionAll((Project(left, shown), Project(lonely, (*nulls, *outputs(two.plan.columns)))))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Filter, Generate, Operator, Output, Project
+from spark_trickle.algebra.conditions import any_of
+from spark_trickle.algebra.expressions import NULL, Case, Expr, Is, Literal, LiteralKind, Opaque, integer
+from spark_trickle.algebra.operators import Filter, Generate, Operator, Output, Project, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import call_name, has_aggregate
 from spark_trickle.sql.bind.env import Env
@@ -130,26 +133,23 @@ def _unpivot(rows: Relation, pivot: exp.Pivot, field: exp.In, env: Env) -> Bound
             f"UNPIVOT needs {len(labels)} columns in each entry of its list",
             "Name as many as there are values.",
         )
-    number, name = env.fresh("entry"), env.fresh(field.this.name)
+    entry, name = env.fresh("entry"), env.fresh(field.this.name)
     every = ", ".join(str(n) for n in range(len(entries)))
-    plan: Operator = Generate(rows.plan, Expr(f"explode(array({every}))"), (number,))
-    texts = [Expr(exp.Literal.string(_entry_name(e)).sql()) for e in field.expressions]
-    values = [Output(env.fresh(n), _by_number(number, [c[i] for c in columns])) for i, n in enumerate(labels)]
+    plan: Operator = Generate(rows.plan, Opaque(f"explode(array({every}))"), (entry,))
+    texts = [Literal(_entry_name(e), LiteralKind.STRING) for e in field.expressions]
+    values = [Output(env.fresh(n), _by_number(entry, [c[i] for c in columns])) for i, n in enumerate(labels)]
     used = frozenset[str]().union(*(c.columns for row in columns for c in row))
     rest = [(n, c) for n, c in rows.scope.star() if c not in used]
     kept = outputs((*rows.given, *dict.fromkeys(c for _, c in rest)))
-    plan = Project(plan, (*kept, Output(name, _by_number(number, texts)), *values))
+    plan = Project(plan, (*kept, Output(name, _by_number(entry, texts)), *values))
     if not pivot.args.get("include_nulls"):
-        some = " OR ".join(f"`{v.name}` IS NOT NULL" for v in values)
-        plan = Filter(plan, Expr(some, frozenset(v.name for v in values)))
+        plan = Filter(plan, any_of([Is(column(v.name), NULL, negated=True) for v in values]))
     made = ((field.this.name, name), *zip(labels, (v.name for v in values), strict=True))
     return Bound(plan, (*rest, *made), rows.given)
 
 
-def _by_number(number: str, choices: list[Expr]) -> Expr:
-    cases = " ".join(f"WHEN {n} THEN {c.sql}" for n, c in enumerate(choices))
-    columns = frozenset((number,)).union(*(c.columns for c in choices))
-    return Expr(f"CASE `{number}` {cases} END", columns)
+def _by_number(entry: str, choices: Sequence[Expr]) -> Expr:
+    return Case(tuple((integer(n), c) for n, c in enumerate(choices)), operand=column(entry))
 
 
 def _entry_name(entry: exp.Expr) -> str:

@@ -6,7 +6,8 @@ import re
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Operator, Output, Project
+from spark_trickle.algebra.expressions import Opaque
+from spark_trickle.algebra.operators import Operator, Output, Project
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.structs import field_names
 from spark_trickle.sql.dialect.spark import sql_of
@@ -62,6 +63,6 @@ def _asked(values: tuple[str, ...], plan: Operator, env: Env) -> dict[str, str]:
         return {}
     fields = ", ".join(f"coalesce(CAST({v} AS STRING), 'null'), 0" for v in values)
     probe = env.fresh("names")
-    kinds = env.types(Project(plan, (Output(probe, Expr(f"named_struct({fields})")),)))
+    kinds = env.types(Project(plan, (Output(probe, Opaque(f"named_struct({fields})")),)))
     names = field_names(kinds[probe]) or values  # in a trial nobody is asked
     return dict(zip(values, names, strict=True))

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spark_trickle.algebra.expressions import Expr, Opaque
 from spark_trickle.algebra.operators import (
     Aggregate,
-    Expr,
     Operator,
     Output,
     Project,
@@ -68,7 +68,7 @@ def number_rows(
     by = ", ".join(p.sql for p in partition)
     ordering = ", ".join(k.sql for k in order) or "1"
     columns = frozenset[str]().union(*(e.columns for e in (*partition, *(k.expr for k in order))))
-    call = Expr(f"row_number() OVER (PARTITION BY {by} ORDER BY {ordering})", columns)
+    call = Opaque(f"row_number() OVER (PARTITION BY {by} ORDER BY {ordering})", columns)
     return Window(plan, tuple(partition), (Output(number, call),)), number
 
 

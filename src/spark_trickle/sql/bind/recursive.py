@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from spark_trickle.algebra.expressions import Cast
 from spark_trickle.algebra.operators import (
     Aggregate,
     At,
-    Expr,
     Join,
     JoinKind,
     Operator,
@@ -54,7 +54,7 @@ def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> B
     cast = tuple(
         Output(
             b,
-            column(c) if found[c] == wanted[b] else Expr(f"CAST(`{c}` AS {wanted[b]})", frozenset((c,))),
+            column(c) if found[c] == wanted[b] else Cast(column(c), wanted[b]),
         )
         for b, c in zip(base.columns, step.columns, strict=True)
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from spark_trickle.algebra.operators import Expr, Filter, Operator
+from spark_trickle.algebra.expressions import Expr
+from spark_trickle.algebra.operators import Filter, Operator
 from spark_trickle.algebra.references import TableRef
 from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Generate, Output, Project, SortKey, Window, column
+from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.expressions import Comparison, Expr, integer
+from spark_trickle.algebra.operators import Generate, Output, Project, SortKey, Window, column
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregate import bind_aggregate
 from spark_trickle.sql.bind.aggregates import has_aggregate, is_aggregated
@@ -14,7 +16,6 @@ from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import (
     SUBQUERIES,
     bound,
-    conjunction,
     conjuncts,
     contains,
     is_subquery,
@@ -336,5 +337,5 @@ def _keep_first_of_each(on: exp.Expr, tail: Tail, rows: Relation, env: Env) -> R
     parts = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
     partition = [column(g) for g in rows.given]
     partition += [to_expr(resolve(p, rows.scope, env)) for p in parts]
-    plan, number = number_rows(rows.plan, partition, [sort_key(o, n) for o, n in tail.order], env)
-    return rows.with_plan(plan).filter_rows(Expr(f"`{number}` = 1", frozenset((number,))))
+    plan, place = number_rows(rows.plan, partition, [sort_key(o, n) for o, n in tail.order], env)
+    return rows.with_plan(plan).filter_rows(Comparison("=", column(place), integer(1)))

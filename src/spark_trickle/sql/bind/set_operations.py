@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from spark_trickle.algebra.expressions import NULL, Cast
 from spark_trickle.algebra.keys import unique_key
 from spark_trickle.algebra.operators import (
-    Expr,
     Join,
     JoinKind,
     KeyPair,
@@ -140,7 +140,7 @@ def _with_all(side: Bound, names: Mapping[str, str], env: Env) -> Bound:
             "two columns of one name in a set operation BY NAME", "Give each column a name of its own."
         )
     lacking = {lowered: env.fresh(lowered) for lowered in names if lowered not in own}
-    nulls = tuple(Output(c, Expr("NULL")) for c in lacking.values())
+    nulls = tuple(Output(c, NULL) for c in lacking.values())
     plan = Project(side.plan, (*outputs(side.plan.columns), *nulls)) if nulls else side.plan
     return replace(side, plan=plan, outputs=tuple((n, {**own, **lacking}[k]) for k, n in names.items()))
 
@@ -163,7 +163,7 @@ def _cast(op: Operator, wanted: list[str], env: Env) -> Operator:
     return Project(
         op,
         tuple(
-            Output(env.fresh("u"), column(c) if a == b else Expr(f"CAST(`{c}` AS {b})", frozenset((c,))))
+            Output(env.fresh("u"), column(c) if a == b else Cast(column(c), b))
             for c, a, b in zip(op.columns, found, wanted, strict=True)
         ),
     )

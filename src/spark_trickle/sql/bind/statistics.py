@@ -19,7 +19,26 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Call, Expr
+from spark_trickle.algebra.conditions import all_of
+from spark_trickle.algebra.expressions import (
+    FALSE,
+    NULL,
+    Arithmetic,
+    Between,
+    Brackets,
+    Case,
+    Cast,
+    Comparison,
+    Expr,
+    Function,
+    Literal,
+    Negate,
+    Not,
+    Opaque,
+    integer,
+    is_not_null,
+)
+from spark_trickle.algebra.operators import Call
 from spark_trickle.sql.bind.sums import Sums, only_if, sql_over
 
 _DIGITS = 14  # of a number in units: sums of products have 38, which leaves room for ten billion rows
@@ -33,45 +52,51 @@ _SUM = "DECIMAL(38, 0)"
 class Units:
     """A number as a whole number of its smallest unit."""
 
-    value: str  # a BIGINT, of rows where it fits
+    value: Expr  # a BIGINT, of rows where it fits
     scale: int
-    fits: str = ""  # the test for that; empty if all numbers of the type fit
+    fits: Expr | None = None  # the test for that; none if all numbers of the type fit
     narrow: bool = False  # a product of two is a BIGINT too
 
 
-def units_of(arg: str, kind: str, exact_floats: bool = False) -> Units | None:
+def units_of(arg: Expr, kind: str, exact_floats: bool = False) -> Units | None:
     """None for types whose numbers are never added up, but always computed again."""
     if kind in ("tinyint", "smallint", "int"):
-        return Units(f"CAST({arg} AS BIGINT)", 0, narrow=True)
+        return Units(Cast(arg, "BIGINT"), 0, narrow=True)
     if kind == "bigint":
-        most = 10**_DIGITS - 1
-        return Units(f"({arg})", 0, f"({arg}) BETWEEN -{most} AND {most}")
+        most = integer(10**_DIGITS - 1)
+        return Units(Brackets(arg), 0, Between(Brackets(arg), Negate(most), most))
     if found := _DECIMAL.fullmatch(kind):
         precision, scale = int(found[1]), int(found[2])
         if precision <= _DIGITS:
-            return Units(_whole(f"({arg})", scale), scale, narrow=precision <= _NARROW)
+            return Units(_whole(Brackets(arg), scale), scale, narrow=precision <= _NARROW)
         return _short_decimal(arg, min(scale, _SCALE))
     if kind in ("float", "double") and not exact_floats:
-        return _short_double(f"CAST({arg} AS DOUBLE)")
+        return _short_double(Cast(arg, "DOUBLE"))
     return None
 
 
-def _short_decimal(arg: str, scale: int) -> Units:
-    end = 10 ** (_DIGITS - scale) - 1  # what is rounded to this scale fits too
-    near = f"CASE WHEN ({arg}) > -{end} AND ({arg}) < {end} THEN {arg} END"
-    short = f"CAST({near} AS DECIMAL({_DIGITS}, {scale}))"
-    return Units(_whole(short, scale), scale, f"coalesce({short} = ({arg}), false)")
+def _short_decimal(arg: Expr, scale: int) -> Units:
+    end = integer(10 ** (_DIGITS - scale) - 1)  # what is rounded to this scale fits too
+    value = Brackets(arg)
+    is_near = all_of([Comparison(">", value, Negate(end)), Comparison("<", value, end)])
+    short = Cast(Case(((is_near, arg),)), f"DECIMAL({_DIGITS}, {scale})")
+    return Units(_whole(short, scale), scale, _is_true(Comparison("=", short, value)))
 
 
-def _short_double(value: str) -> Units:
-    end = 10 ** (_DIGITS - _SCALE) - 1
-    short = f"CAST(CASE WHEN abs({value}) < {end}e0D THEN {value} END AS DECIMAL({_DIGITS}, {_SCALE}))"
-    return Units(_whole(short, _SCALE), _SCALE, f"coalesce(CAST({short} AS DOUBLE) = {value}, false)")
+def _short_double(value: Expr) -> Units:
+    end = Literal(f"{10 ** (_DIGITS - _SCALE) - 1}e0D")
+    is_near = Comparison("<", Function("abs", (value,)), end)
+    short = Cast(Case(((is_near, value),)), f"DECIMAL({_DIGITS}, {_SCALE})")
+    return Units(_whole(short, _SCALE), _SCALE, _is_true(Comparison("=", Cast(short, "DOUBLE"), value)))
 
 
-def _whole(decimal: str, scale: int) -> str:
-    wide = f"CAST({decimal} AS DECIMAL(20, {scale}))"
-    return f"CAST({wide} * {10**scale} AS BIGINT)" if scale else f"CAST({decimal} AS BIGINT)"
+def _is_true(test: Expr) -> Expr:
+    return Function("coalesce", (test, FALSE))
+
+
+def _whole(decimal: Expr, scale: int) -> Expr:
+    wide = Cast(decimal, f"DECIMAL(20, {scale})")
+    return Cast(Arithmetic("*", wide, integer(10**scale)) if scale else decimal, "BIGINT")
 
 
 # --- sums ----------------------------------------------------------------------------------------------
@@ -80,9 +105,9 @@ def _whole(decimal: str, scale: int) -> str:
 class _Moments:
     """What the functions are made of, over the rows in which no argument is null and all of them fit."""
 
-    def __init__(self, sums: Sums, test: str, columns: frozenset[str], units: list[Units]) -> None:
-        self._sums, self._test, self._columns, self._units = sums, test, columns, units
-        count = sums.count_of(test, columns)
+    def __init__(self, sums: Sums, test: Expr, units: list[Units]) -> None:
+        self._sums, self._test, self._units = sums, test, units
+        count = sums.count_of(test)
         self.used, self._columns_of_sums = [count], {count}
         self.n = f"`{count}`"
 
@@ -129,25 +154,25 @@ class _Moments:
 
     def _sum(self, at: int) -> str:
         one = self._units[at]
-        value = self._counted(one.value) if one.narrow else ""
+        value = self._counted(one.value).sql if one.narrow else ""
         return self._column(self._sums.sum_of(self._term(one.value), _SUM, value))
 
     def _products(self, one: Units, other: Units) -> str:
         if not (one.narrow and other.narrow):
-            made = f"CAST({one.value} AS DECIMAL(20, 0)) * CAST({other.value} AS DECIMAL(15, 0))"
-            return self._sums.sum_of(self._term(made), _SUM)
-        made = f"{one.value} * {other.value}"
+            wide = Cast(one.value, "DECIMAL(20, 0)"), Cast(other.value, "DECIMAL(15, 0)")
+            return self._sums.sum_of(self._term(Arithmetic("*", *wide)), _SUM)
+        made = Arithmetic("*", one.value, other.value)
         # The upper and the lower half by themselves have sums of 64 bits, which Spark adds much faster.
-        upper = f"sum(shiftright({self._counted(made)}, 31))"
-        lower = f"sum(({self._counted(made)}) & 2147483647)"
+        upper = f"sum(shiftright({self._counted(made).sql}, 31))"
+        lower = f"sum(({self._counted(made).sql}) & 2147483647)"
         total = f"CAST({upper} AS DECIMAL(20, 0)) * 2147483648 + {lower}"
         return self._sums.total_of(self._term(made), _SUM, total)
 
-    def _term(self, value: str) -> Expr:
-        return Expr(self._counted(f"CAST({value} AS {_SUM})"), self._columns)
+    def _term(self, value: Expr) -> Expr:
+        return self._counted(Cast(value, _SUM))
 
-    def _counted(self, value: str) -> str:
-        return f"CASE WHEN {self._test} THEN {value} END"
+    def _counted(self, value: Expr) -> Expr:
+        return Case(((self._test, value),))
 
 
 def _divided(scale: int) -> str:
@@ -158,24 +183,23 @@ def _divided(scale: int) -> str:
 # --- functions -----------------------------------------------------------------------------------------
 
 
-def statistic(
-    sums: Sums, name: str, args: list[Expr], allowed: str, columns: frozenset[str]
-) -> exp.Expr | None:
+def statistic(sums: Sums, name: str, args: list[Expr], allowed: Expr) -> exp.Expr | None:
     """The function over exact sums; None if numbers of these types are always computed again."""
-    units = [u for a in args if (u := units_of(a.sql, sums.type_of(a), sums.exact_floats)) is not None]
+    units = [u for a in args if (u := units_of(a, sums.type_of(a), sums.exact_floats)) is not None]
     if len(units) < len(args):
         return None
-    present = " AND ".join([allowed, *(f"({a.sql}) IS NOT NULL" for a in args)])
-    fits = " AND ".join(u.fits for u in units if u.fits)
-    moments = _Moments(sums, f"{present} AND {fits}" if fits else present, columns, units)
+    present = [allowed, *(is_not_null(a) for a in args)]
+    fits = [u.fits for u in units if u.fits is not None]
+    moments = _Moments(sums, all_of([*present, *fits]), units)
     made = _FUNCTIONS[name](moments)
     if not fits:
         return sql_over(f"CASE {made} END", *moments.used)
-    left_out = f"CASE WHEN {present} AND NOT ({fits}) THEN 1 ELSE 0 END"
-    others = sums.sum_of(Expr(left_out, columns), "BIGINT")
-    call = f"{name}({', '.join([only_if(allowed, args[0].sql), *(a.sql for a in args[1:])])})"
-    again = Expr(f"CASE WHEN sum({left_out}) > 0 THEN {call} END", columns)
-    spare = Call(sums.fresh(name), again, Expr("CAST(NULL AS DOUBLE)"), "DOUBLE", again_if=others)
+    is_left_out = all_of([*present, Not(Brackets(all_of(fits)))])
+    left_out = Case(((is_left_out, integer(1)),), integer(0))
+    others = sums.sum_of(left_out, "BIGINT")
+    call = Function(name, (only_if(allowed, args[0]), *args[1:]))
+    again = Opaque(f"CASE WHEN sum({left_out.sql}) > 0 THEN {call.sql} END", left_out.columns)
+    spare = Call(sums.fresh(name), again, Cast(NULL, "DOUBLE"), "DOUBLE", again_if=others)
     spared = sums.add(spare)
     return sql_over(f"CASE WHEN `{others}` > 0 THEN `{spared}` {made} END", others, spared, *moments.used)
 

@@ -6,10 +6,26 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from spark_trickle.algebra.conditions import all_of
+from spark_trickle.algebra.expressions import (
+    NULL,
+    TRUE,
+    And,
+    Brackets,
+    Case,
+    Comparison,
+    Expr,
+    Function,
+    Is,
+    Not,
+    Opaque,
+    Or,
+    integer,
+    is_not_null,
+)
 from spark_trickle.algebra.operators import (
     Aggregate,
     Call,
-    Expr,
     Join,
     JoinKind,
     KeyPair,
@@ -92,7 +108,7 @@ def _keep_by_existence(query: exp.Query, negated: bool, rows: Relation, env: Env
     if not side.free_standing:
         return rows.with_plan(side.join(rows.plan, JoinKind.ANTI if negated else JoinKind.SEMI))
     some, rows = _ask_for_rows(side, rows, env)
-    return rows.filter_rows(Expr(f"{'NOT ' if negated else ''}`{some}`", frozenset((some,))))
+    return rows.filter_rows(Not(column(some)) if negated else column(some))
 
 
 def _ask_for_rows(side: Side, rows: Relation, env: Env) -> tuple[str, Relation]:
@@ -105,7 +121,7 @@ def _one_row(plan: Operator, env: Env) -> Operator:
     """Whether there are rows at all; who reads it is not bothered while that stays the same."""
     count, some = env.fresh("n"), env.fresh("some")
     grouped = Aggregate(plan, (), (), count)
-    return Materialized(Project(grouped, (Output(some, Expr(f"`{count}` > 0", frozenset((count,)))),)))
+    return Materialized(Project(grouped, (Output(some, Comparison(">", column(count), integer(0))),)))
 
 
 def _keep_by_membership(node: exp.In, negated: bool, rows: Relation, env: Env) -> Relation:
@@ -117,9 +133,7 @@ def _keep_by_membership(node: exp.In, negated: bool, rows: Relation, env: Env) -
         return rows.with_plan(side.also(keys=pairs).join(rows.plan, JoinKind.SEMI))
     if side.free_standing and len(left) == 1:
         return _keep_outsiders(left[0], side, pairs, rows, env)
-    equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
-    columns = frozenset[str]().union(*(p.left.columns | p.right.columns for p in pairs))
-    maybe = Expr(f"coalesce({equal}, true)", columns)  # an unknown answer drops the row as well
+    maybe = Function("coalesce", (_equal(pairs), TRUE))  # an unknown answer drops the row as well
     return rows.with_plan(side.also(residual=(maybe,)).join(rows.plan, JoinKind.ANTI))
 
 
@@ -127,23 +141,27 @@ def _keep_outsiders(left: Expr, side: Side, pairs: tuple[KeyPair, ...], rows: Re
     """x NOT IN (…): no equal, no NULL among them, and x is not NULL unless there are none at all."""
     rows = rows.with_plan(side.also(keys=pairs).join(rows.plan, JoinKind.ANTI))
     whole, empty, rows = _facts(side, rows, env)
-    test = f"`{empty}` OR (`{whole}` AND ({left.sql}) IS NOT NULL)"
-    return rows.filter_rows(Expr(test, left.columns | {whole, empty}))
+    known = Brackets(And((column(whole), is_not_null(left))))
+    return rows.filter_rows(Or((column(empty), known)))
+
+
+def _equal(pairs: tuple[KeyPair, ...]) -> Expr:
+    return all_of([Comparison("=", Brackets(p.left), Brackets(p.right)) for p in pairs])
 
 
 def _facts(side: Side, rows: Relation, env: Env) -> tuple[str, str, Relation]:
     """Whether a list is without NULL, and whether it is empty: columns beside every row."""
     value = side.outputs[0]
     nulls, count = env.fresh("nulls"), env.fresh("n")
-    term = Expr(f"CASE WHEN ({value.sql}) IS NULL THEN 1 ELSE 0 END", value.columns)
-    call = Call(nulls, Expr(f"coalesce(sum({term.sql}), 0)", term.columns), term, "BIGINT")
+    term = Case(((Is(Brackets(value), NULL), integer(1)),), integer(0))
+    call = Call(nulls, Opaque(f"coalesce(sum({term.sql}), 0)", term.columns), term, "BIGINT")
     grouped = Aggregate(side.plan, (), (call,), count)
     whole, empty = env.fresh("whole"), env.fresh("empty")
     facts = Project(
         grouped,
         (
-            Output(whole, Expr(f"`{nulls}` = 0", frozenset((nulls,)))),
-            Output(empty, Expr(f"`{count}` = 0", frozenset((count,)))),
+            Output(whole, Comparison("=", column(nulls), integer(0))),
+            Output(empty, Comparison("=", column(count), integer(0))),
         ),
     )
     return whole, empty, rows.with_plan(Join(rows.plan, Materialized(facts), JoinKind.INNER))
@@ -221,15 +239,13 @@ def _membership_value(node: exp.In, rows: Relation, env: Env) -> tuple[exp.Expr,
     side = _read_twice(bind_side(_query(node.args["query"]), rows, env, values=True))
     _same_width(left, side)
     pairs = _member_keys(left, side, rows, env)
-    equal = " AND ".join(f"({p.left.sql}) = ({p.right.sql})" for p in pairs)
-    columns = frozenset[str]().union(*(p.left.columns | p.right.columns for p in pairs))
     hit, rows = _mark_rows(side.also(keys=pairs), rows, env)
     if side.free_standing and len(left) == 1:
         whole, empty, rows = _facts(side, rows, env)
         test = f"NOT `{empty}` AND (NOT `{whole}` OR ({left[0].sql}) IS NULL)"
         unknown = parse_expression(test, left[0].columns | {whole, empty})
         return _three_valued(hit, unknown, True), rows
-    unknown, rows = _mark_rows(side.also(residual=(Expr(f"({equal}) IS NULL", columns),)), rows, env)
+    unknown, rows = _mark_rows(side.also(residual=(Is(Brackets(_equal(pairs)), NULL),)), rows, env)
     return _three_valued(hit, unknown, True), rows
 
 
@@ -270,11 +286,10 @@ def _quantified_value(node: exp.Binary, rows: Relation, env: Env) -> tuple[exp.E
     side = _read_twice(bind_side(_query(node.expression.this), rows, env, values=True))
     _same_width((left,), side)
     right = side.outputs[0]
-    compared = f"(({left.sql}) {_COMPARISONS[type(node)]} ({right.sql}))"
-    columns = left.columns | right.columns
-    looked_for = Expr(f"NOT {compared}" if every else compared, columns)
+    compared = Brackets(Comparison(_COMPARISONS[type(node)], Brackets(left), Brackets(right)))
+    looked_for = Not(compared) if every else compared
     hit, rows = _mark_rows(side.also(residual=(looked_for,)), rows, env)
-    unknown, rows = _mark_rows(side.also(residual=(Expr(f"{compared} IS NULL", columns),)), rows, env)
+    unknown, rows = _mark_rows(side.also(residual=(Is(compared, NULL),)), rows, env)
     return _three_valued(hit, unknown, not every), rows
 
 
@@ -298,13 +313,14 @@ def _scalar_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr,
 def _refuse_several_rows(body: Bound, env: Env) -> Bound:
     """One row, or one for each given value, whose value is an error if there were more."""
     value, count = env.fresh("value"), env.fresh("n")
-    call = Call(value, Expr(f"any_value(`{body.columns[0]}`)", frozenset(body.columns)))
+    call = Call(value, Function("any_value", (column(body.columns[0]),)))
     given = tuple(Output(env.fresh("g"), column(g)) for g in body.given)
     grouped = Aggregate(body.plan, given, (call,), count)
-    guarded = f"CASE WHEN `{count}` > 1 THEN raise_error({_SEVERAL_ROWS}) ELSE `{value}` END"
+    several = Comparison(">", column(count), integer(1))
+    guarded = Case(((several, Opaque(f"raise_error({_SEVERAL_ROWS})")),), column(value))
     result = env.fresh("value")
     names = tuple(g.name for g in given)
-    single = Project(grouped, (*outputs(names), Output(result, Expr(guarded, frozenset((count, value))))))
+    single = Project(grouped, (*outputs(names), Output(result, guarded)))
     return Bound(single, ((body.outputs[0][0], result),), names, single=True)
 
 
