@@ -62,7 +62,7 @@ def test_what_spark_refuses_is_judged_by_its_plan(tr: Trickle, query: str) -> No
     with pytest.warns(UserWarning, match="Spark cannot run its query"):
         assert audit(tr, "s") == []
     falsify(tr, "s", [(there, -1), (absent, 1)])
-    with pytest.warns(UserWarning, match="computed anew"):
+    with pytest.warns(UserWarning, match="recomputed"):
         found = audit(tr, "s")
     assert found == sorted([(*there, "missing", 1), (*absent, "extra", 1)], key=repr)
     known = {Path(r["file"]) for r in tr.sql("SELECT * FROM trickle.files('s')").collect()}

@@ -257,7 +257,7 @@ def test_waits_idle_workers_and_reads_are_counted(tr_sqlite: Trickle) -> None:
     (row,) = tr.answer("suggest_tiers").dicts()
     assert row["reads"] == first["reads"] + 2
     assert (row["name"], row["tier"], row["suggested_tier"]) == ("main.s", "hot", "hot")
-    assert row["reason"] == "it is known for less than a day"
+    assert row["reason"] == "its history is shorter than a day"
 
 
 def test_a_scheduler_vacuums(tr_sqlite: Trickle) -> None:

@@ -39,7 +39,7 @@ def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Oc
     schema, name = free_name(work, statement.name)
     if statement.mode not in list(Mode):
         raise InvalidDefinitionError(
-            f'there is no refresh mode "{statement.mode}"', f"There are {', '.join(Mode)}."
+            f'there is no refresh mode "{statement.mode}"', f"The refresh modes are {', '.join(Mode)}."
         )
     options = StreamOptions().with_texts(statement.options)
     parse_schedule(statement.schedule)
@@ -88,7 +88,8 @@ def _warn_of_blanks(used: Sequence[Source]) -> None:
     filled = sorted(name for source in used for name, _, kind in source.columns if kind.startswith("CHAR("))
     if filled:
         text = (
-            f"{', '.join(filled)}: a stream table compares CHAR with its blanks; write them, or use VARCHAR"
+            f"{', '.join(filled)}: a stream table compares CHAR values with their trailing blanks; "
+            "write the blanks, or use VARCHAR"
         )
         warnings.warn(text, stacklevel=2)
 

@@ -22,7 +22,7 @@ def fill(
     action: Action = Action.FULL,
     occasion: Occasion = Occasion(),  # noqa: B008 a value
 ) -> RefreshReport:
-    """Compute everything at the snapshot that is read; see `run_in_full`."""
+    """Compute all rows at the snapshot that the work reads; see `run_in_full`."""
     clock = Clock()
     stream = table.stream
     assert stream is not None

@@ -19,7 +19,8 @@ def find_moments(nodes: Sequence[Node], mode: Mode) -> tuple[str, ...]:
     found = moments_of(n.plan for n in nodes)
     if found and mode in (Mode.DIFFERENTIAL, Mode.IMMEDIATE):
         raise UnsupportedError(
-            f"{found[0]}() in REFRESH MODE {mode}", "Use AUTO or FULL, or pass the moment in a table."
+            f"{found[0]}() in REFRESH MODE {mode}",
+            "Use AUTO or FULL, or store the time in a table and read it from there.",
         )
     return found
 
