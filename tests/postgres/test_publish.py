@@ -78,7 +78,7 @@ def test_the_key_is_a_key_there(world: World) -> None:
 )
 def test_what_is_not_ours_is_not_touched(world: World, statement: str) -> None:
     world.run(statement)
-    with pytest.raises(TargetExistsError, match="it is not one of ours"):
+    with pytest.raises(TargetExistsError, match="spark-trickle did not create it"):
         create(world.connect(), BAG)
     assert published(world.connect()) == []
 

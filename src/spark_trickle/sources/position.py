@@ -1,4 +1,4 @@
-"""Where a mirror is, as the catalog keeps it <-> as the reader of PostgreSQL speaks of it."""
+"""Positions of mirrors: the form that the catalog stores <-> the values that the PostgreSQL reader uses."""
 
 from __future__ import annotations
 
