@@ -81,7 +81,7 @@ def test_doctor(tmp_path: Path, capsys: Captured) -> None:
     assert main(["doctor", str(tmp_path), "--json"]) == 0
     checks = {c["name"]: c for c in json.loads(capsys.readouterr().out)["checks"]}
     assert {c["state"] for c in checks.values()} <= {"ok", "note"}
-    assert "a row came back" in checks["write and read"]["found"]
+    assert "a row was written and read" in checks["write and read"]["found"]
     assert list(tmp_path.iterdir()) == []
 
 

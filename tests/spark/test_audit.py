@@ -183,7 +183,7 @@ def test_the_clock_shows_the_moment_of_the_refresh(tr: Trickle, query: str) -> N
 def test_the_clock_of_a_view_is_that_of_the_refresh(tr: Trickle) -> None:
     tr.sql("CREATE VIEW v AS SELECT x, now() AS at FROM g")
     tr.sql("CREATE STREAM TABLE s AS SELECT x, at FROM v")
-    with pytest.warns(UserWarning, match="a view asks the clock"):
+    with pytest.warns(UserWarning, match="a view reads the clock"):
         assert audit(tr, "s") == []
 
 
