@@ -22,10 +22,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 _NOTICE = "<!-- Written by python -m benchmarks.render from benchmarks/results; do not edit. -->"
 _OPENING = """# Benchmarks
 
-Every figure is a ratio between things that ran in turn in one process on the same data; it is a ratio of
-medians, and the spread is that of the rounds. Figures in bold miss the bar that they were given, or are
-slower than computing everything. `make bench` measures everything anew, `python -m benchmarks --help` tells
-how to measure a part, and `make bench-render` writes this page from what was measured."""
+Every figure is a ratio of medians, between two things that ran in turn in one process on the same data; the
+spread is that of the rounds. Figures in bold miss their bar, or are slower than computing everything.
+`make bench` measures everything again, `python -m benchmarks --help` says how to measure a part, and
+`make bench-render` writes this page from the stored results."""
 
 
 def show() -> None:

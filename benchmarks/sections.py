@@ -27,12 +27,12 @@ _TITLES = {
 _BESIDE = "Ratios of medians, measured side by side."
 _TEXTS = {
     "peers": (
-        "Times of the others against ours: below 1×, in bold, a peer is faster than we are. That is so "
-        "where the result is a few groups. DuckDB reads two columns of a million rows in its own process in"
-        " less time than a refresh takes to ask the catalog, add the change to the stored sums, write two "
-        "small files and commit. MERGE into Delta Lake is given a change that its user worked out by hand, "
-        "and writes five rows. What DuckDB and PostgreSQL do grows with the table, and ours does not (see "
-        "the growing table above)."
+        "The time of another system ÷ the time of spark-trickle: below 1×, in bold, the other system is "
+        "faster. This happens where the result has only a few groups. DuckDB reads two columns of a million "
+        "rows in its own process in less time than a refresh takes to read the catalog, add the change to "
+        "the stored sums, write two small files and commit. MERGE into Delta Lake gets a change that its "
+        "user worked out by hand, and writes five rows. The work of DuckDB and PostgreSQL grows with the "
+        "table, and that of spark-trickle does not (see the growing table above)."
     )
 }
 
@@ -94,11 +94,12 @@ def _matrix() -> Section:
         )
     return Section(
         "The matrix",
-        "A refresh of what changed against the same query by plain Spark, from Parquet to Parquet (full), "
-        "and against our own refresh in full. Regret is the mean time of what AUTO chooses, merging of "
-        "files included, against the better of our two. In cte every changed row changes the total of its "
-        "region and with it every row of that region, in window the numbers of all rows after it: "
-        "what changes is more than the result itself, which AUTO computes in full once it has counted that.",
+        "A differential refresh, compared with the same query by plain Spark from Parquet to Parquet (full), "
+        "and with a full refresh of spark-trickle (own full). Regret is the mean time of the refresh that "
+        "AUTO chooses, including compaction, ÷ the time of the better of the two. In cte, each changed row "
+        "changes the total of its region, and so every row of that region; in window, it changes the "
+        "numbers of all rows after it. There the change is larger than the result, and AUTO computes "
+        "everything once it has counted the change.",
         _headers(
             "rows | changed | scenario | full ÷ differential | bar | spread | "
             "own full ÷ differential | AUTO | regret | rounds"
@@ -125,8 +126,8 @@ def _tpch_at(size: int, cells: Sequence[Cell]) -> Section:
     rows.append(("geometric mean", *(f"{m:.2f}×" for m in means)))
     return Section(
         f"TPC-H, {size:,} rows in all",
-        "Full recomputation by plain Spark ÷ differential refresh. F: AUTO would refresh in full; its regret "
-        "follows where it is more than a tenth. –: nothing that the query reads had changed.",
+        "Full recomputation by plain Spark ÷ differential refresh. F: AUTO chooses a full refresh; its "
+        "regret follows if it is more than a tenth. –: nothing that the query reads had changed.",
         ("query", *(f"{mix}, {percent:g}%" for mix, percent in ways)),
         rows,
     )
@@ -147,8 +148,8 @@ def mean_speed_up(cells: Sequence[Cell]) -> float:
 def _nexmark() -> Section:
     return Section(
         "Nexmark",
-        "Events a second that are written and refreshed, batch after batch. Growth is the time of a batch in "
-        "the last quarter of the run against the second quarter: near 1, the lag is bounded.",
+        "Events per second that are written and refreshed, batch after batch. Growth is the time of a batch "
+        "in the last quarter of the run ÷ that in the second quarter: near 1, the lag is bounded.",
         _headers(
             "query | events before | a batch | batches | events a second | refresh alone | growth | "
             "full ÷ refresh | spread"
@@ -175,8 +176,9 @@ def _scale() -> Section:
     smallest = {s.scenario: s for s in sorted(found, key=lambda s: -s.rows)}
     return Section(
         "A fixed change of a growing table",
-        "What the refresh costs against the smallest size, and full recomputation by plain Spark against the "
-        "refresh; what the stream table keeps against its sources, and the memory of the driver.",
+        "The cost of a refresh ÷ its cost at the smallest size, full recomputation by plain Spark ÷ the "
+        "refresh, the size of what the stream table stores ÷ the size of its sources, and the memory of the "
+        "driver.",
         _headers(
             "scenario | rows | changed | cost ÷ smallest | full ÷ differential | "
             "spread | state ÷ data | Python, MB | JVM, MB"
@@ -203,10 +205,11 @@ def _amplification() -> Section:
     plain = {line.workload: line for line in found if line.mode == "none"}
     return Section(
         "What capture makes a PostgreSQL server write",
-        f"For each of {amplification.CHANGED:,} changed rows: bytes of the log and the same against no "
-        "capture, what reading a buffer and forgetting its rows adds, rows that VACUUM has to take away in "
-        "the table and its buffer, growth of the indexes of the table, and bytes in the buffer until it is "
-        "read. A buffer has no index. Full pages that the log holds after a checkpoint are left out.",
+        f"For each of {amplification.CHANGED:,} changed rows: bytes of write-ahead log, and the same ÷ that "
+        "without capture; bytes of log that reading a buffer and deleting its rows adds; dead rows that "
+        "VACUUM has to remove from the table and its buffer; growth of the indexes of the table; and bytes "
+        "in the buffer until it is read. A buffer has no index. Full-page images after a checkpoint are "
+        "left out.",
         _headers(
             "workload | capture | log, bytes | ÷ none | log of reading | "
             "dead rows | index, bytes | buffer, bytes"

@@ -17,7 +17,7 @@ __all__ = ["Result", "Trickle", "TrickleError", "connect", "errors", "restore"]
 
 
 def __getattr__(name: str) -> Any:
-    """Spark takes a second to import, so it waits until somebody connects."""
+    """Spark takes a second to import, so it is imported when somebody connects."""
     if name in ("Trickle", "connect"):
         from spark_trickle import session
 

@@ -49,8 +49,8 @@ JAVA = [
     ('openjdk version "22-ea" 2024-03-19', "ok", "22-ea"),
     ('java version "1.8.0_392"', "bad", "1.8.0_392"),
     ('openjdk version "11.0.2"', "bad", "11.0.2"),
-    ("The operation couldn’t be completed. Unable to locate a Java Runtime.", "bad", "none that works"),
-    ("", "bad", "none that works"),
+    ("The operation couldn’t be completed. Unable to locate a Java Runtime.", "bad", "no working Java found"),
+    ("", "bad", "no working Java found"),
 ]
 
 
@@ -81,7 +81,7 @@ def test_doctor(tmp_path: Path, capsys: Captured) -> None:
     assert main(["doctor", str(tmp_path), "--json"]) == 0
     checks = {c["name"]: c for c in json.loads(capsys.readouterr().out)["checks"]}
     assert {c["state"] for c in checks.values()} <= {"ok", "note"}
-    assert "a row came back" in checks["write and read"]["found"]
+    assert "a row was written and read" in checks["write and read"]["found"]
     assert list(tmp_path.iterdir()) == []
 
 

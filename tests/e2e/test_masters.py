@@ -30,8 +30,8 @@ def test_a_cluster_by_options(tmp_path: Path) -> None:
     options = ["--master", CLUSTER, "--conf", "spark.executor.memory=512m"]
     found = checks([sys.executable, "-c", TRICKLE, "doctor", str(tmp_path), "--json", *options])
     assert found["spark"].endswith(f"on {CLUSTER}")
-    assert found["executors"] == f"all see {tmp_path}"
-    assert "a row came back" in found["write and read"]
+    assert found["executors"] == f"all can read {tmp_path}"
+    assert "a row was written and read" in found["write and read"]
 
 
 def test_spark_submit_chooses(tmp_path: Path) -> None:
@@ -42,4 +42,4 @@ def test_spark_submit_chooses(tmp_path: Path) -> None:
         pytest.skip("spark-submit is not beside this Python")
     found = checks([submit, "--master", "local[1]", str(script), "doctor", str(tmp_path), "--json"])
     assert found["spark"].endswith("on local[1]")
-    assert "a row came back" in found["write and read"]
+    assert "a row was written and read" in found["write and read"]

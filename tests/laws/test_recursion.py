@@ -65,9 +65,9 @@ BAGS = (
 # What is not linear in the rows found last is computed again, for this reason.
 AGAIN = {
     "p(x, y) AS (SELECT x, y FROM g UNION SELECT a.x, b.y FROM p a JOIN p b ON a.y = b.x) SELECT x, y FROM p":
-        "the step joins the rows found last with themselves",
+        "the step joins the rows of the previous step with themselves",
     "r(n) AS (SELECT n FROM s UNION (SELECT y FROM r JOIN g ON n = x UNION ALL SELECT x FROM h)) SELECT n FROM r":
-        "a part of the step does not read the rows found last",
+        "a part of the step does not read the rows of the previous step",
 }  # fmt: skip
 SEEDS, STEPS = 4, 5
 

@@ -466,7 +466,7 @@ def test_a_missing_right_is_named(world: World, roles: tuple[str, str, str], rig
     )
     connection = world.connect("test", ours)
     capture = plan(connection, "shop.t")
-    with pytest.raises(SourceSetupError, match="too few rights"):  # noqa: PT012
+    with pytest.raises(SourceSetupError, match="lacks rights"):  # noqa: PT012
         install(connection, capture)
         with snapshot(connection, [capture.source]):
             list(copy_rows(connection, capture.source, mapped_for(capture)))

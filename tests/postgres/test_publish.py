@@ -68,7 +68,7 @@ def test_the_key_is_a_key_there(world: World) -> None:
     unique = "SELECT count(*) FROM pg_index WHERE indisunique AND indrelid = '{}'::regclass"
     assert [world.rows(unique.format(n))[0][0] for n in ("s", "loose", "bag")] == [1, 1, 0]
     apply(connection, replace(LOOSE, name="loose"), None, 1, [], pieces(LOOSE, [(None, "x"), (1, "x")]))
-    with pytest.raises(RepairNeededError, match="a row with this key is there already"):
+    with pytest.raises(RepairNeededError, match="a row with this key already exists"):
         apply(connection, replace(LOOSE, name="loose"), 1, 2, [], pieces(LOOSE, [(None, "y")]))
 
 
@@ -78,7 +78,7 @@ def test_the_key_is_a_key_there(world: World) -> None:
 )
 def test_what_is_not_ours_is_not_touched(world: World, statement: str) -> None:
     world.run(statement)
-    with pytest.raises(TargetExistsError, match="it is not one of ours"):
+    with pytest.raises(TargetExistsError, match="spark-trickle did not create it"):
         create(world.connect(), BAG)
     assert published(world.connect()) == []
 
@@ -213,7 +213,7 @@ def test_bags_keep_the_right_number_of_copies(world: World) -> None:
         pieces(BAG, [none, (2, "y")]),
     )
     assert held(connection, BAG) == texts([none] * 3 + [(1, "x")] * 3 + [(2, "y")])
-    with pytest.raises(RepairNeededError, match="1 of 4 rows to change are not there"):
+    with pytest.raises(RepairNeededError, match="1 of 4 rows to change are missing"):
         apply(connection, BAG, 2, 3, pieces(BAG, [none] * 4), [])
     assert held(connection, BAG) == texts([none] * 3 + [(1, "x")] * 3 + [(2, "y")])
 
@@ -243,7 +243,7 @@ def test_two_new_rows_with_one_key(world: World) -> None:
     first(connection, KEYED, [(1, "x"), (2, "y")])
     with pytest.raises(RepairNeededError, match="two of the new rows have the same key"):
         apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(1, "a"), (1, "b")]))
-    with pytest.raises(RepairNeededError, match="a row with this key is there already"):
+    with pytest.raises(RepairNeededError, match="a row with this key already exists"):
         apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(2, "a")]))
     assert held(connection, KEYED) == texts([(1, "x"), (2, "y")])
 

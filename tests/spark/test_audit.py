@@ -62,7 +62,7 @@ def test_what_spark_refuses_is_judged_by_its_plan(tr: Trickle, query: str) -> No
     with pytest.warns(UserWarning, match="Spark cannot run its query"):
         assert audit(tr, "s") == []
     falsify(tr, "s", [(there, -1), (absent, 1)])
-    with pytest.warns(UserWarning, match="computed anew"):
+    with pytest.warns(UserWarning, match="recomputed"):
         found = audit(tr, "s")
     assert found == sorted([(*there, "missing", 1), (*absent, "extra", 1)], key=repr)
     known = {Path(r["file"]) for r in tr.sql("SELECT * FROM trickle.files('s')").collect()}
@@ -183,7 +183,7 @@ def test_the_clock_shows_the_moment_of_the_refresh(tr: Trickle, query: str) -> N
 def test_the_clock_of_a_view_is_that_of_the_refresh(tr: Trickle) -> None:
     tr.sql("CREATE VIEW v AS SELECT x, now() AS at FROM g")
     tr.sql("CREATE STREAM TABLE s AS SELECT x, at FROM v")
-    with pytest.warns(UserWarning, match="a view asks the clock"):
+    with pytest.warns(UserWarning, match="a view reads the clock"):
         assert audit(tr, "s") == []
 
 

@@ -86,8 +86,8 @@ def test_explain_tells_the_rule_and_why(tr: Trickle) -> None:
     def told(query: str) -> str:
         return str(tr.sql(f"EXPLAIN CREATE STREAM TABLE x AS {query}").collect()[0]["plan"])
 
-    assert "another way leads to it" in told(CLOSURE.format(g="small"))
+    assert "another path leads to them" in told(CLOSURE.format(g="small"))
     assert "followed step by step, with weights" in told(PATHS.format(g="small"))
-    assert "computed again: the step joins the rows found last with themselves" in told(SQUARED)
+    assert "computed again: the step joins the rows of the previous step with themselves" in told(SQUARED)
     text = str(tr.sql("EXPLAIN STREAM TABLE small_closure").collect()[0]["plan"])
     assert "in each round" in text

@@ -45,14 +45,14 @@ REMARKS = {
         "SET trickle.max_driver_rows = 1000",
         ("DELETE FROM many WHERE id < 3",),
         ("DELETE FROM many WHERE id < 150",),
-        "the first rows were taken from all again, because too few or too many were kept of them",
+        "the first rows were chosen again from the whole input because too few or too many were kept",
     ),
     "least": (
         "SELECT id % 3 AS k, min(id) AS least FROM many GROUP BY id % 3",
         "SET trickle.max_driver_rows = 1000",
         ("DELETE FROM many WHERE id > 200",),
         ("DELETE FROM many WHERE id < 2",),
-        "groups were read again, because they lost their least or greatest value: 2",
+        "2 groups were read again because they lost their smallest or largest value",
     ),
 }
 
@@ -140,4 +140,4 @@ def test_a_recursion_that_is_always_computed_again(tr: Trickle) -> None:
     set_up(tr)
     tr.sql(f"CREATE STREAM TABLE s REFRESH MODE DIFFERENTIAL AS {PAIRS}")
     tr.sql("DELETE FROM g WHERE x = 2")
-    assert "because the step joins the rows found last with themselves" in tr.refresh("s").reason
+    assert "because the step joins the rows of the previous step with themselves" in tr.refresh("s").reason

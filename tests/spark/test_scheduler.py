@@ -156,7 +156,7 @@ def test_an_immediate_one_that_fails_is_a_failure_of_what_it_follows(tr: Trickle
 def test_a_fuse_stops_what_is_absurd(tr: Trickle) -> None:
     tr.sql("CREATE STREAM TABLE f SCHEDULE '10ms' WITH (fuse_ceiling = 5) AS SELECT * FROM a")
     tr.sql("INSERT INTO a SELECT id, 1 FROM range(6)")
-    with pytest.raises(FuseBlownError, match="6 changed rows"):
+    with pytest.raises(FuseBlownError, match="6 rows changed, the limit is 5"):
         tr.refresh("f")
     tr.scheduler().tick()
     assert waiting(tr, "main.f").startswith("FUSED")
@@ -257,7 +257,7 @@ def test_waits_idle_workers_and_reads_are_counted(tr_sqlite: Trickle) -> None:
     (row,) = tr.answer("suggest_tiers").dicts()
     assert row["reads"] == first["reads"] + 2
     assert (row["name"], row["tier"], row["suggested_tier"]) == ("main.s", "hot", "hot")
-    assert row["reason"] == "it is known for less than a day"
+    assert row["reason"] == "its history is shorter than a day"
 
 
 def test_a_scheduler_vacuums(tr_sqlite: Trickle) -> None:

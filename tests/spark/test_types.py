@@ -290,6 +290,6 @@ def test_char_is_compared_as_spark_compares_it(lake: Lake) -> None:
     tr.sql("UPDATE filled SET k = k + 10 WHERE c = 'x'")
     tr.sql("DELETE FROM filled WHERE d IN ('yy')")
     assert rows(tr.sql("SELECT k, c, d FROM filled")) == [(11, "x    ", "x       "), (3, None, "x       ")]
-    with pytest.warns(UserWarning, match="CHAR with its blanks"):
+    with pytest.warns(UserWarning, match="CHAR values with their trailing blanks"):
         tr.sql("CREATE STREAM TABLE short AS SELECT k FROM filled WHERE c = 'x    '")
     assert rows(tr.sql("SELECT * FROM short")) == [(11,)]

@@ -66,7 +66,7 @@ EXAMPLES: list[TrickleError] = [
     errors.SourceSchemaChangedError("public.t", ('column "a" was dropped', 'column "b" was dropped')),
     errors.ResyncNeededError("public.t", "its triggers were disabled"),
     errors.WalDecodeError("a text does not end", 7),
-    errors.TargetExistsError("public.t", "it is not one of ours"),
+    errors.TargetExistsError("public.t", "spark-trickle did not create it"),
     errors.NotPublishedError("main.s", "public.s"),
     errors.NotPublishedError("main.s", "public.s", '"main.s" of another warehouse'),
     errors.WarehouseCopiedError(

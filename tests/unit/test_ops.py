@@ -40,7 +40,7 @@ MOVED = "the slot was moved to {}, but the mirror is at {}"
 HISTORY = json.dumps(
     [
         {"after": "TRIGGER", "reason": MOVED.format("0/1A2B", "0/99")},
-        {"after": "WAL", "reason": "the log has taken over"},
+        {"after": "WAL", "reason": "changes are now read from the write-ahead log"},
         {"after": "TRIGGER", "reason": MOVED.format("1/FF", "0/1")},
     ]
 )

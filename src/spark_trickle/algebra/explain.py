@@ -56,12 +56,12 @@ def _(op: Join) -> tuple[Cost, str]:
         return Cost.CHANGE, "one term for each changed side: ΔL ⋈ R_new + L_old ⋈ ΔR"
     if op.keys:
         return Cost.ROWS, "touched keys are joined again; linear while only the left side changes"
-    return Cost.ALL, "without an equality the join is computed again when the right side changes"
+    return Cost.ALL, "without an equality, the whole join is computed again when the right side changes"
 
 
 @strategy.register
 def _(op: SetOperation) -> tuple[Cost, str]:
-    return Cost.ROWS, "touched rows are counted on both sides again"
+    return Cost.ROWS, "touched rows are counted again on both sides"
 
 
 @strategy.register
@@ -72,12 +72,13 @@ def _(op: Aggregate) -> tuple[Cost, str]:
         return (
             Cost.GROUPS,
             "algebraic: sums of the change are added to the stored sums; a group is read again while it has"
-            " numbers that an exact sum does not hold",
+            " numbers that an exact sum cannot hold",
         )
     if op.foldable:
         return (
             Cost.GROUPS,
-            "extremum: better values move it; a group is read again when the last of its best goes",
+            "extremum: new rows update it; a group is read again when the last row with its smallest or"
+            " largest value is deleted",
         )
     kind = Cost.ROWS if op.keys else Cost.ALL
     names = ", ".join(sorted({c.expr.sql.split("(")[0].lower() for c in op.calls if c.term is None}))
@@ -109,12 +110,12 @@ def _(op: Buffer) -> tuple[Cost, str]:
 @strategy.register
 def _(op: Recursive) -> tuple[Cost, str]:
     if why := obstacle(op):
-        return Cost.ALL, f"the fixpoint is computed again: {why}"
+        return Cost.ALL, f"the whole recursion is computed again: {why}"
     if op.distinct:
         return (
             Cost.ROWS,
-            "new rows are followed step by step; what may be gone is taken out, and comes back where another"
-            " way leads to it",
+            "inserted rows are followed step by step; rows that may be gone are removed, and derived again"
+            " where another path leads to them",
         )
     return Cost.ROWS, "the change is followed step by step, with weights"
 
@@ -154,14 +155,14 @@ def _(op: Filter) -> str:
 def _(op: Join) -> str:
     keys = [f"{k.left.sql} {'<=>' if k.null_safe else '='} {k.right.sql}" for k in op.keys]
     rest = [op.residual.sql] if op.residual is not None else []
-    return f"{op.kind.capitalize()} join {' AND '.join(keys + rest) or 'of everything'}"
+    return f"{op.kind.capitalize()} join {' AND '.join(keys + rest) or 'of all rows'}"
 
 
 @title.register
 def _(op: Aggregate) -> str:
-    keys = ", ".join(k.expr.sql for k in op.keys) or "nothing"
+    keys = ", ".join(k.expr.sql for k in op.keys)
     calls = [c.expr.sql for c in op.calls if not c.ties_of and not c.again_if]
-    return f"Aggregate by {keys}: {', '.join([*calls, 'count(*)'])}"
+    return f"Aggregate {f'by {keys}' if keys else 'all rows'}: {', '.join([*calls, 'count(*)'])}"
 
 
 @title.register
@@ -181,7 +182,7 @@ def _(op: Window) -> str:
 
 @title.register
 def _(op: TopK) -> str:
-    return f"First {'rows' if op.limit is None else op.limit} from {op.offset}"
+    return f"{'All' if op.limit is None else f'First {op.limit}'} rows after skipping {op.offset}"
 
 
 @title.register
@@ -207,12 +208,12 @@ def _(op: Materialized | Settled) -> str:
 
 @title.register
 def _(op: Fixpoint) -> str:
-    return "Rounds until nothing new is found"
+    return "Rounds until no new rows are found"
 
 
 @title.register
 def _(op: Signed) -> str:
-    return "Comes" if op.sign > 0 else "Goes"
+    return "Inserted" if op.sign > 0 else "Deleted"
 
 
 @title.register

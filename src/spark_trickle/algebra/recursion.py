@@ -23,7 +23,7 @@ def obstacle(op: Recursive) -> str | None:
 
 def _obstacle(op: Operator, last: RoundRef) -> str | None:
     if last not in op.sources:
-        return "a part of the step does not read the rows found last"
+        return "a part of the step does not read the rows of the previous step"
     match op:
         case Scan():
             return None
@@ -33,9 +33,9 @@ def _obstacle(op: Operator, last: RoundRef) -> str | None:
             return next((why for part in op.parts if (why := _obstacle(part, last))), None)
         case Join(left, right, kind):
             if last in left.sources and last in right.sources:
-                return "the step joins the rows found last with themselves"
+                return "the step joins the rows of the previous step with themselves"
             if last in left.sources and kind is not JoinKind.FULL:
                 return _obstacle(left, last)
             if kind is JoinKind.INNER:
                 return _obstacle(right, last)
-    return f"the step has {type(op).__name__.lower()} over the rows found last"
+    return f"the step has {type(op).__name__.lower()} over the rows of the previous step"

@@ -1,4 +1,4 @@
-"""A warehouse opened for one command: Spark starts without its chatter, and ends with the process."""
+"""A warehouse opened for one command: Spark starts without its log messages, and ends with the process."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def serve(tr: Trickle, seconds: float | None, outlets: Outlets, as_json: bool) -
     if outlets.metrics_port is not None:
         server = metrics.serve(outlets.metrics_port, outlets.metrics_address)
     where = f", metrics on port {server.port}" if server is not None else ""
-    _say(f"keeping {tr.catalog_url} fresh{where}; Ctrl-C ends it", as_json, "started")
+    _say(f"keeping {tr.catalog_url} fresh{where}; press Ctrl-C to stop", as_json, "started")
     try:
         with scheduler:
             end = None if seconds is None else time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""A small shop, told as data: what the demo says, the statements it runs, and what it keeps in mind."""
+"""The demo as data: a small shop, the statements that it runs, and what is said about them."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ SHOP = (
             "COMMIT",
         ),
     ),
-    Step("A product goes.", ("DELETE FROM products WHERE name = 'teapot'",), keep="now"),
-    Step("What the shop holds now.", ("SELECT * FROM products ORDER BY id",)),
+    Step("A product is deleted.", ("DELETE FROM products WHERE name = 'teapot'",), keep="now"),
+    Step("What the shop has now.", ("SELECT * FROM products ORDER BY id",)),
     Step(
         "A mistake is refused, says why, and leaves nothing behind.",
         ("INSERT INTO products VALUES (5, 'spoon', 2.00, 80), (3, 'mug', 5.00, 10)",),
         fails=True,
     ),
     Step(
-        "Time travel: today beside the first day.",
+        "Time travel: today's rows beside those of the first day.",
         (
             """
             SELECT p.id, p.name, p.price, first.price AS first_price, p.stock, first.stock AS first_stock
@@ -94,7 +94,7 @@ SHOP = (
         ),
     ),
     Step(
-        "The change feed: exactly what changed since then, old and new images of updated rows included.",
+        "The change feed: exactly what has changed since then, with both images of updated rows.",
         (
             """
             SELECT _commit_version, _change_type, id, name, price, stock
@@ -104,7 +104,7 @@ SHOP = (
         ),
     ),
     Step(
-        "Each change was appended as a small file. OPTIMIZE sums them into one; the content stays the same.",
+        "Each change was appended as a small file. OPTIMIZE merges these; the content stays the same.",
         (
             """
             SELECT role, row_count, deleted_rows, begin_snapshot
@@ -115,7 +115,7 @@ SHOP = (
         ),
     ),
     Step(
-        "Old snapshots and the feed are still there, until VACUUM.",
+        "Old snapshots and the change feed are still available, until VACUUM deletes them.",
         (
             "SELECT count(*) AS products, sum(stock) AS pieces FROM products VERSION AS OF {opening}",
             "SELECT snapshot_id, message FROM trickle.snapshots() ORDER BY snapshot_id",
@@ -135,7 +135,9 @@ def run_demo(path: Path | None, verbose: bool) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="trickle-demo-") as folder:
         _run(out, Path(folder) / "shop", verbose)
-    out.print("\nThe warehouse was in a temporary folder and is gone; trickle demo --path shop keeps it.")
+    out.print(
+        "\nThe warehouse was in a temporary folder and has been deleted; trickle demo --path shop keeps it."
+    )
 
 
 def _run(out: Console, warehouse: Path, verbose: bool) -> None:
@@ -182,6 +184,6 @@ def _show_duckdb(out: Console, warehouse: Path) -> None:
     _code(out, f"INSTALL ducklake; INSTALL sqlite;\n{duck.attach_sql(warehouse)};\n{DUCK_QUERY};")
     answer = duck.ask(warehouse, DUCK_QUERY)
     if answer is None:
-        out.print("   DuckDB is not installed here, so this was not run.")
+        out.print("   DuckDB is not installed, so this was skipped.")
     else:
         _show(out, answer)

@@ -1,4 +1,4 @@
-"""This machine -> a list of checks: what was found, whether it will do, and what to do if not."""
+"""This machine -> a list of checks: what was found, whether it is ok, and what to do if not."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def check_java(text: str) -> Check:
     advice = "Install Java 17 or newer (Debian: openjdk-17-jre-headless) and set JAVA_HOME to it."
     found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', text)
     if found is None:
-        return Check("java", State.BAD, "none that works", advice)
+        return Check("java", State.BAD, "no working Java found", advice)
     enough = int(found[1]) >= _OLDEST_JAVA
     shown = found[0].split('"')[1]
     return Check("java", State.OK, shown) if enough else Check("java", State.BAD, shown, advice)
@@ -107,7 +107,7 @@ def check_writable(name: str, folder: Path) -> Check:
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return Check(name, State.OK, str(folder.absolute()))
     problem = "is not a folder" if not place.is_dir() else "cannot be written"
-    return Check(name, State.BAD, f"{place} {problem}", "Choose a folder you may write to.")
+    return Check(name, State.BAD, f"{place} {problem}", "Choose a folder that you may write to.")
 
 
 def check_space(name: str, folder: Path, little: int = _LITTLE_SPACE) -> Check:
@@ -194,8 +194,8 @@ def _check_round_trip(folder: Path) -> list[Check]:
         return [Check("executors", State.BAD, error.message, error.hint)]
     except TrickleError as error:
         return [Check("write and read", State.BAD, error.message, error.hint)]
-    seen = [session, *([Check("executors", State.OK, f"all see {place}")] if executors else [])]
+    seen = [session, *([Check("executors", State.OK, f"all can read {place}")] if executors else [])]
     if found != ((42,),):
         return [*seen, Check("write and read", State.BAD, f"wrote 42, read {found}", "Please report this.")]
-    text = f"a row came back, {time.monotonic() - start:.1f} s with Spark's start"
+    text = f"a row was written and read in {time.monotonic() - start:.1f} s, including the start of Spark"
     return [*seen, Check("write and read", State.OK, text)]

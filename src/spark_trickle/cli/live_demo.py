@@ -100,8 +100,8 @@ class _Live:
         figures = {r["metric"]: r["value"] for r in self._tr.answer("metrics_summary").dicts()}
         seen = figures.get("commit_to_visible_ms_p50")
         head = f"{self._commits} transactions; " + (
-            f"from commit to visible: {seen:.0f} ms in the middle, "
-            f"{figures['commit_to_visible_ms_p99']:.0f} ms at worst (p99)"
+            f"from commit to visible: {seen:.0f} ms (median), "
+            f"{figures['commit_to_visible_ms_p99']:.0f} ms (p99)"
             if seen is not None
             else "waiting for the first refresh"
         )
@@ -111,7 +111,7 @@ class _Live:
 
     def _close(self) -> None:
         """The last word: every stream table against its own query."""
-        self._out.print("Bringing everything up to date, and comparing with the queries …")
+        self._out.print("Refreshing everything and comparing it with the queries …")
         self._tr.refresh_all()
         for name in NAMES:
             wrong = self._tr.sql(f"SELECT * FROM trickle.audit('{name}')").count()

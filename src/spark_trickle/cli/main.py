@@ -1,4 +1,4 @@
-"""The command `trickle`: arguments in, tables or JSON out, and an exit code that tells whose turn it is."""
+"""The command `trickle`: arguments in, tables or JSON out, and an exit code that says who has to act."""
 
 from __future__ import annotations
 
@@ -31,23 +31,28 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show what Java and Spark write to stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show the log messages of Java and Spark.")]
 
 
 @app.command()
 def sql(
     warehouse: Annotated[str, typer.Argument(help="A folder, or the address of a catalog.")],
-    statement: Annotated[str | None, typer.Argument(help="One statement, or several with ; between.")] = None,
+    statement: Annotated[
+        str | None, typer.Argument(help="One statement, or several separated by semicolons.")
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="Read the statements from a file; - is stdin.")
+        Path | None,
+        typer.Option("--file", "-f", help="Read the statements from a file, or from stdin with -."),
     ] = None,
     data_path: Annotated[
-        str | None, typer.Option(help="Where data files go, for a catalog in PostgreSQL.")
+        str | None, typer.Option(help="The folder for data files, with a catalog in PostgreSQL.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A setting as name=value; may be repeated.")
     ] = None,
-    max_rows: Annotated[int, typer.Option(min=0, help="Most rows to print of a query; 0 for all.")] = 1000,
+    max_rows: Annotated[
+        int, typer.Option(min=0, help="The most rows to print of a query; 0 means all.")
+    ] = 1000,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -74,14 +79,16 @@ def sql(
 @app.command()
 def demo(
     path: Annotated[Path | None, typer.Option(help="Keep the warehouse in this new or empty folder.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds; else Ctrl-C.")] = None,
-    orders: Annotated[int, typer.Option(min=10, help="Orders in the shop when it opens.")] = 50_000,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after this many seconds; without it, run until Ctrl-C.")
+    ] = None,
+    orders: Annotated[int, typer.Option(min=10, help="The number of orders at the start.")] = 50_000,
     tour: Annotated[
-        bool, typer.Option("--tour", help="Walk through tables, time travel and the change feed instead.")
+        bool, typer.Option("--tour", help="Take a tour of tables, time travel and the change feed instead.")
     ] = False,
     verbose: Verbose = False,
 ) -> None:
-    """A shop that changes all the time, and stream tables that stay fresh; or a tour of the warehouse."""
+    """Show stream tables that stay fresh while a shop takes orders; or take a tour of the warehouse."""
 
     if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise typer.BadParameter(f"{path} is not an empty folder; the demo needs a fresh one")
@@ -97,8 +104,8 @@ def demo(
 
 @app.command()
 def doctor(
-    warehouse: Annotated[Path, typer.Argument(help="The folder you want to work in.")] = Path("."),
-    quick: Annotated[bool, typer.Option("--quick", help="Look only; do not start Spark.")] = False,
+    warehouse: Annotated[Path, typer.Argument(help="The folder that you want to work in.")] = Path("."),
+    quick: Annotated[bool, typer.Option("--quick", help="Only check, without starting Spark.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check Java, Spark, Python, packages, disk and permissions."""
@@ -143,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _text(statement: str | None, file: Path | None) -> str:
     if (statement is None) == (file is None):
-        raise typer.BadParameter("give a statement, or a file with -f, but not both")
+        raise typer.BadParameter("give either a statement or a file with -f, not both")
     if statement is not None:
         return statement
     assert file is not None
@@ -179,7 +186,8 @@ def _refuse_open_transaction(tr: Trickle) -> None:
     except TransactionStateError:
         return
     raise TransactionStateError(
-        "the script ended inside a transaction, which was rolled back", "End it with COMMIT."
+        "the script ended inside a transaction, so the transaction was rolled back",
+        "End the script with COMMIT.",
     )
 
 

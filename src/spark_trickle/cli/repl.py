@@ -1,4 +1,4 @@
-"""`trickle sql` without a statement: ask for one, run it, show what it gives, and ask again."""
+"""`trickle sql` without a statement: ask for one, run it, show its result, and ask again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def converse(tr: Trickle, most: int) -> None:
     readline.set_completer(_Completer(tr).complete)
     readline.parse_and_bind("tab: complete")
     out, pending = show.console(), ""
-    typer.echo(f"{tr.catalog_url}: end a statement with ; and the conversation with exit")
+    typer.echo(f"{tr.catalog_url}: end a statement with ; and type exit to leave")
     while True:
         try:
             line = input("trickle> " if not pending else "     ... ")

@@ -72,7 +72,7 @@ def render(out: Console, answer: Answer) -> None:
     elif answer.columns:
         out.print(table(answer))
         if answer.truncated:
-            out.print(Text(f"the first {len(answer.rows)} rows; --max-rows 0 shows all", style="dim"))
+            out.print(Text(f"only the first {len(answer.rows)} rows; --max-rows 0 shows all", style="dim"))
 
 
 def describe_result(answer: Answer) -> str:

@@ -25,19 +25,19 @@ def register(app: typer.Typer) -> None:
 
 def attach(
     warehouse: Warehouse,
-    source: Annotated[str, typer.Argument(help="A name for the source.")],
+    source: Annotated[str, typer.Argument(help="The name to give to the source.")],
     dsn: Annotated[str, typer.Option(help="env:NAME, or an address without a password.")] = "",
     service: Annotated[str, typer.Option(help="A name in pg_service.conf.")] = "",
     passfile: Annotated[str, typer.Option(help="A file with the password.")] = "",
-    tables: Annotated[str, typer.Option(help="Which tables may be mirrored, such as public.*.")] = "*.*",
-    cdc_mode: Annotated[str, typer.Option(help="auto, trigger or wal.")] = "auto",
+    tables: Annotated[str, typer.Option(help="The tables that may be mirrored, such as public.*.")] = "*.*",
+    cdc_mode: Annotated[str, typer.Option(help="How to capture changes: auto, trigger or wal.")] = "auto",
     option: Annotated[
         list[str] | None, typer.Option("--option", help="More options as name=value; may be repeated.")
     ] = None,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Attach a PostgreSQL database; the catalog keeps where its password is, never the password."""
+    """Attach a PostgreSQL database; the catalog stores where the password is, never the password itself."""
     from spark_trickle.cli.pairs import settings_of
 
     given = {"dsn": dsn, "service": service, "passfile": passfile, "tables": tables, "cdc_mode": cdc_mode}
@@ -49,13 +49,15 @@ def attach(
 
 def mirror(
     warehouse: Warehouse,
-    table: Annotated[str, typer.Argument(help="source.schema.table, or source and --tables.")],
-    name: Annotated[str | None, typer.Option("--as", help="Its name here; else the same.")] = None,
-    tables: Annotated[str | None, typer.Option(help="All tables that are meant, such as public.*.")] = None,
+    table: Annotated[str, typer.Argument(help="source.schema.table, or a source together with --tables.")],
+    name: Annotated[
+        str | None, typer.Option("--as", help="The name of the mirror; by default that of the table.")
+    ] = None,
+    tables: Annotated[str | None, typer.Option(help="The tables to mirror, such as public.*.")] = None,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a table of a source, or many, and follow its changes from then on."""
+    """Mirror one or more tables of a source: copy them, then follow their changes."""
     with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
         if tables is not None:
             done = tr.add_tables(table, tables, progress=listen)
@@ -67,14 +69,14 @@ def mirror(
 def sync(
     warehouse: Warehouse,
     source: Source,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep syncing until Ctrl-C.")] = False,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="From another copy of the warehouse.")
+        bool, typer.Option("--take-over", help="Take the source over from another copy of the warehouse.")
     ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the mirrors of a source to what it holds now, and what is published there to what we hold."""
+    """Bring the mirrors of a source up to date, and the tables published to it."""
     with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
         while True:
             report = tr.sync(source, listen, take_over=take_over)
@@ -92,7 +94,7 @@ def resync(
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy the table behind a mirror again; only rows that differ are changed."""
+    """Copy the source table of a mirror again; only rows that differ are changed."""
     with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
         done = tr.resync(table, listen)
         say({"resynced": table, "inserted": done.rows_inserted, "deleted": done.rows_deleted}, as_json)
@@ -101,12 +103,14 @@ def resync(
 def detach(
     warehouse: Warehouse,
     source: Source,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Drop its mirrors too.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Even if it cannot be reached.")] = False,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Also drop its mirrors.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Detach even if the source cannot be reached.")
+    ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take everything of ours out of a source; its mirrors become ordinary tables."""
+    """Remove everything that spark-trickle created from a source; its mirrors become ordinary tables."""
     with open_at(warehouse, data_path) as tr:
         tr.detach_source(source, cascade=cascade, force=force)
         say({"source": source, "attached": False}, as_json)
@@ -116,12 +120,20 @@ def publish(
     warehouse: Warehouse,
     name: Name,
     source: Source,
-    target: Annotated[str | None, typer.Option("--as", help="schema.table there.")] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Compare and mend what is published.")] = False,
+    target: Annotated[
+        str | None, typer.Option("--as", help="The published table in the source, as schema.table.")
+    ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Compare the published table with the stream table, and correct the rows that differ.",
+        ),
+    ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a stream table in a source too; each refresh is one transaction there."""
+    """Publish a stream table as a table in a source; each refresh is one transaction there."""
     with open_at(warehouse, data_path) as tr:
         done = tr.repair_published(name) if repair else tr.publish(name, source, target)
         say(asdict(done), as_json)
@@ -130,11 +142,11 @@ def publish(
 def unpublish(
     warehouse: Warehouse,
     name: Name,
-    drop: Annotated[bool, typer.Option("--drop", help="Drop the table there too.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Also drop the published table.")] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop publishing a stream table; the table there stays for its readers."""
+    """Stop publishing a stream table; the published table stays for its readers."""
     with open_at(warehouse, data_path) as tr:
         tr.unpublish(name, keep=not drop)
         say({"name": name, "published": False}, as_json)
@@ -142,11 +154,13 @@ def unpublish(
 
 def sources(
     warehouse: Warehouse,
-    health: Annotated[bool, typer.Option("--health", help="Everything that was looked at.")] = False,
+    health: Annotated[
+        bool, typer.Option("--health", help="Show all checks, also those that are ok.")
+    ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sources, mirrors and published tables: how they are captured, and what is wrong with them."""
+    """Show sources, mirrors and published tables: how they are captured, and what is wrong."""
     with open_at(warehouse, data_path) as tr:
         if health:
             found = ask(tr, "check_cdc_health", as_json=as_json)

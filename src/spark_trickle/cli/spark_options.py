@@ -38,13 +38,13 @@ def move_to_front(arguments: Sequence[str]) -> list[str]:
 
 def choose_spark(
     master: Annotated[
-        str | None, typer.Option(help="Where Spark runs, such as local[4] or spark://host:7077.")
+        str | None, typer.Option(help="The master of Spark, such as local[4] or spark://host:7077.")
     ] = None,
     remote: Annotated[
-        str | None, typer.Option(help="A server of Spark Connect, such as sc://host:15002.")
+        str | None, typer.Option(help="A Spark Connect server, such as sc://host:15002.")
     ] = None,
     conf: Annotated[
-        list[str] | None, typer.Option(help="A setting of Spark as name=value; may be repeated.")
+        list[str] | None, typer.Option(help="A Spark setting as name=value; may be repeated.")
     ] = None,
 ) -> None:
     """Stream tables for Apache Spark: results of queries that stay fresh by computing only what changed."""
@@ -55,11 +55,11 @@ def spark_variables(
     environment: Mapping[str, str], master: str | None, remote: str | None, conf: list[str]
 ) -> dict[str, str]:
     if any("=" not in pair for pair in conf):
-        raise typer.BadParameter("write a setting of Spark as --conf name=value")
+        raise typer.BadParameter("write a Spark setting as --conf name=value")
     if (master or remote or conf) and "PYSPARK_GATEWAY_PORT" in environment:
-        raise typer.BadParameter("spark-submit has started Spark already; give these options to spark-submit")
+        raise typer.BadParameter("spark-submit has already started Spark; give these options to spark-submit")
     if remote and (master or conf):
-        raise typer.BadParameter("a server of Spark Connect has settings of its own: give only --remote")
+        raise typer.BadParameter("a Spark Connect server has its own settings: give only --remote")
     if remote:
         return {"SPARK_REMOTE": remote}
     given = [*(["--master", master] if master else []), *(w for pair in conf for w in ("--conf", pair))]

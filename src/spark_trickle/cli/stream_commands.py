@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 Warehouse = Annotated[str, typer.Argument(help="A folder, or the address of a catalog.")]
 Name = Annotated[str, typer.Argument(help="The name of a stream table.")]
-DataPath = Annotated[str | None, typer.Option(help="Where data files go, for a catalog in PostgreSQL.")]
+DataPath = Annotated[
+    str | None, typer.Option(help="The folder for data files, with a catalog in PostgreSQL.")
+]
 Set = Annotated[list[str] | None, typer.Option("--set", help="A setting as name=value; may be repeated.")]
 
 
@@ -45,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def init(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
-    """Make a warehouse; one that is there already is left as it is."""
+    """Create a warehouse; an existing one is left as it is."""
     from spark_trickle.lake.warehouse import open_warehouse
 
     made = open_warehouse(warehouse, data_path, 60.0)
@@ -56,8 +58,10 @@ def init(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = Fal
 def create(
     warehouse: Warehouse,
     name: Name,
-    query: Annotated[str, typer.Argument(help="The query whose result it keeps.")],
-    schedule: Annotated[str | None, typer.Option(help="Such as 30s, 5m, calculated, or a cron line.")] = None,
+    query: Annotated[str, typer.Argument(help="The query whose result the stream table keeps.")],
+    schedule: Annotated[
+        str | None, typer.Option(help="A duration such as 30s or 5m, calculated, or a cron expression.")
+    ] = None,
     mode: Annotated[str, typer.Option(help="AUTO, DIFFERENTIAL, FULL or IMMEDIATE.")] = "AUTO",
     data_path: DataPath = None,
     as_json: AsJson = False,
@@ -71,8 +75,10 @@ def create(
 
 def refresh(
     warehouse: Warehouse,
-    name: Annotated[str | None, typer.Argument(help="A stream table; without one, all of them.")] = None,
-    upstream: Annotated[bool, typer.Option("--upstream", help="Refresh what it reads first.")] = False,
+    name: Annotated[str | None, typer.Argument(help="A stream table; by default all of them.")] = None,
+    upstream: Annotated[
+        bool, typer.Option("--upstream", help="First refresh the stream tables that it reads.")
+    ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
@@ -89,14 +95,14 @@ def refresh(
 
 def run(
     warehouse: Warehouse,
-    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus metrics at /metrics on this port.")
     ] = None,
     metrics_address: Annotated[
-        str, typer.Option(help="Where to listen for who asks for metrics.")
+        str, typer.Option(help="The address on which to serve metrics.")
     ] = "127.0.0.1",
-    webhook: Annotated[str | None, typer.Option(help="POST every alert as JSON to this address.")] = None,
+    webhook: Annotated[str | None, typer.Option(help="POST every alert as JSON to this URL.")] = None,
     set_: Set = None,
     data_path: DataPath = None,
     as_json: AsJson = False,
@@ -110,11 +116,13 @@ def run(
 
 def status(
     warehouse: Warehouse,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every second until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Update the display every second until Ctrl-C.")
+    ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """How every stream table stands, and what it waits for."""
+    """Show the status of every stream table, and what it is waiting for."""
     with open_at(warehouse, data_path) as tr:
         if not watch:
             ask(tr, "status", as_json=as_json)
@@ -128,7 +136,7 @@ def status(
 
 
 def explain(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
-    """How a stream table is kept: operators, inner tables, delta programs, costs, and the next refresh."""
+    """Explain a stream table: operators, inner tables, delta programs, costs, and the next refresh."""
     with open_at(warehouse, data_path) as tr:
         rows = _fetched(tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})"))
         print_rows(("property", "value"), rows, as_json)
@@ -137,26 +145,26 @@ def explain(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_jso
 def history(
     warehouse: Warehouse,
     name: Name,
-    most: Annotated[int, typer.Option("-n", help="Most refreshes to show.")] = 20,
+    most: Annotated[int, typer.Option("-n", help="The most refreshes to show.")] = 20,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """The last refreshes of a stream table."""
+    """Show the last refreshes of a stream table."""
     with open_at(warehouse, data_path) as tr:
         ask(tr, "refresh_history", name, most, as_json=as_json)
 
 
 def dag(
     warehouse: Warehouse,
-    form: Annotated[str, typer.Option("--format", help="tree, mermaid or dot.")] = "tree",
+    form: Annotated[str, typer.Option("--format", help="The output format: tree, mermaid or dot.")] = "tree",
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Who reads whom."""
+    """Show which stream table reads which table."""
     from spark_trickle.cli.dag import FORMS, draw
 
     if form not in FORMS:
-        raise typer.BadParameter(f"there is no format {form}; there are {', '.join(FORMS)}")
+        raise typer.BadParameter(f"there is no format {form}; the formats are {', '.join(FORMS)}")
     with open_at(warehouse, data_path) as tr:
         found = tr.answer("dependency_tree")
     if as_json:
@@ -166,7 +174,7 @@ def dag(
 
 
 def health(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
-    """Whether all is well; the exit code is 1 if something is wrong."""
+    """Check that all is well; the exit code is 1 if something is wrong."""
     with open_at(warehouse, data_path) as tr:
         found = ask(tr, "health_check", as_json=as_json)
     if any(row["severity"] == "error" for row in found):
@@ -174,13 +182,13 @@ def health(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = F
 
 
 def audit(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
-    """Compute a stream table anew and compare; the exit code is 1 if a row differs."""
+    """Compute a stream table again and compare; the exit code is 1 if a row differs."""
     with open_at(warehouse, data_path) as tr:
         frame = tr.sql(f"SELECT * FROM trickle.audit({_quoted(name)})")
         rows = _fetched(frame)
         print_rows(tuple(frame.columns), rows, as_json)
         if not as_json:
-            typer.echo("exact" if not rows else f"{len(rows)} different rows differ")
+            typer.echo("exact" if not rows else f"{len(rows)} distinct rows differ")
     if rows:
         raise typer.Exit(1)
 
@@ -188,12 +196,16 @@ def audit(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json:
 def changes(
     warehouse: Warehouse,
     name: Annotated[str, typer.Argument(help="A table or stream table.")],
-    since: Annotated[int | None, typer.Option(help="After this snapshot; without it, from now on.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until Ctrl-C.")] = False,
+    since: Annotated[
+        int | None, typer.Option(help="Show changes after this snapshot; by default from now on.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for more changes until Ctrl-C.")
+    ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """What changed in a table, row by row."""
+    """Show the changes of a table, row by row."""
     with open_at(warehouse, data_path) as tr:
         known = tr.snapshot if since is None else since
         while True:
@@ -215,7 +227,7 @@ def optimize(
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rewrite the files of a table into few; its content stays the same."""
+    """Merge the files of a table into a few; its content stays the same."""
     with open_at(warehouse, data_path) as tr:
         done = tr.sql(f"OPTIMIZE {name}").collect()[0]
         say({"name": name, "snapshot": done.snapshot}, as_json)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from spark_trickle.lake.warehouse import Warehouse as OpenWarehouse
 
 Backups = Annotated[str, typer.Argument(help="The folder that holds the backups.")]
-Link = Annotated[bool, typer.Option("--link", help="Share files instead of copying, on the same disk.")]
+Link = Annotated[
+    bool, typer.Option("--link", help="Link files instead of copying them; for backups on the same disk.")
+]
 _TIMEOUT = 60.0
 _LEASE = timedelta(minutes=30)
 
@@ -31,7 +33,9 @@ def backup(
     warehouse: Warehouse,
     folder: Backups,
     link: Link = False,
-    keep: Annotated[int | None, typer.Option(min=1, help="Delete all but so many backups.")] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Delete all but this many of the newest backups.")
+    ] = None,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,15 +66,18 @@ def backups(folder: Backups, as_json: AsJson = False) -> None:
 def restore(
     folder: Backups,
     warehouse: Warehouse,
-    name: Annotated[str | None, typer.Option(help="Which backup; otherwise the newest.")] = None,
+    name: Annotated[str | None, typer.Option(help="The backup to restore; by default the newest.")] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="In place of a warehouse; its catalog is kept beside.")
+        bool,
+        typer.Option(
+            "--replace", help="Replace an existing warehouse; its catalog is kept beside the new one."
+        ),
     ] = False,
     link: Link = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a warehouse from a backup; checksums are compared."""
+    """Restore a warehouse from a backup, and compare checksums."""
     from spark_trickle.lake.storage.restore import restore as bring_back
 
     with _progress("restore", as_json) as listen:
@@ -93,12 +100,12 @@ def verify(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = F
 def adopt(
     warehouse: Warehouse,
     new_identity: Annotated[
-        bool, typer.Option("--new-identity", help="It is a copy, and the original goes on.")
+        bool, typer.Option("--new-identity", help="The warehouse is a copy, and the original stays in use.")
     ] = False,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a catalog and a data folder belong together, after a restore, a move or a copy.
+    """Connect a catalog with a data folder after a restore, a move or a copy.
 
     Nothing is deleted: files that the catalog does not know stay where they are.
     """

@@ -1,4 +1,4 @@
-"""The columns by which a statement tells what it does to each row."""
+"""Columns of a query that say what a statement does to each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DELETE and TRUNCATE -> rows that go."""
+"""DELETE and TRUNCATE -> deleted rows."""
 
 from __future__ import annotations
 

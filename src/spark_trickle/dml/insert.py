@@ -82,7 +82,7 @@ def _targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Column]
         return list(table.columns)
     if len(names) != len(frame.columns):
         raise InvalidDefinitionError(
-            f"{len(names)} columns are named, but {len(frame.columns)} values are given",
+            f"{len(names)} columns are named, but there are {len(frame.columns)} values",
             "Give one value for each named column.",
         )
     lowered = [n.lower() for n in names]
@@ -112,7 +112,7 @@ def _with_defaults(table: Table, statement: Insert, values: list[list[str]]) -> 
     for row in values:
         if len(row) != len(targets):
             raise InvalidDefinitionError(
-                f"{len(targets)} columns, but a row of {len(row)} values", "Give one value for each column."
+                f"{len(targets)} columns, but a row has {len(row)} values", "Give one value for each column."
             )
         # Whether it fits is seen when it is stored, like any value; VALUES takes only plain expressions.
         cells = [

@@ -74,7 +74,7 @@ def create_view(work: Work, statement: s.CreateView) -> None:
     columns = run_query(work, statement.query).columns  # a wrong query is refused now, not when it is read
     if statement.columns and len(statement.columns) != len(columns):
         raise InvalidDefinitionError(
-            f"the view names {len(statement.columns)} columns, its query has {len(columns)}",
+            f"the view names {len(statement.columns)} columns, but its query has {len(columns)}",
             "Name every column of the query.",
         )
     names = list(statement.columns or columns)

@@ -1,4 +1,4 @@
-"""What can go wrong between us and PostgreSQL, source or target: fields in, message and hint out."""
+"""Errors of sources and targets: fields in, message and hint out."""
 
 from __future__ import annotations
 

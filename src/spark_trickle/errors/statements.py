@@ -1,4 +1,4 @@
-"""What the user wrote: statements, names, definitions, values."""
+"""Errors in what the user wrote: statements, names, definitions, values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A refresh and its cost -> what is remembered of a stream table: of every size of change the newest runs.
+"""Refreshes and their cost -> what a stream table remembers: the newest runs for each size of change.
 
 Changes of one size cannot push out what was learned of another, so the largest run is known for as long as
 the query stays the same, however many small ones follow it.

@@ -1,4 +1,4 @@
-"""What a statement did."""
+"""The result of a statement: how many rows it changed, and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much may be at the driver at once: so many rows, and the bytes that they take there."""
+"""How much may come to the driver at once, in rows and in bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the catalog keeps of databases whose tables are mirrored here, and of how far each mirror is."""
+"""Attached sources and their mirrors as the catalog stores them, with the position of each mirror."""
 
 from __future__ import annotations
 

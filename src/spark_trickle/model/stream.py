@@ -1,4 +1,4 @@
-"""What the catalog keeps of a stream table, and what a refresh tells."""
+"""A stream table as the catalog stores it, and the report of a refresh."""
 
 from __future__ import annotations
 

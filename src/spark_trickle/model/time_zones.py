@@ -1,4 +1,4 @@
-"""The name of a time zone -> the one name for all that never differ from it: UTC, and fixed offsets."""
+"""The name of a time zone -> one name for all equal ones: UTC, and fixed offsets."""
 
 from __future__ import annotations
 

@@ -21,15 +21,13 @@ def purposes_of(plan: Operator) -> dict[str, str]:
         case Aggregate():
             found = {k.name: f"groups the rows by {k.expr.sql}" for k in plan.keys}
             found |= {c.name: _purpose_of_call(c) for c in plan.calls}
-            found[plan.count] = "counts the rows of the group: at zero the group disappears"
+            found[plan.count] = "counts the rows of the group: when it reaches zero, the group is deleted"
             return {c: found.get(c, "part of the state of the aggregate") for c in plan.columns}
         case Window():
             made = {o.name: f"the result of {o.expr.sql}" for o in plan.outputs}
             return {c: made.get(c, "a column of the rows that the window ranks") for c in plan.columns}
         case TopK() | Buffer():
-            return dict.fromkeys(
-                plan.columns, "a column of the first rows, and of some spare ones after them"
-            )
+            return dict.fromkeys(plan.columns, "a column of the first rows and of some spare rows after them")
         case SetOperation():
             return dict.fromkeys(plan.columns, f"a column of the rows that {plan.kind} keeps")
         case Recursive():
@@ -37,16 +35,14 @@ def purposes_of(plan: Operator) -> dict[str, str]:
         case Project():
             inner = purposes_of(plan.input)
             return {o.name: inner.get(o.expr.column or "", f"holds {o.expr.sql}") for o in plan.outputs}
-    return dict.fromkeys(
-        plan.columns, "an intermediate result that is kept so that it need not be computed again"
-    )
+    return dict.fromkeys(plan.columns, "an intermediate result, kept so that it need not be computed again")
 
 
 def _purpose_of_call(call: Call) -> str:
     if call.ties_of:
         return f'counts the rows that share the value of "{call.ties_of}"'
     if call.pick:
-        extreme = "least" if call.pick == "min" else "greatest"
+        extreme = "smallest" if call.pick == "min" else "largest"
         return f"the {extreme} value of {call.term.sql}" if call.term is not None else f"the {extreme} value"
     if call.term is not None:
         return f"the sum of {call.term.sql}"

@@ -1,4 +1,4 @@
-"""Definitions out and in: as SQL text, as JSON, and what the hidden tables of a stream table hold."""
+"""Definitions of stream tables: export as SQL, creation from JSON, and the columns of hidden tables."""
 
 from __future__ import annotations
 
@@ -99,13 +99,15 @@ def _parsed(text: str) -> list[dict[str, Any]]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InvalidDefinitionError(f"this is no JSON: {error}", "Pass a list of objects.") from None
+        raise InvalidDefinitionError(f"this is not JSON: {error}", "Pass a list of objects.") from None
     if not isinstance(found, list) or not all(isinstance(d, dict) for d in found):
-        raise InvalidDefinitionError("bulk_create takes a list of objects", f"Each has {', '.join(_FIELDS)}.")
+        raise InvalidDefinitionError(
+            "bulk_create takes a list of objects", f"Their fields are {', '.join(_FIELDS)}."
+        )
     for d in found:
         if unknown := [k for k in d if k not in _FIELDS]:
             raise InvalidDefinitionError(
-                f'there is no field "{unknown[0]}"', f"There are {', '.join(_FIELDS)}."
+                f'there is no field "{unknown[0]}"', f"The fields are {', '.join(_FIELDS)}."
             )
         for needed in ("name", "query"):
             if not isinstance(d.get(needed), str):

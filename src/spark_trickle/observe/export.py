@@ -1,4 +1,4 @@
-"""A stream table -> a statement that creates it again, from any schema and by the names of today."""
+"""A stream table -> a statement that creates it again, from any schema and with the current names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table function that checks the data files themselves."""
+"""The table function that verifies data files."""
 
 from __future__ import annotations
 

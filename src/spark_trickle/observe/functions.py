@@ -1,4 +1,4 @@
-"""The table functions that tell how things stand: name -> what answers, once for SQL, CLI and HTTP."""
+"""The table functions on status and history by name; SQL and the command line both call these."""
 
 from __future__ import annotations
 

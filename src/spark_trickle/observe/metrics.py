@@ -54,37 +54,37 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._duration = Histogram(
             "trickle_refresh_duration_seconds",
-            "How long refreshes took.",
+            "Duration of refreshes.",
             ("table", "action"),
             registry=self.registry,
             buckets=_SECONDS,
         )
         self._rows = Counter(
             "trickle_rows",
-            "Rows that came to stream tables and went.",
+            "Rows that refreshes inserted into and deleted from stream tables.",
             ("table", "change"),
             registry=self.registry,
         )
         self._read = Counter(
             "trickle_source_rows",
-            "Changed rows of sources that were read.",
+            "Changed source rows that refreshes read.",
             ("table",),
             registry=self.registry,
         )
         self._sync = Histogram(
             "trickle_source_sync_seconds",
-            "How long it took to ask a source and land its changes.",
+            "Duration of a sync: polling a source and committing its changes.",
             ("source", "capture"),
             registry=self.registry,
             buckets=_SECONDS,
         )
         self._landed = Counter(
             "trickle_source_landed_rows",
-            "Rows that came to mirrors and went.",
+            "Rows inserted into and deleted from mirrors.",
             ("source", "change"),
             registry=self.registry,
         )
-        self._alerts = Counter("trickle_alerts", "Alerts.", ("event",), registry=self.registry)
+        self._alerts = Counter("trickle_alerts", "Alerts raised.", ("event",), registry=self.registry)
         for event in EVENTS:
             self._alerts.labels(event)  # a counter that is there before its first event
         self.registry.register(_Standing(ask))
@@ -115,17 +115,17 @@ class Metrics:
 
 
 _ABOUT = {
-    "stream_tables": "Stream tables that there are.",
-    "suspended": "Stream tables that the scheduler leaves alone.",
-    "snapshots": "Snapshots that there are.",
-    "index_bytes": "Memory of columns in which refreshes find rows.",
-    "index_lookups": "How often rows were found there.",
-    "cache_hits": "Views of unchanged inputs that were there already.",
-    "cache_misses": "Views of inputs that had to be made.",
-    "row_cache_hits": "Small files whose rows were in memory.",
-    "row_cache_misses": "Small files whose rows were read.",
-    "change_scans": "Changes of sources that were read for refreshes.",
-    "change_scans_shared": "Changes of sources that another refresh had read already.",
+    "stream_tables": "Number of stream tables.",
+    "suspended": "Number of suspended stream tables.",
+    "snapshots": "Number of snapshots.",
+    "index_bytes": "Memory of the column index, in bytes.",
+    "index_lookups": "Lookups that the column index answered.",
+    "cache_hits": "Views of unchanged inputs found in the cache.",
+    "cache_misses": "Views of inputs that were not in the cache.",
+    "row_cache_hits": "Small files whose rows were found in the cache.",
+    "row_cache_misses": "Small files whose rows were not in the cache.",
+    "change_scans": "Reads of source changes by refreshes.",
+    "change_scans_shared": "Reads of source changes that another refresh had already done.",
 }
 
 
@@ -147,23 +147,25 @@ class _Standing(Collector):
     def collect(self) -> Iterable[Metric]:
         standing = self._ask("status").dicts()
         stale = GaugeMetricFamily(
-            "trickle_staleness_seconds", "How long a stream table is behind its sources.", labels=("table",)
+            "trickle_staleness_seconds",
+            "How long a stream table has lagged behind its sources.",
+            labels=("table",),
         )
         state = GaugeMetricFamily(
             "trickle_stream_table_status",
-            "1 for the status that a stream table has.",
+            "1 for the current status of a stream table.",
             labels=("table", "status"),
         )
         errors = GaugeMetricFamily(
-            "trickle_consecutive_errors", "Failures in a row of a stream table.", labels=("table",)
+            "trickle_consecutive_errors", "Consecutive failures of a stream table.", labels=("table",)
         )
         for row in standing:
             stale.add_metric((row["name"],), row["staleness_seconds"])
             state.add_metric((row["name"], row["status"]), 1)
             errors.add_metric((row["name"],), row["consecutive_errors"])
-        due = GaugeMetricFamily("trickle_queue_depth", "Stream tables that are due and not refreshed yet.")
+        due = GaugeMetricFamily("trickle_queue_depth", "Stream tables that are due and wait for a worker.")
         due.add_metric((), sum(row["waiting_for"] == "due" for row in standing))
-        running = GaugeMetricFamily("trickle_running_refreshes", "Refreshes that are under way.")
+        running = GaugeMetricFamily("trickle_running_refreshes", "Refreshes that are running.")
         running.add_metric((), sum(row["waiting_for"] == "running" for row in standing))
         standing_metrics = (stale, state, errors, due, running)
         yield from (*standing_metrics, *self._pending(), *self._summary(), *self._sources())
@@ -171,10 +173,14 @@ class _Standing(Collector):
     def _pending(self) -> Iterable[Metric]:
         """One catalog query for all sources."""
         rows = GaugeMetricFamily(
-            "trickle_pending_rows", "Changed rows that a reader has not seen.", labels=("source",)
+            "trickle_pending_rows",
+            "Changed rows that some stream table has not read yet.",
+            labels=("source",),
         )
         size = GaugeMetricFamily(
-            "trickle_pending_bytes", "Bytes of changes that a reader has not seen.", labels=("source",)
+            "trickle_pending_bytes",
+            "Bytes of changes that some stream table has not read yet.",
+            labels=("source",),
         )
         for row in self._ask("change_buffer_sizes").dicts():
             rows.add_metric((row["source"],), row["pending_rows"])
@@ -186,13 +192,17 @@ class _Standing(Collector):
         waiting = GaugeMetricFamily(
             "trickle_source_pending_rows", "Changes that wait in a source.", labels=("mirror",)
         )
-        lag = GaugeMetricFamily("trickle_source_lag_bytes", "Log that was not read yet.", labels=("source",))
+        lag = GaugeMetricFamily(
+            "trickle_source_lag_bytes", "Bytes of write-ahead log that were not read yet.", labels=("source",)
+        )
         seconds = GaugeMetricFamily(
-            "trickle_source_lag_seconds", "How long the log has been behind.", labels=("source",)
+            "trickle_source_lag_seconds",
+            "How long reading the write-ahead log has lagged.",
+            labels=("source",),
         )
         unlanded = GaugeMetricFamily(
             "trickle_source_unlanded_records",
-            "Records of the log that were read and are not committed here yet.",
+            "Records of the write-ahead log that were read but not committed to the warehouse yet.",
             labels=("source",),
         )
         fallen = GaugeMetricFamily(

@@ -1,4 +1,4 @@
-"""What refreshes did and cost, what went wrong, and what would be better."""
+"""Table functions on refreshes: what they did and cost, what went wrong, and what would be better."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _history(p: Past) -> tuple[object, ...]:
 
 
 def refresh_timeline(work: Work, most: int = 50) -> Answer:
-    """The last refreshes of all stream tables together."""
+    """The last refreshes of all stream tables, newest first."""
     with reading(work.place.warehouse.engine) as connection:
         found = reports.past(connection, most=most)
     names = _stream_names(work)
@@ -127,7 +127,7 @@ def _stream_names(work: Work) -> dict[int, str]:
 
 
 def metrics_summary(work: Work) -> Answer:
-    """The figures that `/metrics` shows too: of the last 15 minutes, of now, or since the process began."""
+    """The figures that `/metrics` also shows: for the last 15 minutes, for now, or since the start."""
     since = now() - timedelta(minutes=15)
     with reading(work.place.warehouse.engine) as connection:
         found = reports.past(connection, since=since)
@@ -173,7 +173,7 @@ def _totals(work: Work) -> dict[str, float]:
 
 
 def diagnose_errors(work: Work, table: Table) -> Answer:
-    """The last failures of a stream table: whose they are, and whether the cause is gone."""
+    """The last failures of a stream table: who has to act, how, and whether the cause is gone."""
     with reading(work.place.warehouse.engine) as connection:
         found = reports.past(connection, table.id)
         state = states.state(connection, table.id)
@@ -199,16 +199,21 @@ def diagnose_errors(work: Work, table: Table) -> Answer:
 
 
 _KINDS = (
-    (("CONFLICT", "CATALOG_BUSY"), "transient", True, "It is retried by itself."),
+    (("CONFLICT", "CATALOG_BUSY"), "transient", True, "The scheduler retries it automatically."),
     (
         ("SOURCE_LOST", "COLUMN_NOT_FOUND", "TABLE_NOT_FOUND"),
         "schema",
         False,
-        "Restore the source, or ALTER … AS.",
+        "Restore the source, or change the query with ALTER STREAM TABLE … AS.",
     ),
-    (("FUSE_BLOWN",), "user", False, "Look at what changed, then reset_fuse()."),
-    (("INTERNAL",), "bug", False, "Please report it; REFRESH MODE FULL may help meanwhile."),
-    (("WAREHOUSE_UNAVAILABLE", "DAMAGED_FILE"), "environment", True, "Check disk, permissions and backups."),
+    (("FUSE_BLOWN",), "user", False, "Check what changed, then call reset_fuse()."),
+    (("INTERNAL",), "bug", False, "Please report it; REFRESH MODE FULL may help in the meantime."),
+    (
+        ("WAREHOUSE_UNAVAILABLE", "DAMAGED_FILE"),
+        "environment",
+        True,
+        "Check the disk, permissions and backups.",
+    ),
 )
 
 
@@ -217,14 +222,14 @@ def _diagnosis(error: str) -> tuple[str, bool, str]:
     for codes, kind, retryable, advice in _KINDS:
         if code in codes:
             return kind, retryable, advice
-    return "user", False, "Correct the rows or the query that the message names, then resume()."
+    return "user", False, "Correct the rows or the query that the message names, then call resume()."
 
 
 # --- advice ----------------------------------------------------------------------------------------
 
 
 def auto_threshold(work: Work, table: Table) -> Answer:
-    """Where AUTO changes from differential to full: the setting, and what was learned."""
+    """When AUTO switches from differential to full: the settings, and what earlier refreshes show."""
     settings = work.place.settings
     with reading(work.place.warehouse.engine) as connection:
         known = states.experience(connection, table.id)
@@ -248,7 +253,7 @@ def work_rows(work: Work, table: Table) -> int:
 
 
 def explain_refresh_cost(work: Work, table: Table) -> Answer:
-    """What a refresh would cost now: changed rows, cost class of each node, and what was learned."""
+    """What a refresh would cost now: changed rows, cost class of each node, and an estimate."""
     assert table.stream is not None
     with reading(work.place.warehouse.engine) as connection:
         state = states.state(connection, table.id)
@@ -267,7 +272,7 @@ def explain_refresh_cost(work: Work, table: Table) -> Answer:
 
 
 def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
-    """For one stream table or for all: the mode that fits what was seen so far, and the runs that say so."""
+    """The refresh mode that fits the refreshes so far, for one stream table or for all, and why."""
     tables = [table] if table is not None else [t for t in work.catalog.tables() if t.stream is not None]
     rows = []
     for t in sorted(tables, key=lambda t: t.full_name):

@@ -1,4 +1,4 @@
-"""Attached sources -> how they are captured, how far behind they are, and what is wrong with them."""
+"""Table functions on attached sources: how they are captured, how far they lag, and what is wrong."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FINDING = {"source": "string", "check": "string", "subject": "string", "value":
 
 
 def source_status(work: Work) -> Answer:
-    """Every mirror: how it is captured, whether it is exact, and what waits for it in its source."""
+    """Every mirror: how it is captured, whether it is exact, and how many changes wait in its source."""
     known = _mirrors(work)
     rows: list[Row] = []
     for source, options in _sources(work):
@@ -67,7 +67,7 @@ def source_status(work: Work) -> Answer:
 def _asked(
     source: AttachedSource, options: SourceOptions, mirrors: list[tuple[Table, MirrorState]]
 ) -> list[Row]:
-    """What the source answers; if it cannot be reached, what the catalog knows, and why."""
+    """What the source answers; if it cannot be reached, what the catalog knows, and the error."""
     try:
         with _reached(source, options) as connection:
             return _mirror_rows(connection, source, mirrors)
@@ -137,7 +137,7 @@ def _mirror_row(
 
 
 def wal_source_status(work: Work) -> Answer:
-    """Every source: how its log is read, how far behind, and how it came to be captured that way."""
+    """Every source: how its log is read, how far reading lags, and when and why the capture mode changed."""
     rows: list[Row] = []
     for source, options in _sources(work):
         state, slot, error = source.state, None, source.state.error
@@ -183,7 +183,7 @@ def wal_source_status(work: Work) -> Answer:
 
 
 def check_cdc_health(work: Work) -> Answer:
-    """All that was looked at in every source: what it is, whether that is well, and what to do if not."""
+    """Every check of every source: what was found, whether it is ok, and how to fix it if not."""
     settings = work.place.settings
 
     def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
@@ -198,7 +198,7 @@ def check_cdc_health(work: Work) -> Answer:
 
 
 def slot_health(work: Work) -> Answer:
-    """The replication slots and publications of sources that are read from their log."""
+    """The replication slots and publications of sources that are captured from the write-ahead log."""
 
     def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
         if source.state.slot:
@@ -209,7 +209,7 @@ def slot_health(work: Work) -> Answer:
 
 
 def trigger_inventory(work: Work) -> Answer:
-    """Every trigger that we have in a source, and whether it fires."""
+    """Every trigger that spark-trickle created in a source, and whether it fires."""
 
     def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
         yield from trigger_findings(connection, options.schema)
@@ -232,7 +232,7 @@ def _findings(
 
 
 def published_status(work: Work) -> Answer:
-    """Every published stream table: where it is, the snapshot it shows, and what keeps it from moving on."""
+    """Every published stream table: where it is, which snapshot it shows, and what holds it back."""
     with reading(work.place.warehouse.engine) as connection:
         found = sorted(sources.published(connection).values(), key=lambda p: p.table_id)
     rows = [_published_row(work, p) for p in found]

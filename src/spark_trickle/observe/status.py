@@ -1,4 +1,4 @@
-"""How things stand: stream tables, sources, the scheduler, and whether all is well."""
+"""Table functions on status: stream tables, sources, the scheduler, and whether all is well."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_trickle.txn.work import Work, now
 
 
 def status(work: Work) -> Answer:
-    """Every stream table: how it is refreshed, how far behind it is, and what it waits for."""
+    """Every stream table: how it is refreshed, how far it lags, and what it is waiting for."""
     world, moment = look(work.place), now()
     found = plan(world, moment, work.place.settings)
     due = {i for unit in found.due for i in unit.ids}
@@ -85,7 +85,7 @@ def _seconds(since: datetime | None, moment: datetime) -> float:
 
 
 def health_check(work: Work) -> Answer:
-    """One row for each thing that may be wrong: ok, warning or error, and what to do about it."""
+    """One row for each check: ok, warning or error, and what to do about it."""
     world, moment, settings = look(work.place), now(), work.place.settings
     with reading(work.place.warehouse.engine) as connection:
         holder = scheduling.holder(connection)
@@ -99,18 +99,40 @@ def health_check(work: Work) -> Answer:
     by_status = {s: [i for i in world.graph.order if world.standings[i].state.status is s] for s in Status}
     rows = [
         _check(
-            "scheduler", alive or not scheduled, "warning", "runs", "no scheduler runs: start `trickle run`"
+            "scheduler",
+            alive or not scheduled,
+            "warning",
+            "running",
+            "no scheduler is running: start `trickle run`",
         ),
-        _check("paused", not paused, "warning", "refreshes are not paused", "paused: resume_all()"),
+        _check(
+            "paused",
+            not paused,
+            "warning",
+            "refreshes are not paused",
+            "all refreshes are paused: call resume_all()",
+        ),
         _names(
-            "suspended", by_status[Status.SUSPENDED], world, "error", "see diagnose_errors(), then resume()"
+            "suspended",
+            by_status[Status.SUSPENDED],
+            world,
+            "error",
+            "see diagnose_errors(), then call resume()",
         ),
-        _names("fuses", by_status[Status.FUSED], world, "error", "see reset_fuse()"),
+        _names(
+            "fuses", by_status[Status.FUSED], world, "error", "check what changed, then call reset_fuse()"
+        ),
         _names("errors", by_status[Status.ERROR], world, "warning", "see diagnose_errors()"),
         _names("never filled", by_status[Status.INITIALIZING], world, "warning", "refresh them"),
-        _names("stale", stale, world, "warning", f"behind for more than {settings.stale_alert_seconds:g} s"),
-        _check("orphans", not orphans, "warning", "no refresh was cut off", f"{len(orphans)} were cut off"),
-        _names("gates", sorted(world.gates), world, "warning", "closed: ungate_source()"),
+        _names("stale", stale, world, "warning", f"lagging for more than {settings.stale_alert_seconds:g} s"),
+        _check(
+            "orphans",
+            not orphans,
+            "warning",
+            "no interrupted refreshes",
+            f"interrupted refreshes: {len(orphans)}",
+        ),
+        _names("gates", sorted(world.gates), world, "warning", "closed: call ungate_source()"),
     ]
     return Answer({"check_name": "string", "severity": "string", "detail": "string"}, rows)
 
@@ -136,7 +158,7 @@ def _names(name: str, ids: list[int], world: World, severity: str, advice: str) 
 
 
 def dependency_tree(work: Work) -> Answer:
-    """Sources at the top, what reads them below and further right."""
+    """Which stream table reads which source, as a tree with the sources at the top."""
     graph = look(work.place).graph
     roots = sorted({s for reads in graph.reads.values() for s in reads if s not in graph.reads})
     rows: list[tuple[object, ...]] = []
@@ -163,7 +185,7 @@ def dependency_tree(work: Work) -> Answer:
 
 
 def list_sources(work: Work, table: Table) -> Answer:
-    """The tables that a stream table reads, and the columns it uses of them."""
+    """The tables that a stream table reads, and the columns that it uses."""
     assert table.stream is not None
     rows = []
     for source in table.stream.sources:
@@ -176,7 +198,7 @@ def list_sources(work: Work, table: Table) -> Answer:
 
 
 def change_buffer_sizes(work: Work) -> Answer:
-    """What each source has changed that some stream table has not seen yet."""
+    """The changes of each source that some stream table has not read yet."""
     world = look(work.place)
     frontiers = world.oldest_seen()
     with reading(work.place.warehouse.engine) as connection:
@@ -198,7 +220,7 @@ def change_buffer_sizes(work: Work) -> Answer:
 
 
 def worker_pool_status(work: Work) -> Answer:
-    """Refreshes that are under way, each with the session that does it."""
+    """The refreshes that are running, each with its session."""
     with reading(work.place.warehouse.engine) as connection:
         running = scheduling.running_refreshes(connection)
     names = {t.id: t.full_name for t in work.catalog.tables()}
@@ -209,7 +231,7 @@ def worker_pool_status(work: Work) -> Answer:
 
 
 def scheduler_diagnostics(work: Work) -> Answer:
-    """Who schedules, and what the next round would do: the values it decides by."""
+    """Who holds the scheduler lease, what the next round would refresh, and why other stream tables wait."""
     world, moment = look(work.place), now()
     found = plan(world, moment, work.place.settings)
     with reading(work.place.warehouse.engine) as connection:
@@ -234,7 +256,7 @@ def scheduler_diagnostics(work: Work) -> Answer:
 
 
 def suggest_tiers(work: Work) -> Answer:
-    """For every stream table with a schedule: how often it is read, and the tier that would fit."""
+    """For every stream table with a schedule: how often it is read, and the tier that would fit this."""
     world, moment, place = look(work.place), now(), work.place
     place.warehouse.read_counter.write(place.warehouse.engine, moment)
     with reading(place.warehouse.engine) as connection:
@@ -271,7 +293,7 @@ def suggest_tiers(work: Work) -> Answer:
 
 
 def watermark_status(work: Work) -> Answer:
-    """The watermarks of sources, and the groups they belong to."""
+    """The watermarks of sources, and the groups that they belong to."""
     names = {t.id: t.full_name for t in work.catalog.tables()}
     with reading(work.place.warehouse.engine) as connection:
         groups, marks = scheduling.watermark_groups(connection), scheduling.watermarks(connection)

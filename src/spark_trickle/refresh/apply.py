@@ -1,4 +1,4 @@
-"""The new rows of refreshed stream tables -> how they are stored: appended, merged, or as a whole anew."""
+"""The new rows of refreshed stream tables -> how they are stored: appended, merged, or as a replacement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def choose_storage(work: Work, reports: list[RefreshReport]) -> list[RefreshRepo
     for change in list(work.changes.values()):
         if change.table.derived and change.changes_content:
             anew = bool(change.ended) and any(f.role is Role.CHANGE for f in change.added)
-            done = "replace: all of it was computed" if anew else compact_in_place(work, change.table)
+            done = "replace: everything was computed" if anew else compact_in_place(work, change.table)
             chosen[change.table.full_name] = done
     told = [replace(r, apply=chosen.get(r.name, "")) for r in reports]
     by_name = {r.name: r.apply for r in told}

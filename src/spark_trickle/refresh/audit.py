@@ -1,4 +1,4 @@
-"""A stream table against its own query, computed anew at the snapshot that it claims to be exact at.
+"""The audit: compare a stream table with its query, computed again at the snapshot of its last refresh.
 
 Spark is the judge: it runs the query as it is written. What it refuses, such as a recursion with UNION, or
 answers otherwise than it should, is computed by the plan from nothing, by none of the rules for changes.
@@ -60,7 +60,7 @@ def _judged(work: Work, table: Table) -> Frame:
             if refusal.retryable:
                 raise
             why = f"Spark cannot run its query: {refusal.message}"
-    text = f'the plan of "{table.full_name}" was computed anew to judge it, since {why}'
+    text = f'the plan of "{table.full_name}" was recomputed for the audit because {why}'
     warnings.warn(text, stacklevel=2)
     try:
         return _keep(work, table, _differences(work, table, _by_plan(work, then, table, moment)))
@@ -78,10 +78,10 @@ def _obstacle(table: Table) -> str:
     """Why Spark is not asked; empty if it is."""
     stream = definition(table)
     if membership_is_value(stream.query):
-        return "Spark says false where x IN (SELECT …) is unknown"
+        return "Spark returns false where x IN (SELECT …) is unknown"
     written = {w.text.lower() for w in split_words(stream.query)}
     if hidden := sorted(set(stream.moments) & CLOCKS - written):
-        return f"a view asks the clock by {hidden[0]}()"
+        return f"a view reads the clock with {hidden[0]}()"
     return ""
 
 
@@ -100,7 +100,7 @@ def _as_it_was(work: Work, table: Table) -> Work:
         frontier = states.state(connection, table.id).knows
     if frontier is None:
         raise TransactionStateError(
-            f'the stream table "{table.full_name}" was never filled', "Refresh it first."
+            f'the stream table "{table.full_name}" is not filled yet', "Refresh it first."
         )
     at = snapshot_by_id(work, frontier.tables)
     then = Work(work.place, catalog_at(work, at), at)

@@ -42,7 +42,7 @@ def check_mode(member: Table, mode: Mode) -> None:
         raise CircleRefusedError(
             member.full_name,
             "its refresh mode is IMMEDIATE",
-            "Use AUTO with a short schedule: a circle is refreshed as a whole, in a commit of its own.",
+            "Use AUTO with a short schedule: a circle is refreshed as a whole, in its own commit.",
         )
 
 
@@ -52,8 +52,8 @@ def check_member(member: Table, nodes: Sequence[Node], programs: Mapping[int, Se
         raise CircleRefusedError(
             member.full_name,
             f"{word} over a stream table of the circle",
-            "Only filters, inner and semi joins, UNION, DISTINCT and explode may stand there: "
-            "compute it in a stream table that reads the circle, or over tables outside.",
+            "Only filters, inner and semi joins, UNION, DISTINCT and explode are allowed there: "
+            "compute it in a stream table that reads the circle, or over tables outside the circle.",
         )
 
 
@@ -66,6 +66,6 @@ def check_growth(tables: Mapping[int, Table], programs: Mapping[int, Sequence[No
     for growing in Graph({}, bare).circles:
         raise CircleRefusedError(
             tables[growing[0]].full_name,
-            "no DISTINCT is on the way around, so its rows would grow for ever",
+            "the circle has no DISTINCT, so its rows would multiply for ever",
             "Write SELECT DISTINCT, or UNION instead of UNION ALL, in one of them.",
         )

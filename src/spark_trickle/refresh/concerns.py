@@ -1,4 +1,4 @@
-"""The nodes of a stream table -> what makes its refreshes dear, told when it is defined."""
+"""The nodes of a stream table -> what makes its refreshes expensive, reported when it is defined."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from spark_trickle.settings import Settings
 from spark_trickle.sql.dialect.moments import moments_of
 
 _ADVICE: dict[type[Operator], str] = {
-    Window: "Add PARTITION BY, so that only touched partitions are computed again.",
+    Window: "Add PARTITION BY, so that only touched partitions are recomputed.",
     Join: "Join on an equality, so that only touched keys are joined again.",
-    Aggregate: "Add GROUP BY, so that only touched groups are computed again.",
-    TopK: "Add LIMIT, so that a buffer of the first rows can be kept.",
-    Recursive: "Write the recursion so that it is linear, or give it a schedule that allows for its cost.",
+    Aggregate: "Add GROUP BY, so that only touched groups are recomputed.",
+    TopK: "Add LIMIT, so that a small buffer of the first rows is enough.",
+    Recursive: "Make the recursion linear, or give the stream table a schedule that allows for the cost.",
 }
-_ANY_ADVICE = "Give it a schedule that allows for its cost."
+_ANY_ADVICE = "Give the stream table a schedule that allows for the cost."
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def find_concerns(nodes: Sequence[Node], mode: Mode, settings: Settings) -> tupl
         return ()
     if moments := moments_of(n.plan for n in nodes):
         names = ", ".join(f"{m}()" for m in moments)
-        reason = f"AUTO computes everything at every refresh, because {names} depends on when it is asked"
+        reason = f"AUTO computes everything at every refresh because the value of {names} depends on the time"
         return (
-            Concern("clock", reason, "Keep the moment in a table that you update, and read that instead."),
+            Concern("clock", reason, "Store the time in a table that you update, and read it from there."),
         )
     return tuple(c for node in nodes for c in _of_node(node, settings))
 
@@ -62,19 +62,19 @@ def _of_node(node: Node, settings: Settings) -> Iterator[Concern]:
     if tables > limit:
         yield Concern(
             "deep join",
-            f"{tables} tables are joined, deep_join_scan_threshold is {limit},"
-            " and each that changes is a term of its own",
-            "Make a stream table of a part of the join, and read that.",
+            f"the join has {tables} tables, more than deep_join_scan_threshold allows ({limit}),"
+            " and each changed table adds a term",
+            "Put a part of the join into a stream table of its own, and read that.",
         )
     for op in node.plan.walk():
         cost, how = strategy(op)
         if cost is Cost.ALL:
             yield Concern(
-                "whole input", f"{how}, which reads all of its input", _ADVICE.get(type(op), _ANY_ADVICE)
+                "whole input", f"{how}, which reads the whole input", _ADVICE.get(type(op), _ANY_ADVICE)
             )
         elif isinstance(op, Aggregate) and cost is Cost.ROWS:
             yield Concern(
                 "group recomputation",
                 f"{how}, which reads all rows of these groups",
-                "Keep groups small, or use sums and counts, which follow from the change alone.",
+                "Keep the groups small, or use sums and counts, which need only the change.",
             )

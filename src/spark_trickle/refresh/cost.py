@@ -76,7 +76,7 @@ class Estimate:
             parts.append(f"differential {_range(self.differential)} ({_runs(self.differential.runs)})")
         if self.full is not None:
             parts.append(f"full {_range(self.full)} ({_runs(self.full.runs)})")
-        return f"expected: {', '.join(parts)}" if parts else "no refresh so far tells what it costs"
+        return f"expected: {', '.join(parts)}" if parts else "no earlier refresh shows what this one costs"
 
 
 def is_clearly_better(ms: float, other_ms: float, source_rows: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a refresh should do, from what is known before it: a value with its reason."""
+"""Facts known before a refresh -> the decision what it does, with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Facts:
     changed: tuple[str, ...]  # names of sources whose rows changed
     changed_rows: int
     source_rows: int
-    outdated: tuple[str, ...] = ()  # what it was made for and is so no longer
+    outdated: tuple[str, ...] = ()  # changes since it was defined that require a rebuild
     moments: tuple[str, ...] = ()  # functions whose value depends on when they are asked
     deleted_rows: int = 0  # those of the changed rows that go
     changed_memory: int = 0  # bytes that the changed rows take at the driver
@@ -32,12 +32,12 @@ class Facts:
 class Decision:
     action: Action
     reason: str
-    revocable: bool = False  # what it takes is not known, or no longer, and may turn out to be too much
+    revocable: bool = False  # its cost is unknown, so it may be given up when it turns out too high
 
 
 def decide(facts: Facts, settings: Settings) -> Decision:
     if facts.frontier is None:
-        return Decision(Action.FULL, "it was not filled yet")
+        return Decision(Action.FULL, "the stream table is not filled yet")
     if facts.outdated:
         return Decision(Action.REINITIALIZE, "; ".join(facts.outdated))
     if facts.moments:
@@ -45,7 +45,7 @@ def decide(facts: Facts, settings: Settings) -> Decision:
         return Decision(Action.FULL, f"{names} may have another value at every refresh")
     if not facts.changed:
         return Decision(Action.NO_DATA, f"no source changed since snapshot {facts.frontier}")
-    changed = f"{facts.changed_rows} changed rows in {', '.join(facts.changed)}"
+    changed = f"rows changed in {', '.join(facts.changed)}: {facts.changed_rows:,}"
     match facts.mode:
         case Mode.FULL:
             return Decision(Action.FULL, f"refresh mode FULL; {changed}")
@@ -69,27 +69,30 @@ def _automatic(facts: Facts, settings: Settings, changed: str) -> Decision:
 def _by_share(facts: Facts, settings: Settings, changed: str, known: Estimate) -> Decision:
     """While earlier refreshes do not tell, the number of changed rows does."""
     if gave_up_on(facts.known, facts.changed_rows):
-        return Decision(Action.FULL, f"{changed}; such a change was as much work as everything")
+        return Decision(
+            Action.FULL, f"{changed}; the last such change was as much work as computing everything"
+        )
     unknown = known.better is None
     share = facts.changed_rows / max(facts.source_rows, 1)
     limit = settings.differential_max_change_ratio
     if facts.changed_rows <= settings.differential_free_rows:
-        cheap = f"{changed}, at most {settings.differential_free_rows} are always cheap"
+        free = settings.differential_free_rows
+        cheap = f"{changed}, within the limit of {free:,} for always computing the difference"
         return Decision(Action.DIFFERENTIAL, cheap, revocable=unknown)
-    said = f"{changed}, {share:.1%} of {facts.source_rows} source rows"
+    said = f"{changed} of {facts.source_rows:,} ({share:.1%})"
     if share > limit:
-        return Decision(Action.FULL, f"{said}, more than {limit:.0%}")
-    return Decision(Action.DIFFERENTIAL, f"{said}, at most {limit:.0%}", revocable=unknown)
+        return Decision(Action.FULL, f"{said}, above the limit of {limit:.0%}")
+    return Decision(Action.DIFFERENTIAL, f"{said}, within the limit of {limit:.0%}", revocable=unknown)
 
 
 def _put_to_the_test(facts: Facts, known: Estimate, chosen: Decision) -> Decision:
-    """The other way, now and then, so that nothing is believed for ever."""
+    """Try the other mode now and then, so that old measurements are checked again."""
     if chosen.action is Action.FULL and should_try_differential(facts.known, known, facts.changed_rows):
         times = facts.known.spent_in_full(facts.changed_rows).refreshes
-        text = f"{chosen.reason}; a differential refresh is tried again after {times} in full"
+        text = f"{chosen.reason}; trying a differential refresh again after {times} full ones"
         return Decision(Action.DIFFERENTIAL, text, revocable=True)
     if chosen.action is Action.DIFFERENTIAL and should_try_full(facts.known, known):
         times = facts.known.differential_since.refreshes
-        text = f"{chosen.reason}; a full refresh is tried again after {times} differential ones"
+        text = f"{chosen.reason}; trying a full refresh again after {times} differential ones"
         return Decision(Action.FULL, text)
     return chosen

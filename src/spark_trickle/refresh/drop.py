@@ -1,4 +1,4 @@
-"""DROP STREAM TABLE, and what is in the way of it."""
+"""DROP STREAM TABLE, and what prevents it: stream tables that read it, and a published table."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def refuse_published(work: Work, table: Table) -> None:
     if found is not None:
         raise InvalidDefinitionError(
             f'"{table.full_name}" is published to source "{found.source}" as {found.schema}.{found.table}',
-            f"Run UNPUBLISH STREAM TABLE {table.name} first; the table there stays for its readers as it is.",
+            f"Run UNPUBLISH STREAM TABLE {table.name} first; the published table stays for its readers.",
         )

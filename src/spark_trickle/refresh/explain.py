@@ -247,7 +247,7 @@ def validate(work: Work, query: str) -> list[tuple[str, str, str]]:
     moments = moments_of(n.plan for n in compiled.nodes)
     if moments:
         names = ", ".join(f"{m}()" for m in moments)
-        found.append(("deterministic", "warning", f"{names}: refreshed in full every time"))
+        found.append(("deterministic", "warning", f"{names}: every refresh computes everything"))
     concerns = find_concerns(compiled.nodes, Mode.AUTO, work.place.settings)
     found += [(c.subject, "warning", f"{c.reason}. {c.advice}") for c in concerns if not moments]
     found.append(("supported", "ok", f"{len(compiled.nodes)} tables, {len(compiled.sources)} sources"))

@@ -1,6 +1,6 @@
-"""All nodes of a stream table, computed anew: few rows are compared with what is there, many take its place.
+"""A full refresh of all nodes: few rows are compared with the stored rows, many rows replace them.
 
-To compare is to sort all old and new rows together, which takes several times as long as to compute them. So
+Comparing sorts all old and new rows together, which takes several times as long as computing them. So
 many rows are compared only for somebody who follows the changes: another stream table, or a published copy.
 """
 

@@ -1,4 +1,4 @@
-"""Table functions that tell of stream tables."""
+"""Table functions on stream tables: audit, explanations, validation."""
 
 from __future__ import annotations
 

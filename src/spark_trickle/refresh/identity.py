@@ -49,4 +49,4 @@ def lost_identity(work: Work, table: Table) -> list[str]:
     """What its rows were told apart by, if its sources no longer promise that."""
     if not table.identity or with_identity(table, key_of(work, table)).identity == table.identity:
         return []
-    return [f"no key of a source tells the rows of {table.full_name} apart any more"]
+    return [f"the keys of its sources no longer tell the rows of {table.full_name} apart"]

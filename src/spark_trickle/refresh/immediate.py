@@ -11,8 +11,8 @@ from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.define import refresh_stream
 from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.rebuild import refresh_stream
 from spark_trickle.refresh.record import Occasion
 from spark_trickle.txn.net import merge_changes
 from spark_trickle.txn.work import Work

@@ -1,4 +1,4 @@
-"""A stream table -> what it was made for and is so no longer; each is a reason to make it anew."""
+"""A stream table -> what has changed since it was defined; each change is a reason to rebuild it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ _OF_TIMES = re.compile(
 def find_reasons_to_rebuild(work: Work, table: Table) -> tuple[str, ...]:
     stream = table.stream
     assert stream is not None
-    found = [f"{column} has another type now" for column in find_retyped_columns(work, stream)]
+    found = [f"the type of {column} has changed" for column in find_retyped_columns(work, stream)]
     found += lost_identity(work, table)
     found += _replaced_views(work, stream)
     here = time_zone(work.place.spark) if stream.time_zone else ""
     if canonical_zone(here) != canonical_zone(stream.time_zone):
-        found.append(f"the time zone of the session is {here}, and was {stream.time_zone} when it was made")
+        found.append(
+            f"the time zone of the session is {here}, the stream table was made in {stream.time_zone}"
+        )
     return tuple(found)
 
 

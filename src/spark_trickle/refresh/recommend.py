@@ -28,12 +28,12 @@ def recommend(
         names = ", ".join(f"{m}()" for m in moments)
         return Advice(Mode.FULL, "high", f"{names} may have another value at every refresh")
     if not changes:
-        return Advice(Mode.AUTO, "low", "nothing changed so far: AUTO will learn")
+        return Advice(Mode.AUTO, "low", "nothing has changed so far; AUTO learns from the first changes")
     usual = median_low(changes)
     found = estimate(known, usual, source_rows)
-    reason = f"for {usual:,} changed rows {found.text}"
+    reason = f"for {usual:,} changed rows, {found.text}"
     if found.better is None:
-        return Advice(Mode.AUTO, "low", f"{reason}: AUTO will learn")
+        return Advice(Mode.AUTO, "low", f"{reason}; AUTO learns from the next refreshes")
     sure = all(g is not None and g.firm and len(g.runs) >= _MANY for g in (found.differential, found.full))
     mode = Mode.FULL if sure and found.full_is_clearly_better else Mode.AUTO
     return Advice(mode, "high" if sure else "medium", reason)

@@ -66,11 +66,13 @@ def _read_again(plan: Operator, rows: int | None) -> str | None:
     count = "many" if rows is None else rows
     match plan:
         case Unfit() if count:
-            return "the first rows were taken from all again, because too few or too many were kept of them"
+            return (
+                "the first rows were chosen again from the whole input because too few or too many were kept"
+            )
         case Shaken() if count:
-            lost = "lost their least or greatest value" if plan.picks else ""
-            unfit = "have numbers that no exact sum holds" if plan.left_out else ""
-            return f"groups were read again, because they {' or '.join(filter(None, (lost, unfit)))}: {count}"
+            lost = "lost their smallest or largest value" if plan.picks else ""
+            unfit = "have numbers that an exact sum cannot hold" if plan.left_out else ""
+            return f"{count} groups were read again because they {' or '.join(filter(None, (lost, unfit)))}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What is known of a stream table -> the thresholds that its refreshes meet: value, limit, what to do."""
+"""What is known of a stream table -> the thresholds of its refreshes: value, limit, and what to do."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def list_thresholds(known: Known, settings: Settings) -> list[Threshold]:
             "max_consecutive_errors",
             known.errors_in_a_row,
             settings.max_consecutive_errors - 1,
-            "failures in a row",
-            "One more and the scheduler suspends it: see diagnose_errors().",
+            "consecutive failures",
+            "After one more, the scheduler suspends the stream table; see diagnose_errors().",
         ),
     ]
 
@@ -72,7 +72,7 @@ def _of_the_query(known: Known, settings: Settings) -> list[Threshold]:
             max(count_joined_tables(n.plan) for n in known.nodes),
             settings.deep_join_scan_threshold,
             "tables in one join",
-            "Beyond it make a stream table of a part of the join.",
+            "Above the limit, put a part of the join into a stream table of its own.",
         )
     ]
     if any(isinstance(op, Recursive) for n in known.nodes for op in n.plan.walk()):
@@ -82,7 +82,7 @@ def _of_the_query(known: Known, settings: Settings) -> list[Threshold]:
                 None,
                 settings.max_recursion_depth,
                 "steps of the recursion, counted at each refresh",
-                "Beyond it see whether the recursion ends, then raise the setting.",
+                "Above the limit, check whether the recursion ends, then raise the setting.",
             )
         )
     if known.in_circle:
@@ -92,7 +92,7 @@ def _of_the_query(known: Known, settings: Settings) -> list[Threshold]:
                 None,
                 settings.max_fixpoint_iterations,
                 "rounds of the circle, counted at each refresh",
-                "Beyond it see whether the circle ends, then raise the setting.",
+                "Above the limit, check whether the circle ends, then raise the setting.",
             )
         )
     return found
@@ -108,39 +108,39 @@ def _of_the_change(known: Known, settings: Settings) -> list[Threshold]:
             changed,
             settings.differential_free_rows,
             "changed rows",
-            "Up to it AUTO computes the difference, unless that was clearly slower.",
+            "Up to the limit, AUTO computes the difference unless that was clearly slower.",
         ),
         Threshold(
             "differential_max_change_ratio",
             changed / max(rows, 1),
             settings.differential_max_change_ratio,
             "of the source rows changed",
-            "Beyond it AUTO computes everything, unless earlier refreshes say otherwise.",
+            "Above the limit, AUTO computes everything unless earlier refreshes say otherwise.",
         ),
         Threshold(
             "max_driver_rows",
             changed,
             settings.max_refresh_rows,
-            "changed rows, of which the driver takes five times the setting",
-            "Beyond it executors do the work; raise it if the driver has memory for more.",
+            "changed rows; a refresh may bring five times the setting to the driver",
+            "Above the limit, the executors do the work; raise the setting if the driver has enough memory.",
         ),
         Threshold(
             "driver_megabytes",
             known.facts.changed_memory / 2**20,
             settings.driver_megabytes,
             "megabytes of changed rows",
-            "Beyond it executors do the work; raise it if the driver has memory for more.",
+            "Above the limit, the executors do the work; raise the setting if the driver has enough memory.",
         ),
         Threshold(
             "buffer_alert_rows",
             changed,
             settings.buffer_alert_rows,
-            "changed rows that wait",
-            "Beyond it an alert is raised: refresh more often.",
+            "changed rows waiting",
+            "Above the limit, an alert is raised; refresh more often.",
         ),
     ]
     if fuse:
-        advice = "Beyond it the refresh stops: see what changed, then reset_fuse()."
+        advice = "Above the limit, the refresh stops; check what changed, then call reset_fuse()."
         found.append(Threshold("fuse_ceiling", changed, fuse, "changed rows", advice))
     return found
 
@@ -148,16 +148,16 @@ def _of_the_change(known: Known, settings: Settings) -> list[Threshold]:
 def _of_the_files(files: tuple[DataFile, ...], settings: Settings) -> list[Threshold]:
     log = split_log(files)
     settled = sum(f.rows for f in log.settled)
-    advice = "Beyond it files are merged by themselves; OPTIMIZE does it at once."
+    advice = "Above the limit, files are merged automatically; OPTIMIZE merges them now."
     return [
         Threshold(
-            "compact_change_files", len(log.tail), settings.compact_change_files, "files of changes", advice
+            "compact_change_files", len(log.tail), settings.compact_change_files, "change files", advice
         ),
         Threshold(
             "compact_change_ratio",
             sum(f.rows for f in log.tail) / max(settled, 1),
             settings.compact_change_ratio,
-            "changed rows for each settled one",
+            "changed rows per base row",
             advice,
         ),
     ]

@@ -1,4 +1,4 @@
-"""What refreshes cost so far -> whether the other way should be tried, as what is known of it is old or thin.
+"""What refreshes cost so far -> whether to try the other mode because its known cost is old or uncertain.
 
 A trial may cost a tenth of the time that was spent the other way since, but for the first of its kind. So all
 trials together add at most a tenth, and whatever was learned once is put to the test again after a number of

@@ -1,4 +1,4 @@
-"""The changes of sources -> those that a stream table sees: an update of columns it does not read is none."""
+"""The changes of sources -> those that a stream table reads: an update of other columns is none."""
 
 from __future__ import annotations
 

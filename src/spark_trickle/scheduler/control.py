@@ -1,4 +1,4 @@
-"""What a user tells the scheduler: pause and resume, gates, watermarks, fuses."""
+"""Calls that control the scheduler: pause and resume, gates, watermarks, fuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FUSE_ACTIONS = ("apply", "reinitialize")
 
 
 class Control(Publishing):
-    """The part of a connection that steers refreshes which happen by themselves."""
+    """The part of a connection that controls scheduled refreshes."""
 
     _untidy: set[int]
 
@@ -44,7 +44,7 @@ class Control(Publishing):
         raise NotImplementedError
 
     def scheduler(self, on_alert: Listener | None = None) -> Scheduler:
-        """Keeps the stream tables of this warehouse fresh: start it, or use it in a `with` block."""
+        """A scheduler that keeps the stream tables fresh: start it, or use it in a `with` block."""
 
         def refresh(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
             return self.refresh_chosen(lambda work: streams_by_id(work, ids), "scheduler", waited_ms)
@@ -85,7 +85,7 @@ class Control(Publishing):
     # --- pause and resume --------------------------------------------------------------------------
 
     def suspend(self, name: str) -> None:
-        """The scheduler leaves a stream table alone until it is resumed."""
+        """Stop scheduled refreshes of a stream table until it is resumed."""
         scheduling.set_status(
             self._place.warehouse.engine, self._stream(name).id, Status.SUSPENDED, "suspended by hand"
         )
@@ -100,7 +100,7 @@ class Control(Publishing):
         self._place.warehouse.changed.ring()
 
     def pause_all(self) -> None:
-        """Nothing is refreshed by schedule until `resume_all`; IMMEDIATE stream tables go on."""
+        """Stop all scheduled refreshes until `resume_all`; IMMEDIATE stream tables go on."""
         scheduling.set_paused(self._place.warehouse.engine, True)
 
     def resume_all(self) -> None:
@@ -108,13 +108,13 @@ class Control(Publishing):
         self._place.warehouse.changed.ring()
 
     def drain(self, seconds: float = 60.0) -> bool:
-        """Refresh here until nothing is due; False if another scheduler does it, or time runs out."""
+        """Refresh until nothing is due; False if another scheduler is active, or time runs out."""
         return self.scheduler().drain(seconds)
 
     # --- gates, watermarks, fuses ------------------------------------------------------------------
 
     def gate_source(self, name: str) -> None:
-        """Stream tables that read a table wait until it is complete again."""
+        """Let stream tables that read a table wait until its gate is opened again."""
         scheduling.gate(self._place.warehouse.engine, self._source(name).id, now())
 
     def ungate_source(self, name: str) -> None:
@@ -122,15 +122,15 @@ class Control(Publishing):
         self._place.warehouse.changed.ring()
 
     def advance_watermark(self, name: str, at: datetime) -> None:
-        """A table is complete up to a moment; it never goes back."""
+        """Declare that a table is complete up to a moment; a watermark never moves back."""
         table, engine = self._source(name), self._place.warehouse.engine
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
         with reading(engine) as connection:
             known = scheduling.watermarks(connection).get(table.id)
         if known is not None and moment < known[0]:
             raise InvalidDefinitionError(
-                f'the watermark of "{table.full_name}" is {known[0]:%Y-%m-%d %H:%M:%S} UTC already',
-                "A watermark only moves forward.",
+                f'the watermark of "{table.full_name}" is already {known[0]:%Y-%m-%d %H:%M:%S} UTC',
+                "Give a later time: a watermark only moves forward.",
             )
         scheduling.set_watermark(engine, table.id, moment, self._reading().base.id, now())
         self._place.warehouse.changed.ring()
@@ -138,12 +138,12 @@ class Control(Publishing):
     def create_watermark_group(
         self, name: str, sources: Iterable[str], tolerance_seconds: float = 0.0
     ) -> None:
-        """Stream tables that read one of some tables wait until the watermarks of all are close together."""
+        """Let stream tables that read one of these tables wait until all watermarks are close together."""
         ids = [self._source(s).id for s in sources]
         if len(set(ids)) < 2 or tolerance_seconds < 0:
             raise InvalidDefinitionError(
-                f'the watermark group "{name}" makes no sense',
-                "Name two tables or more.",
+                f'the watermark group "{name}" needs two tables and no negative tolerance',
+                "Name two tables or more, and a tolerance of 0 seconds or more.",
             )
         scheduling.set_watermark_group(self._place.warehouse.engine, name, ids, tolerance_seconds)
 
@@ -154,10 +154,11 @@ class Control(Publishing):
             )
 
     def reset_fuse(self, name: str, action: str = "apply") -> RefreshReport:
-        """After a fuse has blown: apply the large change, or fill the stream table anew."""
+        """After a fuse has blown: apply the large change, or compute the whole stream table again."""
         if action not in _FUSE_ACTIONS:
             raise InvalidDefinitionError(
-                f'a fuse cannot be reset by "{action}"', f"There are {', '.join(_FUSE_ACTIONS)}."
+                f'there is no action "{action}" to reset a fuse',
+                f"The actions are {', '.join(_FUSE_ACTIONS)}.",
             )
         work = self._work()
         table = stream_table(work, Cursor(name).name())

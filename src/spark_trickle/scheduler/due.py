@@ -1,4 +1,4 @@
-"""What is known of all stream tables, and the time -> which are refreshed now, and why the others are not.
+"""The state of all stream tables, and the time -> which are refreshed now, and why the others wait.
 
 Pure: everything that matters is in the arguments, so every decision can be shown and tested.
 """
@@ -108,7 +108,7 @@ def _due_at(world: World, i: int, now: datetime, settings: Settings) -> tuple[da
     stream, standing = world.graph.tables[i].stream, world.standings[i]
     assert stream is not None
     if stream.mode is Mode.IMMEDIATE:
-        return None, "IMMEDIATE: every commit keeps it"
+        return None, "IMMEDIATE: every commit refreshes it"
     if why := _blocked(world, i, now):
         retry = standing.state.retry_at
         return (retry, why) if retry is not None and retry > now else (None, why)
@@ -117,7 +117,7 @@ def _due_at(world: World, i: int, now: datetime, settings: Settings) -> tuple[da
         return None, "no source changed"
     last = standing.last_started
     if last is None or not filled:
-        return now, "it was never refreshed"
+        return now, "not refreshed yet"
     schedule = parse_schedule(stream.schedule)
     if isinstance(schedule, Cron):
         return (at := schedule.after(last)), f"cron {schedule.text}: next at {at:%Y-%m-%d %H:%M} UTC"
@@ -136,7 +136,7 @@ def _blocked(world: World, i: int, now: datetime) -> str:
     if stream.options.tier is Tier.FROZEN:
         return "tier frozen"
     if standing.state.retry_at is not None and standing.state.retry_at > now:
-        return f"retried after an error at {standing.state.retry_at:%H:%M:%S} UTC"
+        return f"retry after an error at {standing.state.retry_at:%H:%M:%S} UTC"
     for source in world.graph.reads[i]:
         if source in world.gates:
             return f'the gate of "{world.graph.name(source)}" is closed'

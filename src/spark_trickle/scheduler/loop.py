@@ -1,4 +1,4 @@
-"""The scheduler: looks, decides, and lets workers refresh what is due, until it is stopped."""
+"""The scheduler: finds what is due and lets workers refresh it, round by round, until it is stopped."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Scheduler:
         if not self._active:
             self._active = True
             for i in scheduling.recover_orphans(engine, self.session_id):
-                self._alert("orphan_recovered", i, "its refresh was cut off; it is due again")
+                self._alert("orphan_recovered", i, "its refresh was interrupted; it is due again")
         paused, names = self._sources()
         if follow:
             self._followers.follow(() if paused else names)
@@ -312,7 +312,7 @@ class Scheduler:
                 self._stale_alerts.pop(i, None)
             elif i not in self._stale_alerts:
                 self._stale_alerts[i] = since
-                self._alert("stale_data", i, f"behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC")
+                self._alert("stale_data", i, f"lags behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC")
 
     def _alert(self, event: str, table_id: int, message: str) -> None:
         with reading(self.place.warehouse.engine) as connection:

@@ -1,4 +1,4 @@
-"""A catalog that cannot be reached for a while -> how long to wait for it, and whom to tell once."""
+"""Outages of the catalog -> how long to wait before the next try, and one alert for each outage."""
 
 from __future__ import annotations
 

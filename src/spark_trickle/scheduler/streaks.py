@@ -1,4 +1,4 @@
-"""What was found at one look after another -> what was found so often in a row that it is told, once."""
+"""What consecutive checks found -> what enough of them found in a row, reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog -> what the scheduler decides from, in a handful of queries for any number of stream tables."""
+"""The catalog -> the facts that the scheduler needs, in a few queries for any number of stream tables."""
 
 from __future__ import annotations
 

@@ -34,16 +34,16 @@ class Use:
 def suggest_tier(use: Use, now: datetime) -> tuple[Tier, str]:
     """The tier it has, unless there is a reason for another."""
     if use.followed:
-        return use.tier, "other stream tables or a published copy follow it"
+        return use.tier, "other stream tables or a published table depend on it"
     watched = now - use.watched_since if use.watched_since is not None else timedelta()
     between = use.seconds_between_reads(now)
     if watched < _ENOUGH:
-        return use.tier, "it is known for less than a day"
+        return use.tier, "its history is shorter than a day"
     if between is None:
         tier = Tier.FROZEN if watched >= _UNUSED else Tier.COLD
-        return tier, f"nobody read it in {watched.days} days"
+        return tier, f"nobody has read it in {watched.days} days"
     if between >= _UNUSED.total_seconds():
         return Tier.FROZEN, f"nobody has read it for {between / 86_400:.0f} days"
     refreshes = between / use.schedule_seconds
-    said = f"one read in {between:,.0f} s, one refresh in {use.schedule_seconds:g} s"
+    said = f"one read every {between:,.0f} s, one refresh every {use.schedule_seconds:g} s"
     return (Tier.HOT if refreshes <= _WARM else Tier.WARM if refreshes <= _COLD else Tier.COLD), said

@@ -1,4 +1,4 @@
-"""What a running scheduler does now and then: forget history, vacuum, see that buffers do not grow."""
+"""Periodic work of a running scheduler: trim the history, vacuum, and watch the size of buffers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Upkeep:
         return True
 
     def _watch_buffers(self, world: World) -> None:
-        """Tell once of each table whose changes wait for their readers in such numbers, look after look."""
+        """Raise one alert for each table of which too many changes wait at several checks in a row."""
         oldest = world.oldest_seen()
         with reading(self.place.warehouse.engine) as connection:
             waiting = reports.unseen(connection, oldest)
@@ -74,7 +74,11 @@ class Upkeep:
         many = {i: w.rows for i, w in waiting.items() if w.rows > limit}
         for i in sorted(self._growing.note(many)):
             name = world.graph.tables[i].full_name
-            self.tell("change_buffer_backpressure", name, f"{many[i]} changed rows wait for their readers")
+            self.tell(
+                "change_buffer_backpressure",
+                name,
+                f"{many[i]} changed rows wait for stream tables that read them",
+            )
 
     def _run_vacuum(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The time that workers of a scheduler work, and the rest of it, in which they have nothing to do."""
+"""How long the workers of a scheduler are busy, and how long they are idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The front door: connect() and what it gives."""
+"""The front door: connect() and the connection that it returns."""
 
 from spark_trickle.session.connect import connect
 from spark_trickle.session.trickle import Trickle

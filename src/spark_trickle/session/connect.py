@@ -38,7 +38,7 @@ def connect(
 ) -> Trickle:
     """Open a warehouse, or create it: a folder, or the SQLAlchemy address of a catalog with `data_path`.
 
-    `adopt` makes a catalog and a data folder belong together that say they do not, after a restore or a move.
+    With `adopt`, a catalog and a data folder that do not match are connected, after a restore or a move.
     """
     make_room()
     place = os.fspath(path)

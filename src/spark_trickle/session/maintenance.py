@@ -1,4 +1,4 @@
-"""What keeps a warehouse healthy: merging files, deleting old ones, copies of it, and who it is."""
+"""Maintenance of a warehouse: compaction, vacuum, backup, verification, and its identity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Maintenance(Refreshing):
     """The part of a connection that looks after the whole warehouse."""
 
     def backup(self, folder: str, *, link: bool = False, keep: int | None = None) -> BackupReport:
-        """Copy the warehouse as it is now to a folder of backups, while others work on it.
+        """Copy the warehouse as it is now to a folder of backups; others may go on working.
 
         Only files that no earlier backup there has are copied, or shared with it by `link` where the disk is
         the same. With `keep` only so many of the newest backups stay.
@@ -64,7 +64,7 @@ class Maintenance(Refreshing):
         return Retention(settings.retain_hours if hours is None else hours, settings.orphan_hours)
 
     def _renew_identity(self) -> Result:
-        """From now on this warehouse is another one than those it was copied from."""
+        """Give this copy of a warehouse its own identity, so that it and the original can both be used."""
         self._require_no_transaction("ALTER WAREHOUSE")
         warehouse = self._place.warehouse
         with writing(warehouse.engine) as connection:

@@ -47,9 +47,9 @@ class Refreshing(Transactions):
     """The part of a connection that brings stream tables up to date."""
 
     def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
-        """Bring a stream table up to date; the report tells what was done and why.
+        """Bring a stream table up to date; the report says what was done and why.
 
-        With `upstream` everything it depends on is refreshed first, in the same commit.
+        With `upstream`, all stream tables that it depends on are refreshed first, in the same commit.
         """
         parts = Cursor(name).name()
 
@@ -59,7 +59,7 @@ class Refreshing(Transactions):
         return self.refresh_chosen(chosen)[-1]
 
     def refresh_all(self, *, atomic: bool = True) -> list[RefreshReport]:
-        """Bring all stream tables up to date: at one snapshot and in one commit, or each by itself.
+        """Bring all stream tables up to date: to one snapshot and in one commit, or each by itself.
 
         One that fails stays as it was, and so do those that read it; all others are refreshed, in one commit
         if `atomic`, before the error is raised.

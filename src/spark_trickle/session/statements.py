@@ -12,7 +12,8 @@ from spark_trickle.dml.insert import insert
 from spark_trickle.dml.merge import merge
 from spark_trickle.dml.update import update
 from spark_trickle.model.report import Result
-from spark_trickle.refresh.define import alter_stream, create_stream
+from spark_trickle.refresh.alter import alter_stream
+from spark_trickle.refresh.define import create_stream
 from spark_trickle.refresh.drop import drop_stream
 from spark_trickle.spark.frames import frame_of
 from spark_trickle.sql.statements import kinds as s

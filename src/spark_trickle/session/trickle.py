@@ -39,7 +39,7 @@ from spark_trickle.txn.work import Work, now
 
 
 class Trickle(Maintenance):
-    """A connection to a warehouse. Not to be shared between threads while a transaction is open."""
+    """A connection to a warehouse. Do not share it between threads while a transaction is open."""
 
     # --- the public API --------------------------------------------------------------------------
 
@@ -91,15 +91,15 @@ class Trickle(Maintenance):
                 return self._result(self._act(parsed, statement))
 
     def arrow(self, statement: str) -> pa.Table:
-        """The rows of a query as an Arrow table; what Spark finds wrong as it reads is one of our errors."""
+        """The rows of a query as an Arrow table; errors of Spark become errors of this package."""
         return collect(self.sql(statement))
 
     def pandas(self, statement: str) -> Any:
-        """The same as a DataFrame of pandas."""
+        """The rows of a query as a pandas DataFrame."""
         return self.arrow(statement).to_pandas()
 
     def table(self, name: str, snapshot: int | None = None) -> DataFrame:
-        """The rows of a table, now or at a snapshot."""
+        """The rows of a table, now or at an earlier snapshot, as a DataFrame."""
         work = self._reading()
         parts = Cursor(name).name()
         if snapshot is None:
@@ -108,13 +108,13 @@ class Trickle(Maintenance):
         return work.rows_at(catalog_at(work, at).table(parts, work.place.schema), at.id)
 
     def changes(self, name: str, after: int, upto: int | None = None) -> DataFrame:
-        """What changed in a table after one snapshot, up to and including another."""
+        """The changes of a table after one snapshot, up to and including another."""
         work = self._reading()
         table = work.catalog.table(Cursor(name).name(), work.place.schema)
         return changes(work, table, after, work.base.id if upto is None else upto)
 
     def answer(self, function: str, *arguments: str | int) -> Answer:
-        """What a table function such as status() or health_check() tells, without Spark."""
+        """The answer of a table function such as status() or health_check(), without Spark."""
         return observe.answer(self._reading(), function, *arguments)
 
     def append(self, name: str, rows: DataFrame) -> Result:
@@ -136,13 +136,13 @@ class Trickle(Maintenance):
         append_only: bool = False,
         initialize: bool = True,
     ) -> Result:
-        """A table that is kept equal to a query by computing only what changed."""
+        """Create a stream table: it stays equal to the result of a query by computing only what changed."""
         options = (("append_only", str(append_only).lower()), ("initialize", str(initialize).lower()))
         statement = s.CreateStream(Cursor(name).name(), query, (), schedule, refresh_mode.upper(), options)
         return self._act(statement, "CREATE STREAM TABLE")
 
     def close(self) -> None:
-        """Give back what this connection holds; the Spark session stays."""
+        """Release everything that this connection holds; the Spark session stays open."""
         if self._closed:
             return
         if self._open is not None:

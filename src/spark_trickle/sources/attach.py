@@ -116,8 +116,8 @@ def find_table(job: Job, parts: tuple[str, ...]) -> SourceTable:
         there = ()
     if there:
         raise InvalidDefinitionError(
-            f'"{there[0].full_name}" is not among the tables of source "{job.source.name}"',
-            f"It was attached with tables '{job.options.tables}'.",
+            f'"{there[0].full_name}" does not match the tables of source "{job.source.name}"',
+            f"The source was attached with tables '{job.options.tables}'.",
         )
     raise TableNotFoundError(".".join(parts), tuple(t.full_name for t in allowed.values()))
 
@@ -154,7 +154,7 @@ def _lists(options: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]
     known = ("skip", "as_text")
     if unknown := sorted(set(options) - set(known)):
         raise InvalidDefinitionError(
-            f'there is no option "{unknown[0]}" of a mirror', f"There are {' and '.join(known)}."
+            f'there is no option "{unknown[0]}" of a mirror', f"The options are {' and '.join(known)}."
         )
     skip, as_text = (tuple(n.strip() for n in options.get(key, "").split(",") if n.strip()) for key in known)
     return skip, as_text

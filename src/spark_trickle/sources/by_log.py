@@ -157,7 +157,7 @@ def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]
                 raise ResyncNeededError(mirror_of(table).full_name, reason)
             if seen.published.get(remote.oid) != position.published:
                 raise ResyncNeededError(
-                    mirror_of(table).full_name, "the publication did not show it all the time"
+                    mirror_of(table).full_name, "the publication did not always include it"
                 )
             if now.parts != position.marks.parts:
                 found.grown = True

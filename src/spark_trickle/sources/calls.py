@@ -1,4 +1,4 @@
-"""What a user does with sources: attach, mirror, sync, detach, as calls and as statements."""
+"""Calls and statements on sources: attach, mirror, sync, detach."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sources:
         raise NotImplementedError
 
     def attach_source(self, name: str, kind: str = "postgres", **options: str) -> None:
-        """Attach a database; `dsn="env:NAME"` says where its address is, and the catalog keeps only that."""
+        """Attach a database; with `dsn="env:NAME"` the catalog stores only the name of that variable."""
         self._source_statement(s.AttachSource(name, kind, tuple(options.items())))
 
     def create_mirror(
@@ -51,7 +51,7 @@ class Sources:
         as_text: Iterable[str] = (),
         progress: Listen = silent,
     ) -> Result:
-        """A read-only table that follows one of a source, such as "shop.public.orders"."""
+        """Create a mirror: a read-only table that follows one of a source, such as "shop.public.orders"."""
         lists = (("skip", ", ".join(skip)), ("as_text", ", ".join(as_text)))
         options = tuple((key, value) for key, value in lists if value)
         parts = Cursor(name).name(), Cursor(source).name()
@@ -60,11 +60,11 @@ class Sources:
     def add_tables(
         self, source: str, patterns: str, schema: str | None = None, progress: Listen = silent
     ) -> Result:
-        """A mirror for every table of a source that patterns such as "public.*" mean."""
+        """Create a mirror for every table of a source that matches patterns such as "public.*"."""
         return self._source_statement(s.MirrorTables(source, patterns, schema), progress)
 
     def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:
-        """Bring the mirrors of a source to what it holds now; the report tells what came and went.
+        """Bring the mirrors of a source up to date; the report says how many rows changed.
 
         A source serves one copy of a warehouse. With `take_over` it serves this one from now on.
         """
@@ -72,11 +72,11 @@ class Sources:
         return sync(self._place, self._links, source, progress, take_over)
 
     def resync(self, table: str, progress: Listen = silent) -> Result:
-        """Copy the table behind a mirror again; only rows that differ are changed."""
+        """Copy the source table of a mirror again; only rows that differ are changed."""
         return self._source_statement(s.ResyncTable(Cursor(table).name()), progress)
 
     def detach_source(self, name: str, *, cascade: bool = False, force: bool = False) -> None:
-        """Leave nothing of ours in a source; its mirrors become ordinary tables, or are dropped."""
+        """Remove all that spark-trickle created in a source; its mirrors stay as tables, or are dropped."""
         self._source_statement(s.DetachSource(name, cascade=cascade, force=force))
 
     # --- statements ------------------------------------------------------------------------------
@@ -130,8 +130,8 @@ class Sources:
             with use_source(self._place, self._links, source) as job:
                 tidy(job)
         except TrickleError as error:
-            text = f'what was captured for a dropped mirror stays in source "{source}": {error.message}'
-            warnings.warn(f"{text}; the next SYNC SOURCE takes it away", stacklevel=4)
+            text = f'captured changes of a dropped mirror are still in source "{source}": {error.message}'
+            warnings.warn(f"{text}; the next SYNC SOURCE removes them", stacklevel=4)
 
     def _widened_for(self, query: str) -> bool:
         """Whether mirrors were given columns that a query needs and that were not captured so far."""

@@ -1,4 +1,4 @@
-"""Which tables of a source carry triggers, or are in a publication with a slot, and how they come and go."""
+"""Adding tables of a source to the capture, by triggers or by a publication and a slot, and removing them."""
 
 from __future__ import annotations
 

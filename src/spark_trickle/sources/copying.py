@@ -52,7 +52,7 @@ def begin_copy(job: Job, work: Work, table: Table) -> Table:
     mirror = replace(mirror_of(table), becomes=(table.schema, table.name))
     hidden = replace(table, schema=HIDDEN_SCHEMA, name=f"{table.name}$copy_{table.id}", mirror=mirror)
     work.define(commit.CreateTable(hidden))
-    state = MirrorState(table.id, job.source.name, MirrorStatus.COPYING, "its first copy is not complete")
+    state = MirrorState(table.id, job.source.name, MirrorStatus.COPYING, "its first copy is not complete yet")
     job.commit(work, f"copy of {mirror.table}", [state])
     return hidden
 

@@ -1,4 +1,4 @@
-"""A table of a source -> the table that follows it here, and the columns that it is read by."""
+"""A table of a source -> its mirror, and the columns that are captured for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def new_mirror(
     mapped = map_columns(remote, ids, tuple(left_out), tuple(as_text))
     if not mapped:
         raise InvalidDefinitionError(
-            f'table "{remote.full_name}" has no column to capture', "Give it a column, or keep one of them."
+            f'table "{remote.full_name}" has no column to capture',
+            "Give the table a column, or do not leave out all of them.",
         )
     check_column_names([c.name for c in mapped])
     keyed = bool(remote.key) and not left_out & set(remote.key) and _plain(mapped, remote.key)
@@ -90,7 +91,7 @@ def columns_of(table: Table, remote: SourceTable) -> tuple[MappedColumn, ...]:
     """How the columns of a mirror are read from its source now; they must be what they were."""
     broken = tuple(d.detail for d in drift_of(table, remote) if d.breaks)
     if key_changed(table, remote):
-        broken += ("its primary key is another one",)
+        broken += ("its primary key was changed",)
     if broken:
         raise SourceSchemaChangedError(remote.full_name, broken)
     numbers = {c.column_id: c.number for c in mirror_of(table).columns}

@@ -1,4 +1,4 @@
-"""OPTIONS of ATTACH SOURCE -> what they mean, or what is wrong with them."""
+"""OPTIONS of ATTACH SOURCE -> values, or an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SourceOptions:
 
 def read_options(kind: str, given: Mapping[str, str]) -> SourceOptions:
     if kind not in KINDS:
-        raise UnsupportedError(f'a source of type "{kind}"', f"There is {', '.join(KINDS)}.")
+        raise UnsupportedError(f'a source of type "{kind}"', f"The types are {', '.join(KINDS)}.")
     known = tuple(f.name for f in fields(SourceOptions))
     for name, value in given.items():
         if name not in known:
@@ -55,7 +55,7 @@ def read_options(kind: str, given: Mapping[str, str]) -> SourceOptions:
             )
         if name in _CHOICES and value.lower() not in _CHOICES[name]:
             raise InvalidDefinitionError(
-                f'"{value}" is no value for the option "{name}"', f"Choose {' or '.join(_CHOICES[name])}."
+                f'"{value}" is not a value of the option "{name}"', f"Choose {' or '.join(_CHOICES[name])}."
             )
     chosen = {n: v.lower() if n in _CHOICES else v for n, v in given.items()}
     options = SourceOptions(**chosen)

@@ -1,4 +1,4 @@
-"""Who a source or a target serves, and who asks -> go on, take over, begin anew, or refuse.
+"""Who a source or a target serves, and who asks -> go on, take over, start again, or refuse.
 
 A copy of a warehouse has the identity of the original. What a source gives to one of them is gone for the
 other, so at most one of them is served, and the others are told.
@@ -14,7 +14,7 @@ from spark_trickle.model.source import Site
 
 
 class Verdict(Enum):
-    SAME = "the warehouse that was served before"
+    SAME = "the same warehouse as before"
     MOVED = "the same warehouse at another site, with all that was given to it"
     RESTORED = "an older state of the warehouse"
     COPY = "another copy of the warehouse, while the one that is served may live"

@@ -1,4 +1,4 @@
-"""Where a mirror is <-> how the catalog keeps it: only here is known what the kept words mean."""
+"""Positions of mirrors: the form that the catalog stores <-> the types that readers use."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def start_copy_over(job: Job, table: Table, state: MirrorState) -> MirrorState:
     work = begin(job.place)
     truncate(work, table)
     state = at_position(state, CopyPosition())
-    job.commit(work, "copy begun anew", [state])
+    job.commit(work, "the copy was started again", [state])
     return state
 
 

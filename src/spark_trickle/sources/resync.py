@@ -58,7 +58,7 @@ def _state(job: Job, table: Table) -> MirrorState:
     found = next((s for t, s in job.mirrors(begin(job.place)) if t.id == table.id), None)
     if found is None or found.status is MirrorStatus.COPYING:
         raise InvalidDefinitionError(
-            f'"{table.full_name}" has no complete copy yet', f"Run SYNC SOURCE {job.source.name} first."
+            f'"{table.full_name}" is not fully copied yet', f"Run SYNC SOURCE {job.source.name} first."
         )
     return found
 
@@ -80,7 +80,7 @@ def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState
         return add_to_log(job, there, [] if known else [remote])[remote.oid]
     opened, marks = open_log(job, there)
     lost = [
-        replace(s, status=MirrorStatus.RESYNC_NEEDED, reason="the replication slot had to be made anew")
+        replace(s, status=MirrorStatus.RESYNC_NEEDED, reason="the replication slot had to be created again")
         for t, s in job.mirrors(begin(job.place))
         if t.id != table.id and s.status is MirrorStatus.ACTIVE
     ]

@@ -45,7 +45,7 @@ def _obstacle(job: Job) -> str:
             return f"{finding.check} is {finding.value}"
     mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
     if not mirrors:
-        return "there is no mirror yet"
+        return "the source has no mirrors yet"
     try:
         for remote in job.remote(mirrors).values():
             require_identity(remote)
@@ -56,7 +56,7 @@ def _obstacle(job: Job) -> str:
 
 def move_to_log(job: Job) -> Read | None:
     """Change over; None, with the reason noted, if that has to wait."""
-    job.note(job.moved(CaptureMode.TRANSITIONING, "the server allows the log to be read"))
+    job.note(job.moved(CaptureMode.TRANSITIONING, "the server allows reading the write-ahead log"))
     try:
         marks = _prepare(job)
     except TrickleError as error:
@@ -69,7 +69,12 @@ def move_to_log(job: Job) -> Read | None:
         if state is not None and state.status is MirrorStatus.ACTIVE:
             position = LogPosition(moment, marks[mirror_of(table).oid], noted[table.id])
             found.states[table.id] = at_position(state, position)
-    moved = replace(job.moved(CaptureMode.WAL, "the log has taken over"), attempts=0, retry_at="", blocked="")
+    moved = replace(
+        job.moved(CaptureMode.WAL, "changes are now read from the write-ahead log"),
+        attempts=0,
+        retry_at="",
+        blocked="",
+    )
     commit_reading(job, found, moved)
     return found
 

@@ -60,7 +60,7 @@ FEATURES = (
         "UNION BY NAME",
         YES,
         "SELECT k, v FROM t UNION ALL BY NAME SELECT w, k FROM u",
-        "what one side lacks is NULL there",
+        "columns that one side lacks are NULL",
     ),
     Feature("PIVOT", YES, "SELECT * FROM t PIVOT (sum(v) FOR k IN (1 AS one, 2 AS two))"),
     Feature("UNPIVOT", YES, "SELECT * FROM t UNPIVOT (value FOR name IN (k, v))"),
@@ -68,21 +68,21 @@ FEATURES = (
         "windows",
         YES,
         "SELECT k, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM t",
-        "without PARTITION BY it is computed again",
+        "without PARTITION BY, everything is computed again",
     ),
     Feature("QUALIFY", YES, "SELECT k, v FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY v) = 1"),
     Feature(
         "ORDER BY … LIMIT, OFFSET",
         YES,
         "SELECT k, v FROM t ORDER BY v, k LIMIT 3 OFFSET 1",
-        "from a buffer; the input is read again when it runs dry",
+        "computed from a buffer; the input is read again when the buffer runs out",
     ),
     Feature("CTE", YES, "WITH a AS (SELECT k FROM t) SELECT x.k FROM a x JOIN a y ON x.k = y.k"),
     Feature(
         "WITH RECURSIVE",
         YES,
         "WITH RECURSIVE r AS (SELECT k FROM t UNION SELECT v FROM r JOIN t USING (k)) SELECT k FROM r",
-        "new rows lead on; what is gone is derived again where another way is left",
+        "inserted rows are followed; after deletions, rows with another derivation are kept",
     ),
     Feature("LATERAL subqueries", YES, "SELECT t.k, l.w FROM t, LATERAL (SELECT w FROM u WHERE u.k = t.k) l"),
     Feature(
@@ -93,7 +93,7 @@ FEATURES = (
         "functions of the clock",
         YES,
         "SELECT k, current_date() AS d FROM t",
-        "AUTO refreshes in full, with that reason",
+        "AUTO computes everything at every refresh and says why",
     ),
     Feature(
         "subqueries in ON, also over both sides",
@@ -108,7 +108,7 @@ FEATURES = (
         "a row between two sessions makes one of them, so no key says which rows it touches; "
         "windows with lag() and a running sum do the same",
     ),
-    Feature("steps with |>", LATER, "FROM t |> WHERE v > 1", "nested queries say the same"),
+    Feature("steps with |>", LATER, "FROM t |> WHERE v > 1", "write nested queries instead"),
     Feature("TABLESAMPLE", NO, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"),
     Feature("SORT BY, DISTRIBUTE BY", NO, "SELECT k FROM t SORT BY k", "a table has no order"),
 )

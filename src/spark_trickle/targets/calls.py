@@ -1,4 +1,4 @@
-"""What a user does with published stream tables, as calls and as statements."""
+"""Calls and statements on published stream tables."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Publishing(Sources):
     """The part of a connection that keeps stream tables in other databases too."""
 
     def publish(self, name: str, source: str, target: str | None = None) -> Pushed:
-        """Keep a stream table in a database too, as a table such as "public.revenue_live"."""
+        """Publish a stream table to a database, as a table such as "public.revenue_live"."""
         parts = Cursor(name).name()
         return self._publish(s.PublishStream(parts, source, Cursor(target).name() if target else parts[-1:]))
 
     def unpublish(self, name: str, *, keep: bool = True) -> None:
-        """Stop; the table there stays as it is for those who read it, unless it is not to be kept."""
+        """Stop publishing a stream table; the published table stays for its readers unless it is dropped."""
         self._publish_statement(s.UnpublishStream(Cursor(name).name(), keep))
 
     def repair_published(self, name: str) -> Pushed:
-        """Compare the table there with the stream table, and change what differs."""
+        """Compare the published table with the stream table, and change the rows that differ."""
         self._no_transaction("a statement about a source")
         return repair(self._place, self._links, stream_table(begin(self._place), Cursor(name).name()))
 
@@ -41,7 +41,7 @@ class Publishing(Sources):
         return self._push_each([p for p in self._published() if source in (None, p.source)], take_over)
 
     def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:
-        """Bring the mirrors of a source to what it holds now, and what is published there to what we hold.
+        """Bring the mirrors of a source up to date, and the tables published to it.
 
         A source serves one copy of a warehouse. With `take_over` it serves this one from now on.
         """
@@ -58,7 +58,7 @@ class Publishing(Sources):
         table = stream_table(begin(self._place), statement.name)
         if any(p.table_id == table.id for p in self._published()):
             raise InvalidDefinitionError(
-                f'"{table.full_name}" is published already', "UNPUBLISH STREAM TABLE it first."
+                f'"{table.full_name}" is already published', "UNPUBLISH STREAM TABLE it first."
             )
         schema = statement.target[0] if len(statement.target) == 2 else "public"
         return publish(self._place, self._links, table, statement.source, schema, statement.target[-1])

@@ -186,7 +186,7 @@ def _move(work: Work, connection: Connection, table: Table, target: Target, ther
         oldest = read.oldest_id(catalog)
     if after < oldest:
         raise RepairNeededError(
-            target.full_name, f"it is at snapshot {after}, and what came after is vacuumed"
+            target.full_name, f"it is at snapshot {after}, and VACUUM deleted the changes since then"
         )
     if not files and not there.columns_behind and newest - after < _QUIET_SNAPSHOTS:
         return Applied(False, after)

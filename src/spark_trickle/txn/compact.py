@@ -43,7 +43,7 @@ def decide(files: tuple[DataFile, ...], settings: Settings) -> Compaction | None
     tail_rows = sum(f.rows for f in log.tail)
     small = settings.max_driver_rows
     if log.tail and tail_rows > settings.compact_change_ratio * base_rows and tail_rows > small // 10:
-        return Compaction(files, f"{tail_rows} changed rows against {base_rows} settled ones")
+        return Compaction(files, f"{tail_rows:,} changed rows on top of {base_rows:,} base rows")
     if len(log.tail) > settings.compact_change_files:
         if base_rows + tail_rows <= small:
             return Compaction(files, f"{len(log.tail)} change files of a small table")
@@ -59,7 +59,7 @@ def compact_everything(files: tuple[DataFile, ...]) -> Compaction | None:
     """What OPTIMIZE merges; a single consolidated file is as good as it gets."""
     if not files or (len(files) == 1 and not files[0].deletes):
         return None
-    return Compaction(files, "asked by OPTIMIZE")
+    return Compaction(files, "requested by OPTIMIZE")
 
 
 def compact(work: Work, table: Table, plan: Compaction) -> None:
@@ -101,7 +101,7 @@ def compact_in_place(work: Work, table: Table) -> str:
     if plan is None:
         return "append"
     if not room_of_statement(work.place.settings).holds(plan.files):
-        return f"append, to be merged: {plan.reason}"
+        return f"append, to be merged later: {plan.reason}"
     whole = len(plan.files) == len(work.files(table))
     compact(work, table, plan)
     return f"{'replace' if whole else 'compact'}: {plan.reason}"

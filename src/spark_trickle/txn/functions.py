@@ -39,7 +39,7 @@ def _constant(text: str) -> Argument:
         f"{short(text)} is not a constant",
         words[0].line,
         words[0].column,
-        "Pass a text in quotes or a whole number.",
+        "Pass a string in quotes or a whole number.",
     )
 
 

@@ -122,7 +122,7 @@ def test_in_place_after_the_catalog_was_lost(folder: Path, tmp_path: Path) -> No
     with opened(folder) as warehouse:
         assert content(warehouse) == [1, 2, 3]
         assert problems(warehouse) == [
-            "warning: no snapshot knows this file; it is not read, and not deleted"
+            "warning: no snapshot contains this file; it is neither read nor deleted"
         ]
         insert(warehouse, 5)
         assert content(warehouse) == [1, 2, 3, 5]

@@ -48,7 +48,9 @@ def test_the_threshold_is_a_setting() -> None:
     nodes = world(DEEP).nodes
     assert find_concerns(nodes, Mode.AUTO, Settings(deep_join_scan_threshold=9)) == ()
     (found,) = find_concerns(nodes, Mode.DIFFERENTIAL, Settings(deep_join_scan_threshold=3))
-    assert found.reason.startswith("9 tables are joined, deep_join_scan_threshold is 3, and")
+    assert found.reason.startswith(
+        "the join has 9 tables, more than deep_join_scan_threshold allows (3), and"
+    )
 
 
 def test_auto_that_always_computes_everything_says_so() -> None:
@@ -65,7 +67,7 @@ def test_every_threshold_has_a_value_a_limit_and_advice() -> None:
     known = Known(stream, world(DEEP).nodes, facts, (), errors_in_a_row=2, in_circle=False)
     found = {t.setting: t for t in list_thresholds(known, Settings())}
     assert found["deep_join_scan_threshold"].text == (
-        "9 tables in one join; limit 8, exceeded. Beyond it make a stream table of a part of the join."
+        "9 tables in one join; limit 8, exceeded. Above the limit, put a part of the join into a stream table of its own."
     )
     assert found["differential_max_change_ratio"].text.startswith(
         "0.25 of the source rows changed; limit 0.15, exceeded. "
@@ -75,7 +77,7 @@ def test_every_threshold_has_a_value_a_limit_and_advice() -> None:
         "differential_max_change_ratio",
         "fuse_ceiling",
     }
-    assert found["max_consecutive_errors"].text.startswith("2 failures in a row; limit 2. One more and")
+    assert found["max_consecutive_errors"].text.startswith("2 consecutive failures; limit 2. After one more")
     assert found.keys() >= {"differential_free_rows", "max_driver_rows", "buffer_alert_rows"}
     assert found.keys() >= {"compact_change_files", "compact_change_ratio"}
     rounds = {t.setting for t in list_thresholds(Known(**{**vars(known), "in_circle": True}), Settings())}

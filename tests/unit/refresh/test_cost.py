@@ -64,7 +64,7 @@ def test_a_run_of_the_same_size_is_trusted_even_if_it_is_alone() -> None:
     decision = decide(facts(4_000, past), Settings(differential_free_rows=0))
     assert decision.action is D
     assert decision.reason == (
-        "4000 changed rows in t; expected: differential about 484 ms (4,000 rows took 484 ms),"
+        "rows changed in t: 4,000; expected: differential about 484 ms (4,000 rows took 484 ms),"
         " full about 600 ms (1,000,000 rows took 600 ms)"
     )
 
@@ -76,7 +76,7 @@ def test_small_runs_do_not_tell_what_a_large_one_costs() -> None:
     assert estimate(known(past), 4_000, 1_000_000).better is None
     decision = decide(facts(100_000, past), Settings())
     assert decision.revocable
-    assert decision.reason.endswith("10.0% of 1000000 source rows, at most 15%")
+    assert decision.reason.endswith("of 1,000,000 (10.0%), within the limit of 15%")
 
 
 def test_what_a_smaller_change_takes_a_larger_one_takes_at_least() -> None:
@@ -132,7 +132,7 @@ def test_it_is_tried_again_when_that_costs_little_beside_what_full_refreshes_cos
         decision = decide(facts(changed, old), Settings())
         assert decision.action is D
         assert decision.revocable
-        assert decision.reason.endswith("; a differential refresh is tried again after 20 in full")
+        assert decision.reason.endswith("; trying a differential refresh again after 20 full ones")
         assert decide(facts(changed, old[1:]), Settings()).action is F
 
 
@@ -149,7 +149,7 @@ def test_a_full_refresh_is_tried_if_the_only_one_may_have_been_slow_by_chance() 
     cold = runs(*[(D, 10, 2_000.0)] * 20, (F, 0, 6_000.0))
     decision = decide(facts(10, cold), Settings())
     assert decision.action is F
-    assert decision.reason.endswith("; a full refresh is tried again after 20 differential ones")
+    assert decision.reason.endswith("; trying a full refresh again after 20 differential ones")
     assert decide(facts(10, cold[1:]), Settings()).action is D  # it may cost a tenth
     firm = runs(*[(D, 10, 2_000.0)] * 20, *[(F, 0, 6_000.0)] * 3)
     assert decide(facts(10, firm), Settings()).action is D
@@ -207,7 +207,7 @@ def test_what_was_given_up_is_remembered_for_such_changes_and_for_a_while() -> N
     later = (*runs(*[(F, 1_000, 900.0)] * 5), given_up(1_000), *runs((F, 0, 900.0)))
     decision = decide(facts(1_000, later), Settings())
     assert decision.action is F
-    assert decision.reason.endswith("; such a change was as much work as everything")
+    assert decision.reason.endswith("; the last such change was as much work as computing everything")
     assert decide(facts(1_000, (*runs((F, 1_000, 900.0)), *later)), Settings()).action is D
     since = (*runs((D, 1_000, 50.0)), *later)
     assert decide(facts(1_000, since), Settings()).action is D
@@ -234,7 +234,7 @@ def test_a_mode_is_recommended_with_the_runs_that_speak_for_it() -> None:
     advice = recommend(dear, [4_000, 4_000, 2], 1_000_000)
     assert (advice.mode, advice.confidence) == (Mode.FULL, "high")
     assert advice.reason.startswith(
-        "for 4,000 changed rows expected: differential about 3,000 ms (4,000 rows took 3,000 ms,"
+        "for 4,000 changed rows, expected: differential about 3,000 ms (4,000 rows took 3,000 ms,"
     )
     cheap = known(runs((D, 20, 280.0), (D, 4_000, 484.0), (D, 2, 100.0), (F, 0, 600.0)))
     advice = recommend(cheap, [20, 4_000, 4_000], 1_000_000)

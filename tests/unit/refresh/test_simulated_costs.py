@@ -85,7 +85,7 @@ def test_after_2_and_4000_and_20_rows_the_next_4000_are_differential() -> None:
     assert past[0].decision.action is D
     in_full = [p.decision.reason for p in past if p.decision.action is F]
     assert len(in_full) <= 6
-    assert all("a full refresh is tried again" in reason for reason in in_full)
+    assert all("trying a full refresh again" in reason for reason in in_full)
 
 
 changed_costs = st.floats(1.2, 6.0)

@@ -25,10 +25,10 @@ def ago(**time: float) -> datetime:
 HOUR = 3_600.0
 # every so many seconds it is refreshed, known since, reads, whether others follow it; the tier and the reason
 USES = [
-    (60.0, ago(hours=3), None, False, Tier.WARM, "it is known for less than a day"),
-    (60.0, ago(days=3), None, True, Tier.WARM, "other stream tables or a published copy follow it"),
-    (60.0, ago(days=3), None, False, Tier.COLD, "nobody read it in 3 days"),
-    (60.0, ago(days=20), None, False, Tier.FROZEN, "nobody read it in 20 days"),
+    (60.0, ago(hours=3), None, False, Tier.WARM, "its history is shorter than a day"),
+    (60.0, ago(days=3), None, True, Tier.WARM, "other stream tables or a published table depend on it"),
+    (60.0, ago(days=3), None, False, Tier.COLD, "nobody has read it in 3 days"),
+    (60.0, ago(days=20), None, False, Tier.FROZEN, "nobody has read it in 20 days"),
     (
         60.0,
         ago(days=9),
@@ -43,7 +43,7 @@ USES = [
         Reads(2_881, ago(days=2), NOW),
         False,
         Tier.HOT,
-        "one read in 60 s, one refresh in 60 s",
+        "one read every 60 s, one refresh every 60 s",
     ),
     (
         60.0,
@@ -51,7 +51,7 @@ USES = [
         Reads(577, ago(days=2), NOW),
         False,
         Tier.WARM,
-        "one read in 300 s, one refresh in 60 s",
+        "one read every 300 s, one refresh every 60 s",
     ),
     (
         1.0,
@@ -59,7 +59,7 @@ USES = [
         Reads(49, ago(days=2), NOW),
         False,
         Tier.COLD,
-        "one read in 3,600 s, one refresh in 1 s",
+        "one read every 3,600 s, one refresh every 1 s",
     ),
     (
         HOUR,
@@ -67,10 +67,10 @@ USES = [
         Reads(49, ago(days=2), NOW),
         False,
         Tier.HOT,
-        "one read in 3,600 s, one refresh in 3600 s",
+        "one read every 3,600 s, one refresh every 3600 s",
     ),
     # read often once, then not for two hours
-    (60.0, ago(days=2), Reads(999, ago(days=2), ago(hours=2)), False, Tier.COLD, "one read in 7,200 s,"),
+    (60.0, ago(days=2), Reads(999, ago(days=2), ago(hours=2)), False, Tier.COLD, "one read every 7,200 s,"),
 ]
 
 

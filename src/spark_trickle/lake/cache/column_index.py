@@ -1,4 +1,4 @@
-"""Columns of large tables that are looked at again and again, in memory, where few rows are found at once.
+"""The column index: columns of large tables in memory, in which refreshes look up a few rows quickly.
 
 Files never change, so what was read of one stays right. The first time that a column of a table is asked for,
 nothing is read: a single look is cheaper by a job than by reading all of it.
@@ -160,7 +160,7 @@ def _key(file: DataFile, field: pa.Field) -> _Key:
 
 
 def _unexpected() -> Packed:
-    raise AssertionError("it was read just now")
+    raise AssertionError("it was just read")
 
 
 def _memory(table: Table, needed: Sequence[Column], files: Sequence[DataFile]) -> int:

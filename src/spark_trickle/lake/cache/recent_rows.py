@@ -1,4 +1,4 @@
-"""Rows of small files that were written or read lately, so that a file that never changes is read once."""
+"""A cache of the rows of small files; a file never changes, so it is read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Commit -> one snapshot, in one catalog transaction, or a ConflictError or a question and nothing."""
+"""A Commit -> one snapshot in one catalog transaction; or a conflict, or a question, and no change."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def _open_read_only(url: URL, timeout: float) -> Engine:
     log = file.with_name(f"{file.name}-wal")
     if log.is_file() and log.stat().st_size and not log.with_name(f"{file.name}-shm").is_file():
         raise WarehouseError(
-            f"the catalog {file} has commits in {log.name} that can only be read where it can be written",
-            "Open it once with write access, which moves them into the catalog, or copy the whole folder.",
+            f"the catalog {file} has commits in {log.name} that can only be read with write access",
+            "Open it once with write access, which moves the commits into it, or copy the whole folder.",
         )
     # Without a log nobody writes to it, and SQLite need not make the files by which writers are seen.
     options = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
@@ -149,7 +149,7 @@ def _explain(engine: Engine, error: DBAPIError) -> Exception:
     ):
         return WarehouseError(
             f"the catalog {where} cannot be used: {detail}",
-            "Check that the address is right, the server runs, and the file is a spark-trickle catalog.",
+            "Check that the address is right, the server is running, and the file is a catalog.",
         )
     return InternalError(f"{type(error.orig).__name__}: {detail}")
 

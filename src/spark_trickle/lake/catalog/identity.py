@@ -1,4 +1,4 @@
-"""Who a warehouse is: an id that its catalog, its data folder and the systems around it know it by.
+"""The identity of a warehouse: an id that its catalog, its data folder and attached systems store.
 
 A copy of a warehouse has the id of the original, as a restored backup should. Whoever wants both to live
 gives one of them an id of its own.

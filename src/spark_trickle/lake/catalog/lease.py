@@ -1,4 +1,4 @@
-"""Who works on the warehouse now: which snapshots they may still read, and which files they write."""
+"""Sessions that use the warehouse: which snapshots they may still read, and which files they write."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ def prepare_catalog(engine: Engine, request: Request) -> None:
         ready = migrations.is_current(connection)
     if not ready and request.read_only:
         raise WarehouseError(
-            f"the catalog {hide_secrets(engine.url)} must be upgraded, and cannot be written",
-            "Open it once where it can be written.",
+            f"the catalog {hide_secrets(engine.url)} must be upgraded, but is not writable",
+            "Open it once with write access.",
         )
     if not ready:
         with writing(engine) as connection:

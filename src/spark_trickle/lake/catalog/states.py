@@ -1,4 +1,4 @@
-"""Where stream tables stand, in the catalog: frontiers, status, and the history of refreshes."""
+"""The state of stream tables in the catalog: frontiers, status, and the history of refreshes."""
 
 from __future__ import annotations
 

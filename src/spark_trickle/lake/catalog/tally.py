@@ -1,16 +1,16 @@
-"""What the connections of a process did since it began, as totals that only grow."""
+"""Counters of what the connections of a process have done since it began."""
 
 from __future__ import annotations
 
 from threading import Lock
 
 COUNTERS = {
-    "commit_retries": "Statements and refreshes that were run again because others had committed.",
-    "immediate_waits": "Statements that change sources of an IMMEDIATE stream table, which go one at a time.",
-    "immediate_wait_ms": "Milliseconds that these waited for their turn.",
-    "immediate_retries": "How often these were run again because another process had committed.",
-    "worker_busy_ms": "Milliseconds that workers of the scheduler worked.",
-    "worker_idle_ms": "Milliseconds that workers of the scheduler had nothing to do.",
+    "commit_retries": "Retries of statements and refreshes after a conflict with another commit.",
+    "immediate_waits": "Statements that waited their turn to change a source of an IMMEDIATE stream table.",
+    "immediate_wait_ms": "Milliseconds that such statements waited their turn.",
+    "immediate_retries": "Retries of such statements because another process had committed.",
+    "worker_busy_ms": "Milliseconds that workers of the scheduler were busy.",
+    "worker_idle_ms": "Milliseconds that workers of the scheduler were idle.",
 }
 
 

@@ -148,8 +148,8 @@ def _refuse_folder(folder: Path, warehouse: Warehouse) -> None:
     data = Path(warehouse.storage.root)
     if folder.is_relative_to(data) or data.is_relative_to(folder):
         raise BackupError(
-            f"{folder} lies in the data folder of the warehouse, or around it",
-            "Choose a folder elsewhere, best on another disk.",
+            f"{folder} is inside the data folder of the warehouse, or contains it",
+            "Choose another folder, preferably on another disk.",
         )
     marker = folder / "backup.json"
     if folder.exists() and not folder.is_dir():
@@ -162,7 +162,7 @@ def _refuse_folder(folder: Path, warehouse: Warehouse) -> None:
     own = warehouse.folder.warehouse
     if marker.exists() and (found := read_json(marker).get("warehouse")) != own:
         raise BackupError(
-            f"{folder} holds backups of warehouse {found}, and this is warehouse {own}",
+            f"{folder} holds backups of warehouse {found}, but this is warehouse {own}",
             "Choose another folder.",
         )
     if not marker.exists():

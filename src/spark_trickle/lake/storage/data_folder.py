@@ -90,7 +90,7 @@ def _find_earlier_user(request: Request) -> WarehouseMismatchError | None:
         return None
     return WarehouseMismatchError(
         root,
-        "the catalog is new, and the folder holds data files",
+        "the catalog is new, but the folder already has data files",
         "Restore the catalog they belong to, or choose another folder. With trickle adopt, or "
         "adopt=True, a new warehouse begins here and leaves them untouched.",
     )

@@ -1,4 +1,4 @@
-"""What a data folder says of itself: whose it is, and the newest snapshot that its files belong to.
+"""The marker of a data folder: which warehouse it belongs to, and the newest snapshot of its files.
 
 The catalog alone cannot tell that it is older than the data beside it, or that the data belongs to another
 catalog; whoever trusted it would take the files of others for rubbish. So both say who they are, and
@@ -24,8 +24,8 @@ _IDENTITY = "warehouse.json"
 _NEWEST = "newest.json"
 
 ADOPT = (
-    "If this catalog is to go on with these files, run trickle adopt, or connect with adopt=True: "
-    "what it does not know stays untouched."
+    "To let this catalog use these files, run trickle adopt, or connect with adopt=True; "
+    "files that it does not know stay untouched."
 )
 
 
@@ -62,14 +62,14 @@ def find_mismatch(
         )
     if marker.warehouse != warehouse:
         return (
-            f"it belongs to warehouse {marker.warehouse}, and the catalog to warehouse {warehouse}",
+            f"it belongs to warehouse {marker.warehouse}, but the catalog belongs to warehouse {warehouse}",
             f"Give the catalog of that warehouse, or another data_path; then connect again. {ADOPT}",
         )
     if marker.snapshot is None:
         return None
     if marker.snapshot > newest.id:
         return (
-            f"it holds snapshot {marker.snapshot}, and the catalog ends with snapshot {newest.id}: "
+            f"it holds snapshot {marker.snapshot}, but the catalog ends with snapshot {newest.id}: "
             "the catalog is an older copy, or its -wal file is missing",
             f"Restore the newest catalog, with its -wal file. {ADOPT}",
         )

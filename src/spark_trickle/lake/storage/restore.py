@@ -59,7 +59,7 @@ def choose_backup(folder: Path, name: str | None) -> Backup:
     if not found:
         raise BackupError(f"{folder} holds no backup", "Give the folder that trickle backup wrote to.")
     if name is not None and name not in found:
-        raise BackupError(f'there is no backup "{name}"', f"There are {', '.join(found)}.")
+        raise BackupError(f'there is no backup "{name}"', f"The backups are {', '.join(found)}.")
     backup = found[name or max(found)]
     if checksum_of(backup.catalog) != backup.catalog_checksum:
         raise BackupError(f"the catalog of backup {backup.name} is damaged", "Use another backup.")
@@ -72,7 +72,7 @@ def _refuse_target(backup: Backup, folder: Path, root: str, replace: bool) -> No
     marker = MarkerFile(root, "restore").read()
     if marker is not None and marker.warehouse != backup.warehouse:
         raise BackupError(
-            f"{root} belongs to warehouse {marker.warehouse}, and the backup to {backup.warehouse}",
+            f"{root} belongs to warehouse {marker.warehouse}, but the backup is of {backup.warehouse}",
             "Choose an empty folder.",
         )
     tables = Path(root) / TABLES_FOLDER

@@ -1,4 +1,4 @@
-"""Old snapshots and the files only they need -> gone; files of crashed writers too."""
+"""Delete old snapshots with the files that only they need, and files of crashed writers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Vacuumed:
 
 _UNNEEDED = "no remaining snapshot needs it"
 _SCHEDULED = "an earlier VACUUM ended before it deleted this"
-_ABANDONED = "a session wrote it, did not commit it, and has ended"
+_ABANDONED = "a session wrote it and ended without a commit"
 
 
 def vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: str | None) -> Vacuumed:

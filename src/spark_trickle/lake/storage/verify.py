@@ -60,7 +60,9 @@ def verify(warehouse: Warehouse, now: datetime, only: Table | None = None) -> li
     with ThreadPoolExecutor(_READERS) as pool:
         problems = [p for p in pool.map(lambda e: _check_file(warehouse, e), expected) if p is not None]
     unknown = [
-        Finding("warning", "", file.location, "no snapshot knows this file; it is not read, and not deleted")
+        Finding(
+            "warning", "", file.location, "no snapshot contains this file; it is neither read nor deleted"
+        )
         for file in present
         if without_checksum(file.location) not in known and writer_of(file.location) not in writing
     ]

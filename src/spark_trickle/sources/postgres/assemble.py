@@ -111,7 +111,7 @@ def assemble(messages: Iterable[bytes], followed: Sequence[Followed], after: int
         else:
             work.begin_part(data)
     if work.begin is not None:
-        raise InternalError("the log ended inside of a transaction")
+        raise InternalError("the write-ahead log ended inside a transaction")
     changed = tuple(t for t in work.tables.values() if t.changed)
     return Net(changed, work.end_lsn, work.transactions, work.commit_time, work.first_commit_time)
 
@@ -180,7 +180,7 @@ def _layout(followed: Followed, relation: RelationMessage) -> Layout:
     if wrong := _differences(followed, relation, places):
         raise SourceSchemaChangedError(followed.source.full_name, tuple(wrong))
     if _identity_changed(followed, relation):  # the columns are the same, so a new copy is all it takes
-        raise ResyncNeededError(followed.source.full_name, "its replica identity is another one now")
+        raise ResyncNeededError(followed.source.full_name, "its replica identity was changed")
     return Layout(len(relation.columns), tuple(places[n] for n in followed.names))
 
 
@@ -189,11 +189,11 @@ def _differences(followed: Followed, relation: RelationMessage, places: Mapping[
     for column in followed.columns:
         place = places.get(column.name)
         if place is None:
-            wrong.append(f'column "{column.name}" is not in the log any more')
+            wrong.append(f'column "{column.name}" is no longer in the write-ahead log')
             continue
         found, kind = relation.columns[place], column.source.type
         if (found.type, found.modifier) != (kind.oid, kind.modifier):
-            wrong.append(f'column "{column.name}" has another type now')
+            wrong.append(f'column "{column.name}" has changed its type')
     return wrong
 
 

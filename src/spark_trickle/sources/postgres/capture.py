@@ -142,7 +142,7 @@ def _check(table: SourceTable, columns: Sequence[SourceColumn], schema: str) -> 
         )
     if len(columns) > _MOST_COLUMNS:
         raise InvalidDefinitionError(
-            f'{len(columns)} columns of "{table.full_name}" are more than a change buffer can hold',
+            f'{len(columns)} columns of "{table.full_name}" are too many for a change buffer',
             f"Capture at most {_MOST_COLUMNS} of them.",
         )
     if len(schema.encode()) > _LONGEST_SCHEMA:

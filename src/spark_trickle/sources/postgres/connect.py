@@ -142,7 +142,7 @@ def _require_own_session(connection: Connection, parameters: Mapping[str, str]) 
     if shared:
         connection.close()
         raise SourceSetupError(
-            "the address leads to a connection pooler that shares sessions between transactions",
+            "the address belongs to a connection pooler that shares sessions between transactions",
             "Give the address of the server itself, or of a pool with pool_mode = session: "
             "capturing needs locks and settings that outlive a transaction.",
         )
@@ -159,8 +159,8 @@ def prepare(connection: Connection) -> Connection:
         found = connection.info.server_version // 10_000
         connection.close()
         raise SourceSetupError(
-            f"the source runs PostgreSQL {found}, capturing needs {OLDEST_VERSION // 10_000}",
-            "Upgrade the server.",
+            f"the source runs PostgreSQL {found}, but capturing needs {OLDEST_VERSION // 10_000}",
+            "Upgrade the server of the source.",
         )
     settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SESSION.items())
     ((session, *_),) = connection.execute(f"SELECT pg_backend_pid(), {settings}").fetchall()

@@ -50,5 +50,5 @@ def _drift_of(then: RecordedColumn, now: SourceColumn | None) -> Drift | None:
     if now.name != then.name:
         return Drift("renamed", then.name, f'column "{then.name}" was renamed to "{now.name}"')
     if (now.type.oid, now.type.modifier) != (then.type, then.modifier):
-        return Drift("retyped", then.name, f'column "{then.name}" has type {now.type.shown} now')
+        return Drift("retyped", then.name, f'column "{then.name}" now has type {now.type.shown}')
     return None

@@ -168,7 +168,7 @@ def _require_owner(before: Installed, capture: Capture) -> None:
             f'the changes of "{capture.source.full_name}" in schema "{capture.schema}" '
             f"are captured for {before.owner or 'somebody else'}",
             "Attach this source with a schema of its own, as in OPTIONS (schema 'trickle_changes_2'); "
-            "or DROP SCHEMA … CASCADE, if nobody reads it any more.",
+            "or DROP SCHEMA … CASCADE if nobody reads it any more.",
         )
 
 

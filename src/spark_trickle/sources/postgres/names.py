@@ -37,7 +37,7 @@ def parse_patterns(text: str) -> tuple[Pattern, ...]:
         if match is None:
             raise InvalidDefinitionError(
                 f'"{text}" is not a list of tables',
-                "Write schema.table or schema.*, separated by commas; put odd names in double quotes.",
+                "Write schema.table or schema.*, separated by commas; put unusual names in double quotes.",
             )
         found.append(Pattern(match[1], match[2], f"{match[1]}.{match[2]}"))
         at = match.end()

@@ -42,7 +42,7 @@ class NetRows:
 def net_of_whole_rows(rows: Rows) -> NetRows:
     """For tables whose old rows are logged whole."""
     if not rows.whole_before[rows.actions != INSERT].all():
-        raise InternalError("a table with REPLICA IDENTITY FULL logged only a key")
+        raise InternalError("the log has only the key of a row, although the table has REPLICA IDENTITY FULL")
     _repeat(rows)
     come, go = np.flatnonzero(rows.actions != DELETE), np.flatnonzero(rows.actions != INSERT)
     columns = tuple(

@@ -103,8 +103,8 @@ def jdbc_options(there: Endpoint, read: SharedRead) -> dict[str, str]:
     """The options of Spark's jdbc source, secrets included: never print or keep them."""
     if not there.host or there.host.startswith(("/", "@")):
         raise SourceSetupError(
-            "executors cannot reach a source by a socket of this machine",
-            "Write the host of the source into its dsn, or leave out the option copy.",
+            "executors cannot reach a source through a socket of this machine",
+            "Put the host name of the source into its dsn, or leave out the option copy.",
         )
     host = f"[{there.host}]" if ":" in there.host else there.host
     mode = f"?sslmode={_escaped(there.sslmode)}" if there.sslmode else ""

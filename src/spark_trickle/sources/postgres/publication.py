@@ -32,7 +32,7 @@ def require_identity(table: SourceTable) -> None:
         unknown = table.unlogged[0]
         name = quoted(unknown.schema, unknown.name)
         raise SourceSetupError(
-            f'table "{unknown.full_name}" is unlogged, so the write-ahead log does not know it',
+            f'table "{unknown.full_name}" is unlogged, so its changes are not in the write-ahead log',
             f"Run ALTER TABLE {name} SET LOGGED, or capture it with triggers.",
         )
     fixes = [f"ALTER TABLE {quoted(r.schema, r.name)} REPLICA IDENTITY {to}" for r, to in _nameless(table)]
@@ -102,8 +102,8 @@ def read_published(publication: str, found: Sequence[tuple[Any, ...]]) -> dict[i
     for oid, name, _, filtered in found:
         if filtered:
             raise SourceSetupError(
-                f'publication "{publication}" shows only some rows of "{name}"',
-                f"Take the WHERE from the table with id {oid} out of the publication.",
+                f'publication "{publication}" includes only some rows of "{name}"',
+                f"Remove the WHERE of the table with id {oid} from the publication.",
             )
     return {oid: mark for oid, _, mark, _ in found}
 
@@ -115,7 +115,7 @@ def require_published(
     marks = published(connection, publication)
     for table, mark in wanted:
         if marks.get(table.oid) != mark:
-            reason = f'publication "{publication}" did not show the table all the time'
+            reason = f'publication "{publication}" did not always include the table'
             raise ResyncNeededError(table.full_name, reason)
 
 

@@ -184,17 +184,17 @@ def explain(error: psycopg.Error, secrets: tuple[str, ...]) -> TrickleError:
             return SourceBusyError(f"another connection uses it: {detail}")
         case errors.InsufficientPrivilege():
             return SourceSetupError(
-                f"our role has too few rights on the source: {detail}",
-                "Grant our role the right that the error names; the guide lists all that capturing needs.",
+                f"the role of spark-trickle lacks rights on the source: {detail}",
+                "Grant it the right that the error names; the guide lists all rights that capturing needs.",
             )
         case errors.ObjectNotInPrerequisiteState() | errors.ConfigurationLimitExceeded():
             return SourceSetupError(
-                f"the source is not set up for this: {detail}",
+                f"the source is not configured for this: {detail}",
                 "Change the setting that the error names, then try again.",
             )
         case errors.UndefinedObject() | errors.UndefinedTable():
             return SourceSetupError(
-                f"something of ours is gone from the source: {detail}",
+                f"an object of spark-trickle is missing from the source: {detail}",
                 "Set up the capture of this source again, then copy its tables again.",
             )
         case psycopg.OperationalError() | psycopg.InterfaceError():

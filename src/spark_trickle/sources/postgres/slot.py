@@ -73,7 +73,7 @@ def read_slot(slot: str, found: Sequence[tuple[Any, ...]]) -> SlotState | None:
     if not found:
         return None
     confirmed, lag, kept, active, status, clock, snapshot = found[0]
-    lost = "the server removed log that it still needed" if status == "lost" else None
+    lost = "the server removed write-ahead log that was still needed" if status == "lost" else None
     asked = Asked(datetime.fromisoformat(clock), snapshot)
     return SlotState(slot, parse_lsn(confirmed), int(lag), int(kept), active, lost, asked)
 
@@ -85,7 +85,7 @@ def require_slot(connection: Connection, slot: str, after: int) -> SlotState:
 
 def check_slot(slot: str, state: SlotState | None, after: int) -> SlotState:
     if state is None:
-        raise ResyncNeededError(slot, "the replication slot does not exist any more")
+        raise ResyncNeededError(slot, "the replication slot no longer exists")
     if state.lost:
         raise ResyncNeededError(slot, state.lost)
     if state.confirmed > after:
@@ -163,7 +163,7 @@ def _require_logical(connection: Connection) -> None:
     level = value(connection, sql.SQL("SELECT current_setting('wal_level')"))
     if level != "logical":
         raise SourceSetupError(
-            f'wal_level is "{level}", but the log shows changes only if it is "logical"',
+            f'wal_level is "{level}", but the log contains changes of rows only if it is "logical"',
             "Run ALTER SYSTEM SET wal_level = logical and restart the server, or capture with triggers.",
         )
 

@@ -18,7 +18,7 @@ from spark_trickle.sources.postgres.survey import Survey, survey
 MOST_COUNTED = 1_000_000
 _INSTALL = "Install the capture of this table again, then copy the table again."
 _COPY = "Copy the table again."
-_READ_IT = "Sync the source more often, and see trickle.source_status() for what keeps it from being read."
+_READ_IT = "Sync the source more often; trickle.source_status() shows what holds it back."
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def server_findings(connection: Connection, wants_log: bool) -> list[Finding]:
             "replication",
             "role",
             "allowed" if replication else "not allowed",
-            "" if replication else "Run ALTER ROLE … REPLICATION for the role that we connect as.",
+            "" if replication else "Run ALTER ROLE … REPLICATION for the role in the address of the source.",
         ),
     ]
 
@@ -85,11 +85,11 @@ def _findings(seen: Survey, oid: int, most_rows: int) -> Iterable[Finding]:
         return
     if table is None:
         yield Finding(
-            "table", capture.table, "dropped", "Drop its mirror, or attach the table that replaced it."
+            "table", capture.table, "dropped", "Drop the mirror, or mirror the table that replaced it."
         )
         return
     for change in capture.drift(table):
-        advice = _INSTALL if change.breaks else "Widen the capture if the column is needed."
+        advice = _INSTALL if change.breaks else "Run RESYNC TABLE if you need the column."
         yield Finding("columns", table.full_name, change.detail, advice)
     yield from _trigger_findings(seen, oid)
     yield from _loss_findings(seen, oid)
@@ -153,9 +153,9 @@ def slot_findings(connection: Connection, slot: str, publication: str, max_lag_b
         return [Finding("slot", slot, "missing", "Create the slot again, then copy all tables again.")]
     behind = ""
     if state.lag_bytes > max_lag_bytes:
-        behind = "Sync the source, more often if it is synced; DETACH SOURCE it if nobody needs it any more."
+        behind = "Sync the source more often, or DETACH SOURCE it if nobody needs it any more."
     elif state.kept_bytes > max_lag_bytes:
-        behind = "End transactions that are open for long: the log since they began is kept for them."
+        behind = "End long-running transactions: the server keeps the log since they began."
     exists = rows(connection, sql.SQL("SELECT FROM pg_publication WHERE pubname = {}").format(publication))
     return [
         Finding(

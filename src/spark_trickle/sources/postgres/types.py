@@ -69,7 +69,7 @@ def map_columns(
 
 def map_column(column: SourceColumn, ids: Iterator[int]) -> ColumnType:
     if column.generated == "v":
-        raise _unmapped(column, "Triggers and the log do not hold virtual columns; make it STORED")
+        raise _unmapped(column, "Triggers and the log do not contain virtual columns; make it STORED")
     mapped = _map(column.type, ids)
     if mapped is None:
         raise _unmapped(column, "Capture this column as text")
@@ -137,5 +137,5 @@ def _refuse_names(columns: list[SourceColumn]) -> None:
                 column.type.shown,
                 f'Its name differs from "{twin}" only in case; leave one of them out.'
                 if twin != WEIGHT
-                else f'"{WEIGHT}" is the name of the weight of a row; leave this column out.',
+                else f'"{WEIGHT}" is reserved for the weight of a row; leave this column out.',
             )

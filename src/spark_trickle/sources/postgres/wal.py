@@ -206,7 +206,7 @@ def complete(changes: TableChanges, mirror: pa.Table) -> pa.Table:
     places = {key: n for n, key in enumerate(_tuples(held, names))}
     if held.num_rows != len(places) or set(places) != set(_tuples(changes.removed_keys, names)):
         raise ResyncNeededError(
-            changes.source.full_name, "the mirror does not hold what the log says is gone"
+            changes.source.full_name, "the log deletes rows that the mirror does not have"
         )
     return pa.concat_tables([gone, changes.rows, _fill(changes.partial, held, places)])
 

@@ -70,7 +70,7 @@ def gap(capture: Capture, noted: Marks, names: Sequence[str], found: Surrounding
     if reason := noted.table.parts.lost(now.parts):
         return reason
     if capture.mode == "statement" and found.related:
-        return "it has parents or children now, so statements on them change it too"
+        return "it now has parent or child tables, so statements on these change it too"
     if capture.source.kind != "p":
         return None
     ours = [t for t in found.triggers if t.function in _functions(capture)]
@@ -95,7 +95,11 @@ def log_gap(table: SourceTable, noted: TableMarks, now: TableMarks, found: Surro
 
 
 def _attached(names: Sequence[str]) -> str | None:
-    return f'partition "{names[0]}" was attached with its rows, or emptied unnoticed' if names else None
+    return (
+        f'partition "{names[0]}" was attached with rows, or emptied without the triggers noticing'
+        if names
+        else None
+    )
 
 
 def _firing(capture: Capture, found: Surroundings) -> list[TriggerFound]:

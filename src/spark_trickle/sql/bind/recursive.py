@@ -29,7 +29,7 @@ from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.plans import outputs, with_names
 from spark_trickle.sql.bind.scope import Bound, Types
 
-_ADVICE = "A recursive query is a UNION [ALL] of a start and one step that reads the rows found last."
+_ADVICE = "Write a UNION [ALL] of a start and one step that reads the rows of the previous step."
 
 
 def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> Bound:

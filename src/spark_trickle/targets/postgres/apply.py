@@ -67,7 +67,7 @@ def open_entry(connection: Connection, target: Target) -> Entry:
 
 def _require_at(target: Target, entry: Entry, after: int | None, mark: str) -> None:
     if entry.mark and mark and entry.mark != mark:
-        raise RepairNeededError(target.full_name, f"it shows a snapshot {after} of another history")
+        raise RepairNeededError(target.full_name, f"it shows snapshot {after} of another warehouse history")
     if entry.snapshot != after:
         at, begins = (
             "at no snapshot yet" if s is None else f"at snapshot {s}" for s in (entry.snapshot, after)

@@ -80,7 +80,7 @@ def adopt(connection: Connection, target: Target, lock_seconds: float = 30.0) ->
 
 def _kept_mark(target: Target) -> str:
     """What we leave on a table that is published no more; with another key it would need other indexes."""
-    return f"spark-trickle kept this table when it was unpublished; its key is ({', '.join(target.key)})"
+    return f"UNPUBLISH kept this table; its key is ({', '.join(target.key)})"
 
 
 def _comment_of(connection: Connection, relation: int) -> str | None:
@@ -91,7 +91,7 @@ def _comment_of(connection: Connection, relation: int) -> str | None:
 def _go_on_with_kept(connection: Connection, target: Target, relation: int) -> None:
     """Publish again what was unpublished and kept: its rows are compared, and readers see no gap."""
     if _comment_of(connection, relation) != _kept_mark(target):
-        raise TargetExistsError(target.full_name, "it is not one of ours")
+        raise TargetExistsError(target.full_name, "spark-trickle did not create it")
     add_entry(connection, target, relation)
     if changed := compare_table(connection, target, own_entry(connection, target)).changes:
         raise TargetChangedError(target.full_name, changed)

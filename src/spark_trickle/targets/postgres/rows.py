@@ -126,7 +126,7 @@ def _require(target: Target, found: int, wanted: int) -> None:
         missing = wanted - found
         raise RepairNeededError(
             target.full_name,
-            f"{missing} of {wanted} rows to change are not there as they were written",
+            f"{missing} of {wanted} rows to change are missing or were changed by somebody else",
         )
 
 

@@ -26,7 +26,7 @@ from spark_trickle.sources.postgres.run import Statement, explain, require_open
 def changing(connection: Connection, table: str, lock_seconds: float) -> Iterator[None]:
     """All of the block or nothing of it; locks are waited for, but not longer than that."""
     if connection.info.transaction_status != TransactionStatus.IDLE and not connection.closed:
-        raise InternalError("publishing was begun inside of a transaction, which would decide about its end")
+        raise InternalError("publishing cannot start inside an open transaction")
     try:
         with connection.transaction():
             timeout = sql.Literal(f"{int(lock_seconds * 1000)}ms")
@@ -68,7 +68,7 @@ def _explain(error: psycopg.Error, table: str, secrets: tuple[str, ...]) -> Tric
     detail = scrub(first_line(error), secrets)
     match error:
         case errors.UniqueViolation():
-            return RepairNeededError(table, f"a row with this key is there already: {detail}")
+            return RepairNeededError(table, f"a row with this key already exists: {detail}")
         case errors.UndefinedColumn() | errors.UndefinedTable() | errors.DatatypeMismatch():
             return TargetChangedError(table, (detail,))
         case psycopg.IntegrityError() | psycopg.DataError() | errors.DependentObjectsStillExist():
@@ -78,6 +78,6 @@ def _explain(error: psycopg.Error, table: str, secrets: tuple[str, ...]) -> Tric
         case errors.ReadOnlySqlTransaction():
             return SourceSetupError(
                 f"the target cannot be written: {detail}",
-                "Connect to the primary server, and not as a reader.",
+                "Connect to the primary server, with a role that may write.",
             )
     return explain(error, secrets)

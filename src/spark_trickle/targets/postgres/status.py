@@ -94,7 +94,7 @@ def _gone(connection: Connection, entry: Entry) -> tuple[str, ...]:
     now = relation_of(connection, entry.schema, entry.name)
     if now is None:
         return ("it was dropped or renamed",)
-    return () if now == entry.relation else ("another table has its name now",)
+    return () if now == entry.relation else ("another table now has its name",)
 
 
 def _state(entry: Entry, changes: tuple[str, ...]) -> State:

@@ -129,11 +129,11 @@ def target_for(table: Table, schema: str, name: str, warehouse: str, ledger: str
 def _check_name(name: str) -> None:
     if not name or len(name.encode()) > _LONGEST_NAME or "\0" in name:
         raise InvalidDefinitionError(
-            f'"{name}" cannot be a name in PostgreSQL', f"Choose a name of 1 to {_LONGEST_NAME} bytes."
+            f'"{name}" is not a valid name in PostgreSQL', f"Choose a name of 1 to {_LONGEST_NAME} bytes."
         )
     if name in _TAKEN:
         raise InvalidDefinitionError(
-            f'"{name}" is a name that PostgreSQL keeps for itself', "Give the column another name."
+            f'"{name}" is a reserved column name in PostgreSQL', "Give the column another name."
         )
 
 

@@ -1,0 +1,40 @@
+"""Fill a stream table: compute all its rows, and report it as a refresh."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spark_trickle.lake.catalog import states
+from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.model.stream import Action, RefreshReport
+from spark_trickle.model.table import Table
+from spark_trickle.refresh.clock import Clock
+from spark_trickle.refresh.decide import Decision, Facts
+from spark_trickle.refresh.inputs import source_table
+from spark_trickle.refresh.record import Occasion, record_refresh, report_of
+from spark_trickle.refresh.refresh import outside, run_everything
+from spark_trickle.txn.work import Work
+
+
+def fill(
+    work: Work,
+    table: Table,
+    why: str,
+    action: Action = Action.FULL,
+    occasion: Occasion = Occasion(),  # noqa: B008 a value
+) -> RefreshReport:
+    """Compute all rows at the snapshot that the work reads; see `run_in_full`."""
+    clock = Clock()
+    stream = table.stream
+    assert stream is not None
+    with reading(work.place.warehouse.engine) as connection:
+        expected = states.state(connection, table.id).frontier
+    source_rows = sum(work.row_count(source_table(work, s)) for s in stream.sources)
+    facts = Facts(stream.mode, None, work.base.id, (), 0, source_rows)
+    outcome = run_everything(work, table, None, Decision(Action.FULL, why), facts, clock)
+    report = report_of(table, Decision(action, why), facts, work, clock, outcome)
+    before = {r.table_id for r in work.refreshed}  # their rows are read as this commit leaves them
+    together = occasion.together or any(s.table_id in before for s in stream.sources)
+    others, occasion = outside(work, [table], occasion.at_commit), replace(occasion, together=together)
+    record_refresh(work, table, expected, report, clock, outcome, occasion, others)
+    return report
