@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_trickle.errors import (
-    ConflictError,
     TrickleError,
     UnsupportedError,
     raise_failures,
@@ -25,8 +24,8 @@ from spark_trickle.session.transactions import Transactions
 from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.txn import compact
-from spark_trickle.txn.retry import pause_after
-from spark_trickle.txn.work import Work, begin
+from spark_trickle.txn.retry import retry_work
+from spark_trickle.txn.work import Work
 
 
 @dataclass
@@ -117,18 +116,13 @@ class Refreshing(Transactions):
     ) -> tuple[list[RefreshReport], list[int]]:
         """The reports, and the stream tables whose published tables are to follow."""
         self._require_refreshes()
-        for attempt in range(self._place.settings.commit_retries + 1):
-            work = begin(self._place)
+
+        def attempt(work: Work) -> tuple[list[RefreshReport], list[int]]:
             tables = choose(work)
             occasion = Occasion(initiated_by, together=len(tables) > 1, waited_ms=waited_ms)
-            try:
-                return self._commit_refreshes(work, refresh_together(work, tables, occasion, on_failure))
-            except ConflictError:
-                if attempt == self._place.settings.commit_retries:
-                    raise
-                self._place.warehouse.tally.add("commit_retries")
-                time.sleep(pause_after(attempt))
-        raise AssertionError
+            return self._commit_refreshes(work, refresh_together(work, tables, occasion, on_failure))
+
+        return retry_work(self._place, attempt)
 
     def _require_refreshes(self) -> None:
         self._require_open_connection()

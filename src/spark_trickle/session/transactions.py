@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from typing import Self
 
 from spark_trickle.errors import (
-    ConflictError,
     TransactionStateError,
 )
 from spark_trickle.lake.catalog.engine import require_writable
@@ -20,7 +18,7 @@ from spark_trickle.scheduler.control import Control
 from spark_trickle.sources.link import Links
 from spark_trickle.txn import compact
 from spark_trickle.txn.net import merge_changes
-from spark_trickle.txn.retry import Turns
+from spark_trickle.txn.retry import RetryPolicy, retry_work
 from spark_trickle.txn.work import Place, Work, begin
 
 
@@ -97,34 +95,28 @@ class Transactions(Control):
         require_writable(self._place.warehouse.engine)
         if self._open is not None:
             return replace(self._in_transaction(self._open, action), snapshot=self._open.base.id)
-        retries, work = self._place.settings.commit_retries, begin(self._place)
-        if not has_immediate(work.catalog):
-            return self._committed_change(work, action, message, retries)
+        retries, first = self._place.settings.commit_retries, begin(self._place)
+        if not has_immediate(first.catalog):
+            return self._committed_change(first, action, message, RetryPolicy(retries, queues=True))
         # Whoever changes sources of an IMMEDIATE stream table waits for its turn, or others would always win.
         tally, waiting = self._place.warehouse.tally, time.perf_counter()
         with self._place.warehouse.turn:
             tally.add("immediate_waits")
             tally.add("immediate_wait_ms", (time.perf_counter() - waiting) * 1000)
-            return self._committed_change(begin(self._place), action, message, 10 * retries)
+            counters = ("commit_retries", "immediate_retries")
+            policy = RetryPolicy(10 * retries, queues=True, counters=counters)
+            return self._committed_change(begin(self._place), action, message, policy)
 
     def _committed_change(
-        self, work: Work, action: Callable[[Work], Result], message: str, retries: int
+        self, first: Work, action: Callable[[Work], Result], message: str, policy: RetryPolicy
     ) -> Result:
-        with Turns(self._place) as turns:
-            for attempt in count():
-                try:
-                    result = self._in_transaction(work, lambda w: _with_immediate(w, action))
-                    snapshot = work.commit(message)
-                    break
-                except ConflictError:
-                    if attempt >= retries:
-                        raise
-                    self._place.warehouse.tally.add("commit_retries")
-                    if has_immediate(work.catalog):
-                        self._place.warehouse.tally.add("immediate_retries")
-                    work = turns.begin_again(work, attempt, retries)
-        self._tidy(work)
-        return replace(result, snapshot=snapshot.id)
+        def attempt(work: Work) -> tuple[Work, Result]:
+            result = self._in_transaction(work, lambda w: _with_immediate(w, action))
+            return work, replace(result, snapshot=work.commit(message).id)
+
+        done, result = retry_work(self._place, attempt, policy, first)
+        self._tidy(done)
+        return result
 
     def _in_transaction(self, work: Work, action: Callable[[Work], Result]) -> Result:
         """A statement that fails leaves nothing: neither definitions nor changes nor files."""

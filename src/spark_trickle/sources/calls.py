@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from spark_trickle.errors import ConflictError, InvalidDefinitionError, TrickleError, UnsupportedError
+from spark_trickle.errors import InvalidDefinitionError, TrickleError, UnsupportedError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table
 from spark_trickle.sources.attach import attach, detach, mirror_table, mirror_tables
@@ -19,6 +19,7 @@ from spark_trickle.sources.sync import SyncReport, sync, use_source
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.retry import retry_on_conflict
 from spark_trickle.txn.work import Place, Work, begin
 
 Listen = Callable[[Progress], None]
@@ -103,17 +104,13 @@ class Sources:
         return replace(done, snapshot=begin(place).base.id)
 
     def _resync(self, name: s.Name, more: tuple[str, ...], progress: Listen) -> Result:
-        retries = self._place.settings.commit_retries
-        for attempt in range(retries + 1):
+        def attempt() -> Result:
             table = self._mirror(name)
-            try:
-                with use_source(self._place, self._links, mirror_of(table).source, progress) as job:
-                    landing, _ = resync(job, table, more)
-                    return Result(landing.come, 0, landing.gone)
-            except ConflictError:
-                if attempt == retries:
-                    raise
-        raise AssertionError
+            with use_source(self._place, self._links, mirror_of(table).source, progress) as job:
+                landing, _ = resync(job, table, more)
+                return Result(landing.come, 0, landing.gone)
+
+        return retry_on_conflict(self._place, attempt)
 
     def _mirror(self, name: s.Name) -> Table:
         work = begin(self._place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 
 COUNTERS = {
-    "commit_retries": "Statements and refreshes that were run again because others had committed.",
+    "commit_retries": "Statements, refreshes and syncs that were run again because others had committed.",
     "immediate_waits": "Statements that change sources of an IMMEDIATE stream table, which go one at a time.",
     "immediate_wait_ms": "Milliseconds that these waited for their turn.",
     "immediate_retries": "How often these were run again because another process had committed.",
