@@ -154,7 +154,7 @@ def require_exact(tr: Trickle, name: str) -> None:
 
 def auto_choice(tr: Trickle, name: str) -> str:
     """What AUTO would choose, from the same facts."""
-    work = tr._reading()
+    work = tr._connection.read()
     table = stream_table(work, Cursor(name).name())
     with reading(work.place.warehouse.engine) as connection:
         facts = known_facts(work, table, states.state(connection, table.id).knows)

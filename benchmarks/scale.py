@@ -89,7 +89,7 @@ def _grown(tr: Trickle, folder: str, changes: Changes, name: str, rounds: int) -
 
 def _bytes(tr: Trickle) -> int:
     """What all tables of the warehouse hold now, on disk."""
-    return sum(size.bytes for size in tr._reading().sizes().values())
+    return sum(size.bytes for size in tr._connection.read().sizes().values())
 
 
 def _heap(tr: Trickle) -> int:

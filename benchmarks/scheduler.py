@@ -59,16 +59,16 @@ def _once(tr: Trickle, shared: bool) -> None:
     """A change of each table reaches all fifty in one round."""
     for t in range(5):
         tr.sql(f"INSERT INTO t{t} SELECT id, 1 FROM range(2000)")
-    before, scheduler = tr._place.views.made["change"], tr.scheduler()
+    before, scheduler = tr._connection.place.views.made["change"], tr.scheduler()
     refresh = scheduler.refresh
 
     def alone(ids: tuple[int, ...], waited: float | None) -> list[RefreshReport]:
-        tr._place.views.clear()  # so that no refresh finds what another one has read
+        tr._connection.place.views.clear()  # so that no refresh finds what another one has read
         return refresh(ids, waited)
 
     scheduler.refresh = refresh if shared else alone
     assert len(scheduler.tick().reports) == 50
-    assert tr._place.views.made["change"] - before == (5 if shared else 50)
+    assert tr._connection.place.views.made["change"] - before == (5 if shared else 50)
 
 
 def _shared(rounds: int, where: str, value: str, bar: float | None) -> list[Ratio]:

@@ -151,7 +151,7 @@ def test_a_password_is_never_shown(postgres_server: str, tmp_path: Path) -> None
         assert SECRET in address
         with spark_trickle.connect(address, data_path=str(tmp_path / "data")) as tr:
             tr.sql("CREATE TABLE IF NOT EXISTS t (id INT)")
-            place: Any = tr._place
+            place: Any = tr._connection.place
             seen = (tr.catalog_url, repr(tr), str(tr), repr(place), repr(place.warehouse))
             assert not [text for text in seen if SECRET in text]
 

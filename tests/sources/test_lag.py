@@ -17,7 +17,7 @@ def clock(shop: Shop) -> datetime:
 
 
 def changed_since(shop: Shop) -> datetime:
-    (found,) = look(shop.tr._place).standings.values()
+    (found,) = look(shop.tr._connection.place).standings.values()
     assert found.changed_since is not None
     return found.changed_since
 

@@ -190,7 +190,7 @@ def test_the_memory_of_a_copy_does_not_grow_with_its_rows(shop: Shop) -> None:
     shop.tr.sql("SET trickle.max_driver_rows = 300")
     for write, kept in ((land_new, 1), (land, 6)):
         for count in (10, 40):
-            work = begin(shop.tr._place)
+            work = begin(shop.tr._connection.place)
             pieces = Pieces(count)
             table = work.catalog.table(("here",), "main")
             assert write(work, table, pieces).come == pieces.rows == count * 100

@@ -278,7 +278,7 @@ def test_no_secret_leaks(
     shop.tr.sql("CREATE STREAM TABLE s AS SELECT id FROM t")
     for what, address in _addresses(shop).items():
         monkeypatch.setenv(DSN, address)
-        shop.tr._links.close()
+        shop.tr._parts.links.close()
         if what == "wrong password" and _is_trusted(address):
             continue  # a server that asks for no password
         for name, ask in QUESTIONS.items():

@@ -275,7 +275,7 @@ def test_a_mirror_that_was_damaged_stops_alone(shop: Shop) -> None:
     mirrored(shop, "wal")
     shop.run("CREATE TABLE other (id int PRIMARY KEY)")
     shop.tr.create_mirror("other", "shop.public.other")
-    work = begin(shop.tr._place)
+    work = begin(shop.tr._connection.place)
     truncate(work, work.catalog.table(("main", "orders"), "main"))
     work.commit("damage")
     shop.run("DELETE FROM orders WHERE id = 1", "INSERT INTO other VALUES (1)")

@@ -49,7 +49,7 @@ def test_texts_become_what_a_copy_would_bring(shop: Shop) -> None:
     shop.run(*TABLE)
     shop.attach()
     shop.tr.create_mirror("t", "shop.public.t")
-    work = begin(shop.tr._place)
+    work = begin(shop.tr._connection.place)
     table = work.catalog.table(("t",), "main")
     assert table.mirror is not None
     connection = shop.world.connect()

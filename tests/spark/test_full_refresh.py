@@ -165,7 +165,7 @@ SHIFTED = {
 
 def _runs(tr: Trickle) -> tuple[Run, ...]:
     """What is known of earlier refreshes of s."""
-    work = tr._reading()
+    work = tr._connection.read()
     (id,) = (t.id for t in work.catalog.tables() if t.name == "s")
     with reading(work.place.warehouse.engine) as connection:
         return experience(connection, id).runs

@@ -225,12 +225,12 @@ def test_an_immediate_source_that_moves_on_meanwhile(tr_sqlite: Trickle) -> None
     tr.sql("CREATE STREAM TABLE arm AS SELECT id, x * 2 AS y FROM t")
     tr.sql("CREATE STREAM TABLE tip AS SELECT n.id, n.x, a.y FROM now_there n LEFT JOIN arm a ON n.id = a.id")
     tr.sql("INSERT INTO t VALUES (1, 1)")
-    work = tr._work()
+    work = tr._connection.begin_work()
     chosen = [t for t in work.catalog.tables() if t.name in ("arm", "tip")]
     reports = refresh_together(work, sorted(chosen, key=lambda t: t.name), Occasion(together=True))
     tr.sql("INSERT INTO t VALUES (2, 2)")
     with pytest.raises(ConflictError):
-        tr._finished(work, reports)
+        tr._parts.refresher.commit(work, reports)
     tr.refresh_all()
     assert rows(tr.table("tip")) == [(1, 1, 2), (2, 2, 4)]
     tr.sql("DELETE FROM t WHERE id = 2")

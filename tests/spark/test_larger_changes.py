@@ -34,7 +34,7 @@ def test_what_the_driver_can_do_takes_no_job(tmp_path: Path) -> None:
             for name in QUERIES:
                 report = tr.refresh(name)
                 assert report.action is Action.DIFFERENTIAL
-                assert report.delta_rows > tr._place.settings.max_refresh_rows
+                assert report.delta_rows > tr._connection.place.settings.max_refresh_rows
                 assert "spark" not in report.phases, name
             for name in BEYOND:
                 assert "spark" in tr.refresh(name).phases, name

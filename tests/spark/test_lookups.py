@@ -63,12 +63,13 @@ def test_rows_that_are_in_memory_need_no_job(tr: Trickle) -> None:
     for step in range(3):
         tr.sql(f"UPDATE o SET a = a + 1 WHERE id IN (3, {step})")
         tr.sql(f"UPDATE k SET name = concat('n', id % 7) WHERE id IN (4, {step})")
-        context, group = tr.spark.sparkContext, f"lookups-{step}-{tr._place.settings.index_megabytes}"
+        megabytes = tr._connection.place.settings.index_megabytes
+        context, group = tr.spark.sparkContext, f"lookups-{step}-{megabytes}"
         context.setJobGroup(group, "refresh")
         reports = [tr.refresh(name) for name in ("by_number", "kept", "missing", "chain")]
         jobs.append(len(context.statusTracker().getJobIdsForGroup(group)))
         assert {r.action for r in reports} <= {Action.DIFFERENTIAL, Action.NO_DATA}
-    assert (jobs[-1] == 0) == (tr._place.settings.index_megabytes > 0)
+    assert (jobs[-1] == 0) == (tr._connection.place.settings.index_megabytes > 0)
 
 
 def _statements(chance: random.Random, table: str) -> list[str]:

@@ -92,7 +92,7 @@ def test_nothing_new_costs_no_job(tr: Trickle) -> None:
 def test_what_changed_is_scanned_once_for_all_who_read_it(tr: Trickle) -> None:
     tr.refresh_all()
     tr.sql("UPDATE o SET a = a + 1 WHERE id < 5")
-    held = tr._place.views
+    held = tr._connection.place.views
     before = (held.made["change"], held.shared["change"])
     tr.refresh_all()
     # Once for those that take the rows as they are, once for those that leave them to Spark.

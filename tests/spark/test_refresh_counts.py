@@ -117,7 +117,7 @@ def _counted_calls(tr: Trickle) -> Iterator[Counter[str]]:
 @contextmanager
 def _counted_statements(tr: Trickle) -> Iterator[Counter[str]]:
     counted: Counter[str] = Counter()
-    engine = tr._place.warehouse.engine
+    engine = tr._connection.place.warehouse.engine
 
     def count(*_: Any) -> None:
         counted["n"] += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -42,6 +41,10 @@ def waiting(tr: Trickle, name: str) -> str:
     return str(next(r["waiting_for"] for r in tr.answer("status").dicts() if r["name"] == name))
 
 
+def id_of(tr: Trickle, name: str) -> int:
+    return tr._connection.read().catalog.table((name,), "main").id
+
+
 def files(place: Path) -> set[Path]:
     return set((place / "warehouse").rglob("*.parquet"))
 
@@ -63,12 +66,12 @@ def test_it_refreshes_what_is_due_in_order(tr: Trickle) -> None:
 
 def test_a_commit_wakes_it(tr: Trickle) -> None:
     """No polling: with an hour between two looks, it still sees the commit."""
-    tr._place = replace(tr._place, settings=replace(tr._place.settings, scheduler_interval_ms=3_600_000.0))
+    tr.sql("SET trickle.scheduler_interval_ms = 3600000")
     seen: list[str] = []
     with tr.scheduler() as scheduler:
         scheduler.report_listeners.append(lambda report: seen.append(report.name))
         tr.sql("INSERT INTO a VALUES (4, 40)")
-        bell = tr._place.warehouse.changed
+        bell = tr._connection.place.warehouse.changed
         for _ in range(100):
             heard = bell.heard
             if "main.t" in seen:
@@ -118,8 +121,8 @@ def test_a_failing_one_is_retried_then_suspended_then_resumed(tr: Trickle) -> No
         tick = tr.scheduler().tick()
         assert [name for name, _ in tick.failures] == ["main.shares"]
         # Waiting is the scheduler's business, not the test's: the time of the retry is brought forward.
-        table = tr._stream("shares")
-        scheduling.set_retry(tr._place.warehouse.engine, table.id, now() - timedelta(seconds=1))
+        brought_forward = now() - timedelta(seconds=1)
+        scheduling.set_retry(tr._connection.place.warehouse.engine, id_of(tr, "shares"), brought_forward)
     assert events(tr).count("refresh_failed") == 2
     assert events(tr)[0] == "auto_suspended"
     assert waiting(tr, "main.shares").startswith("SUSPENDED")
@@ -190,8 +193,8 @@ def test_one_scheduler_at_a_time_and_the_other_takes_over(tr: Trickle, tmp_path:
         tr.sql("INSERT INTO a VALUES (9, 90)")
         assert not second.tick().active
         # The first one dies in the middle of a refresh: its lease runs out, and what it did is due again.
-        engine = tr._place.warehouse.engine
-        scheduling.mark_running(engine, [tr._stream("s").id], first.session_id, now())
+        engine = tr._connection.place.warehouse.engine
+        scheduling.mark_running(engine, [id_of(tr, "s")], first.session_id, now())
         scheduling.hold(engine, first.session_id, now() - timedelta(hours=1), 1.0)
         assert [r.name for r in second.tick().reports] == ["main.s"]
         assert "orphan_recovered" in events(tr)
@@ -206,7 +209,7 @@ def test_settings_from_file_environment_and_profile(
     (place / "trickle.toml").write_text('profile = "resource_constrained"\nmax_driver_rows = 30000\n')
     monkeypatch.setenv("TRICKLE_MAX_CONSECUTIVE_ERRORS", "7")
     with connect(place, spark=tr.spark, settings={"history_days": 2}) as made:
-        found = made._place.settings
+        found = made._connection.place.settings
     assert (found.max_concurrent_refreshes, found.max_driver_rows) == (1, 30_000)
     assert (found.max_consecutive_errors, found.history_days) == (7, 2.0)
     (place / "trickle.toml").write_text("profile = 'fast'")

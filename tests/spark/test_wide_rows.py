@@ -168,7 +168,7 @@ def test_files_tell_what_their_rows_take(tmp_path: Path) -> None:
         tr.sql("CREATE TABLE t (id BIGINT, body STRING)")
         for rows in (50, 3000):
             tr.sql(f"INSERT INTO t SELECT id, repeat('x', 1000) FROM range({rows})")
-        work = tr._reading()
+        work = tr._connection.read()
         files = work.files(work.catalog.table(("t",), "main"))
         for rows in (50, 3000):
             memory = sum(f.memory for f in files if (f.rows > 50) == (rows > 50))

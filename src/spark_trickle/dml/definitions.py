@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
-from typing import Any, assert_never
+from typing import Any
 
 from spark_trickle.dml import rows
 from spark_trickle.dml.assign import default_sql
 from spark_trickle.dml.insert import insert_frame
-from spark_trickle.dml.views import create_schema, create_view, drop_schema, drop_view
 from spark_trickle.errors import (
     AlreadyExistsError,
     InvalidDefinitionError,
@@ -38,40 +37,10 @@ from spark_trickle.txn.names import check_column_names, free_name, make_room, re
 from spark_trickle.txn.query import run_query
 from spark_trickle.txn.work import Work
 
-
-def define(work: Work, statement: s.Definition) -> Result:
-    match statement:
-        case s.CreateTable():
-            return _create_table(work, statement)
-        case s.DropTable():
-            _drop_table(work, statement)
-        case s.CreateSchema():
-            create_schema(work, statement)
-        case s.DropSchema():
-            drop_schema(work, statement)
-        case s.CreateView():
-            create_view(work, statement)
-        case s.DropView():
-            drop_view(work, statement)
-        case s.AddColumns():
-            _add_columns(work, statement)
-        case s.DropColumns():
-            _drop_columns(work, statement)
-        case s.RenameColumn():
-            _rename_column(work, statement)
-        case s.AlterColumn():
-            _alter_column(work, statement)
-        case s.RenameTable():
-            _rename_table(work, statement)
-        case _:
-            assert_never(statement)
-    return Result()
-
-
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _create_table(work: Work, statement: s.CreateTable) -> Result:
+def create_table(work: Work, statement: s.CreateTable) -> Result:
     schema, name = free_name(work, statement.name)
     query = run_query(work, statement.query) if statement.query is not None else None
     if not make_room(work, statement.name, "table", statement.replace, statement.if_not_exists):
@@ -177,7 +146,7 @@ def _default_value(work: Work, column: Column) -> str | None:
     return None if row["missing"] else str(row["value"])
 
 
-def _drop_table(work: Work, statement: s.DropTable) -> None:
+def drop_table(work: Work, statement: s.DropTable) -> None:
     found = work.catalog.find(statement.name, work.place.schema)
     if found is None and statement.if_exists:
         return
@@ -192,7 +161,7 @@ def _movable(work: Work, name: s.Name) -> Table:
     return table if table.mirror is not None else work.target(name)
 
 
-def _rename_table(work: Work, statement: s.RenameTable) -> None:
+def rename_table(work: Work, statement: s.RenameTable) -> None:
     table = _movable(work, statement.table)
     target = statement.new if len(statement.new) == 2 else (table.schema, statement.new[-1])
     schema, name = free_name(work, target)
@@ -205,7 +174,7 @@ def _rename_table(work: Work, statement: s.RenameTable) -> None:
 # --- columns -------------------------------------------------------------------------------------
 
 
-def _add_columns(work: Work, statement: s.AddColumns) -> None:
+def add_columns(work: Work, statement: s.AddColumns) -> None:
     table = work.target(statement.table)
     ids = count(table.next_column_id)
     wanted = [d for d in statement.columns if not (statement.if_not_exists and table.has_column(d.name))]
@@ -239,7 +208,7 @@ def _for_old_rows(work: Work, table: Table, column: Column) -> Column:
     return replace(column, initial=initial)
 
 
-def _drop_columns(work: Work, statement: s.DropColumns) -> None:
+def drop_columns(work: Work, statement: s.DropColumns) -> None:
     table = work.target(statement.table)
     gone = set()
     for name in statement.columns:
@@ -259,7 +228,7 @@ def _drop_columns(work: Work, statement: s.DropColumns) -> None:
         work.define(commit.AlterTable(table, replace(table, columns=kept)))
 
 
-def _rename_column(work: Work, statement: s.RenameColumn) -> None:
+def rename_column(work: Work, statement: s.RenameColumn) -> None:
     table = work.target(statement.table)
     column = table.column(statement.old)
     new = table.with_column(replace(column, name=statement.new))
@@ -267,7 +236,7 @@ def _rename_column(work: Work, statement: s.RenameColumn) -> None:
     work.define(commit.AlterTable(table, new))
 
 
-def _alter_column(work: Work, statement: s.AlterColumn) -> None:
+def alter_column(work: Work, statement: s.AlterColumn) -> None:
     table = work.target(statement.table)
     column = table.column(statement.column)
     new = column

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import assert_never
 
 from spark_trickle.dml.definitions import create_table_sql
 from spark_trickle.errors import SettingError
@@ -17,29 +16,36 @@ from spark_trickle.txn.query import run_query
 from spark_trickle.txn.work import Work
 
 
-def look(work: Work, statement: s.Look) -> Frame:
-    spark = work.place.spark
-    match statement:
-        case s.ShowTables():
-            columns = {"namespace": "string", "tableName": "string", "isTemporary": "boolean"}
-            return frame_of(spark, columns, _tables(work, statement))
-        case s.ShowSchemas(pattern):
-            names = sorted(x.name for x in work.catalog.schemas.values() if x.name != HIDDEN_SCHEMA)
-            return frame_of(spark, {"namespace": "string"}, [(n,) for n in names if _like(n, pattern)])
-        case s.ShowColumns(name):
-            relation = work.catalog.relation(name, work.place.schema)
-            return frame_of(spark, {"col_name": "string"}, [(c,) for c, _, _ in _columns(work, relation)])
-        case s.ShowCreateTable(name):
-            text = _create_sql(work.catalog.relation(name, work.place.schema))
-            return frame_of(spark, {"createtab_stmt": "string"}, [(text,)])
-        case s.Describe(name):
-            columns = {"col_name": "string", "data_type": "string", "comment": "string"}
-            return frame_of(spark, columns, _described(work, work.catalog.relation(name, work.place.schema)))
-        case s.ShowSettings(name):
-            columns = {"name": "string", "value": "string", "default": "string", "meaning": "string"}
-            return frame_of(spark, columns, _settings(work, name))
-        case _:
-            assert_never(statement)
+def show_tables(work: Work, statement: s.ShowTables) -> Frame:
+    columns = {"namespace": "string", "tableName": "string", "isTemporary": "boolean"}
+    return frame_of(work.place.spark, columns, _tables(work, statement))
+
+
+def show_schemas(work: Work, statement: s.ShowSchemas) -> Frame:
+    names = sorted(x.name for x in work.catalog.schemas.values() if x.name != HIDDEN_SCHEMA)
+    rows = [(n,) for n in names if _like(n, statement.pattern)]
+    return frame_of(work.place.spark, {"namespace": "string"}, rows)
+
+
+def show_columns(work: Work, statement: s.ShowColumns) -> Frame:
+    relation = work.catalog.relation(statement.table, work.place.schema)
+    return frame_of(work.place.spark, {"col_name": "string"}, [(c,) for c, _, _ in _columns(work, relation)])
+
+
+def show_create_table(work: Work, statement: s.ShowCreateTable) -> Frame:
+    text = _create_sql(work.catalog.relation(statement.table, work.place.schema))
+    return frame_of(work.place.spark, {"createtab_stmt": "string"}, [(text,)])
+
+
+def describe(work: Work, statement: s.Describe) -> Frame:
+    columns = {"col_name": "string", "data_type": "string", "comment": "string"}
+    rows = _described(work, work.catalog.relation(statement.table, work.place.schema))
+    return frame_of(work.place.spark, columns, rows)
+
+
+def show_settings(work: Work, statement: s.ShowSettings) -> Frame:
+    columns = {"name": "string", "value": "string", "default": "string", "meaning": "string"}
+    return frame_of(work.place.spark, columns, _settings(work, statement.name))
 
 
 def _tables(work: Work, statement: s.ShowTables) -> list[tuple[str, str, bool]]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from spark_trickle.errors import UnsupportedError
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import writing
 from spark_trickle.lake.catalog.identity import renew_identity
@@ -14,74 +13,68 @@ from spark_trickle.lake.storage.backup import BackupReport, back_up
 from spark_trickle.lake.storage.files import TABLES_FOLDER
 from spark_trickle.lake.storage.vacuum import Retention, plan_vacuum, vacuum
 from spark_trickle.model.report import Result
-from spark_trickle.session.refreshing import Refreshing
+from spark_trickle.session.transactions import Transactions
 from spark_trickle.spark.frames import frame_of
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn import compact
-from spark_trickle.txn.work import Place, Work, now
+from spark_trickle.txn.connection import WarehouseConnection
+from spark_trickle.txn.work import Work, now
 
 
-class Maintenance(Refreshing):
-    """The part of a connection that looks after the whole warehouse."""
+class Maintenance:
+    """Looks after the whole warehouse."""
+
+    def __init__(self, connection: WarehouseConnection, transactions: Transactions) -> None:
+        self._connection = connection
+        self._transactions = transactions
 
     def backup(self, folder: str, *, link: bool = False, keep: int | None = None) -> BackupReport:
-        """Copy the warehouse as it is now to a folder of backups; others may go on working.
+        self._connection.require_no_transaction("BACKUP")
+        place = self._connection.place
+        return back_up(place.warehouse, place.lease, folder, now(), link, keep)
 
-        Only files that no earlier backup there has are copied, or shared with it by `link` where the disk is
-        the same. With `keep` only so many of the newest backups stay.
-        """
-        self._require_no_transaction("BACKUP")
-        return back_up(self._place.warehouse, self._place.lease, folder, now(), link, keep)
-
-    def _optimize(self, name: s.Name) -> Result:
-        self._require_no_transaction("OPTIMIZE")
+    def optimize(self, statement: s.Optimize) -> Result:
+        self._connection.require_no_transaction("OPTIMIZE")
 
         def run(work: Work) -> Result:
-            table = work.catalog.table(name, work.place.schema)
+            table = work.catalog.table(statement.table, work.place.schema)
             if plan := compact.compact_everything(work.files(table)):
                 compact.compact(work, table, plan)
             return Result()
 
-        return self._change(run, "optimize")
+        return self._transactions.change(run, "optimize")
 
-    def _vacuum(self, name: s.Name | None, hours: float | None) -> Result:
-        self._require_no_transaction("VACUUM")
-        work = self._reading()
-        vacuum(self._place.warehouse, now(), self._retention(hours), _folder(work, name))
+    def vacuum(self, statement: s.Vacuum) -> Result:
+        self._connection.require_no_transaction("VACUUM")
+        work = self._connection.read()
+        retention = self._choose_retention(statement)
+        vacuum(self._connection.place.warehouse, now(), retention, _folder(work, statement.table))
         return Result(snapshot=work.base.id)
 
-    def _plan_vacuum(self, name: s.Name | None, hours: float | None) -> DataFrame:
+    def plan_vacuum(self, statement: s.Vacuum) -> DataFrame:
         """The files that VACUUM would delete now."""
-        work = self._reading()
-        plan = plan_vacuum(self._place.warehouse, now(), self._retention(hours), _folder(work, name))
-        top = f"{self._place.storage.root}/{TABLES_FOLDER}"
+        work, place = self._connection.read(), self._connection.place
+        retention = self._choose_retention(statement)
+        plan = plan_vacuum(place.warehouse, now(), retention, _folder(work, statement.table))
+        top = f"{place.storage.root}/{TABLES_FOLDER}"
         rows = [(f"{top}{d.location}", d.bytes, d.reason) for d in plan.deletions]
         columns = {"path": "string", "bytes": "long", "reason": "string"}
-        return frame_of(self._place.spark, columns, rows)
+        return frame_of(place.spark, columns, rows)
 
-    def _retention(self, hours: float | None) -> Retention:
-        settings = self._place.settings
+    def _choose_retention(self, statement: s.Vacuum) -> Retention:
+        settings, hours = self._connection.place.settings, statement.retain_hours
         return Retention(settings.retain_hours if hours is None else hours, settings.orphan_hours)
 
-    def _renew_identity(self) -> Result:
+    def renew_identity(self) -> Result:
         """Give this copy of a warehouse its own identity, so that it and the original can both be used."""
-        self._require_no_transaction("ALTER WAREHOUSE")
-        warehouse = self._place.warehouse
+        self._connection.require_no_transaction("ALTER WAREHOUSE")
+        warehouse = self._connection.place.warehouse
         with writing(warehouse.engine) as connection:
             newest = read.newest(connection)
             fresh = renew_identity(connection, warehouse.folder.marker)
         folder = replace(warehouse.folder, warehouse=fresh)
-        self._set_place(replace(self._place, warehouse=replace(warehouse, folder=folder)))
+        self._connection.move_to(replace(self._connection.place, warehouse=replace(warehouse, folder=folder)))
         return Result(snapshot=newest.id)
-
-    def _set_place(self, place: Place) -> None:
-        self._place = place
-        if self._open is not None:
-            self._open.place = place
-
-    def _require_no_transaction(self, statement: str) -> None:
-        if self._open is not None:
-            raise UnsupportedError(f"{statement} in a transaction", "COMMIT or ROLLBACK first.")
 
 
 def _folder(work: Work, name: s.Name | None) -> str | None:

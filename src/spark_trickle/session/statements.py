@@ -1,66 +1,199 @@
-"""A parsed statement that changes something -> the function that does it."""
+"""A parsed statement -> what it does: one line for every kind."""
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable, Sequence
+from typing import TypeVar, assert_never
 
 from pyspark.sql import DataFrame
 
-from spark_trickle.dml.definitions import define
+from spark_trickle.dml import definitions, show, views
+from spark_trickle.dml.choices import answer_query
 from spark_trickle.dml.delete import delete, truncate
 from spark_trickle.dml.insert import insert
 from spark_trickle.dml.merge import merge
 from spark_trickle.dml.update import update
 from spark_trickle.model.report import Result
-from spark_trickle.refresh.alter import alter_stream
-from spark_trickle.refresh.define import create_stream
-from spark_trickle.refresh.drop import drop_stream
+from spark_trickle.refresh.drop import drop_stream, stream_table
+from spark_trickle.refresh.explain import explain_query, explain_stream
+from spark_trickle.session.components import Components
+from spark_trickle.session.place import change_setting, use_schema
 from spark_trickle.spark.frames import frame_of
 from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.connection import WarehouseConnection
+from spark_trickle.txn.query import run_query
 from spark_trickle.txn.work import Work
 
+S = TypeVar("S")
 
-def run_statement(work: Work, statement: s.Definition | s.RowChange | s.StreamChange) -> Result:
+
+def run_statement(parts: Components, statement: s.Statement, text: str) -> DataFrame:
+    """The rows of a statement that asks, or what a statement that acts tells of itself."""
+    done = _dispatch(parts, statement, text)
+    return _show_result(parts.connection, done) if isinstance(done, Result) else done
+
+
+def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame | Result:
+    def change(action: Callable[[Work, S], Result | None], asked: S) -> Result:
+        return parts.transactions.change(lambda work: action(work, asked), _first_words(text))
+
+    connection = parts.connection
     match statement:
+        case s.Query(query):
+            return _answer(connection, query)
+        # --- rows
         case s.Insert():
-            return insert(work, statement)
+            return change(insert, statement)
         case s.Update():
-            return update(work, statement)
+            return change(update, statement)
         case s.Delete():
-            return delete(work, statement)
+            return change(delete, statement)
         case s.Merge():
-            return merge(work, statement)
-        case s.Truncate(table):
-            return truncate(work, work.target(table))
-        case (
-            s.CreateTable()
-            | s.DropTable()
-            | s.CreateSchema()
-            | s.DropSchema()
-            | s.CreateView()
-            | s.DropView()
-            | s.AddColumns()
-            | s.DropColumns()
-            | s.RenameColumn()
-            | s.AlterColumn()
-            | s.RenameTable()
-        ):
-            return define(work, statement)
-        case s.CreateStream():
-            return create_stream(work, statement)
+            return change(merge, statement)
+        case s.Truncate():
+            return change(_truncate, statement)
+        # --- transactions
+        case s.Begin():
+            return parts.transactions.begin()
+        case s.CommitWork():
+            return parts.transactions.commit()
+        case s.Rollback():
+            return parts.transactions.rollback()
+        # --- stream tables
+        case s.RefreshStream(name):
+            report = parts.refresher.refresh_table(name)
+            return Result(report.rows_inserted, 0, report.rows_deleted, report.snapshot)
+        case s.CreateStream() | s.AlterStream():
+            return parts.stream_tables.define(statement, _first_words(text))
         case s.DropStream():
-            return drop_stream(work, statement)
-        case s.AlterStream():
-            return alter_stream(work, statement)
+            return change(drop_stream, statement)
+        case s.SteerStream():
+            parts.control.steer(statement)
+            return _at_newest(connection)
+        case s.ExplainStream(name):
+            work = connection.read()
+            return _show_lines(work, explain_stream(work, stream_table(work, name)))
+        case s.ExplainQuery(query):
+            work = connection.read()
+            return _show_lines(work, explain_query(work, query))
+        # --- definitions
+        case s.CreateTable():
+            return change(definitions.create_table, statement)
+        case s.DropTable():
+            return parts.tables.drop(statement, _first_words(text))
+        case s.RenameTable():
+            return change(definitions.rename_table, statement)
+        case s.AddColumns():
+            return change(definitions.add_columns, statement)
+        case s.DropColumns():
+            return change(definitions.drop_columns, statement)
+        case s.RenameColumn():
+            return change(definitions.rename_column, statement)
+        case s.AlterColumn():
+            return change(definitions.alter_column, statement)
+        case s.CreateSchema():
+            return change(views.create_schema, statement)
+        case s.DropSchema():
+            return change(views.drop_schema, statement)
+        case s.CreateView():
+            return change(views.create_view, statement)
+        case s.DropView():
+            return change(views.drop_view, statement)
+        case s.CreateTempView():
+            return _create_temp_view(connection, statement)
+        # --- what there is
+        case s.ShowTables():
+            return show.show_tables(connection.read(), statement)
+        case s.ShowSchemas():
+            return show.show_schemas(connection.read(), statement)
+        case s.ShowColumns():
+            return show.show_columns(connection.read(), statement)
+        case s.ShowCreateTable():
+            return show.show_create_table(connection.read(), statement)
+        case s.Describe():
+            return show.describe(connection.read(), statement)
+        case s.ShowSettings():
+            return show.show_settings(connection.read(), statement)
+        # --- the connection
+        case s.Use():
+            use_schema(connection, statement)
+            return _at_newest(connection)
+        case s.SetSetting():
+            change_setting(connection, statement)
+            return _at_newest(connection)
+        # --- the warehouse
+        case s.Optimize():
+            return parts.maintenance.optimize(statement)
+        case s.Vacuum(dry_run=dry_run):
+            maintenance = parts.maintenance
+            return maintenance.plan_vacuum(statement) if dry_run else maintenance.vacuum(statement)
+        case s.BackUp(folder, link):
+            parts.maintenance.backup(folder, link=link)
+            return _at_newest(connection)
+        case s.RenewIdentity():
+            return parts.maintenance.renew_identity()
+        # --- sources and targets
+        case s.AttachSource():
+            return parts.sources.attach(statement)
+        case s.DetachSource():
+            return parts.sources.detach(statement)
+        case s.MirrorTable():
+            return parts.sources.mirror_table(statement)
+        case s.MirrorTables():
+            return parts.sources.mirror_tables(statement)
+        case s.WidenMirror():
+            return parts.sources.widen(statement)
+        case s.ResyncTable():
+            return parts.sources.resync(statement)
+        case s.SyncSource():
+            return parts.publisher.sync_source(statement)
+        case s.PublishStream():
+            return parts.publisher.publish_stream(statement)
+        case s.RepairPublished():
+            return parts.publisher.repair_published(statement)
+        case s.UnpublishStream():
+            return parts.publisher.unpublish_stream(statement)
         case _:
             assert_never(statement)
 
 
-def as_text(work: Work, lines: list[tuple[str, str]]) -> DataFrame:
+def _answer(connection: WarehouseConnection, query: str) -> DataFrame:
+    """In a transaction it matters at its commit which rows were looked at."""
+    work = connection.read()
+    return answer_query(work, query) if work is connection.transaction else run_query(work, query)
+
+
+def _truncate(work: Work, statement: s.Truncate) -> Result:
+    return truncate(work, work.target(statement.table))
+
+
+def _create_temp_view(connection: WarehouseConnection, statement: s.CreateTempView) -> Result:
+    frame = run_query(connection.read(), statement.query)
+    if statement.replace:
+        frame.createOrReplaceTempView(statement.name)
+    else:
+        frame.createTempView(statement.name)
+    return _at_newest(connection)
+
+
+def _at_newest(connection: WarehouseConnection) -> Result:
+    return Result(snapshot=connection.read().base.id)
+
+
+def _first_words(text: str) -> str:
+    """What a commit says of itself; values stay out of it."""
+    return " ".join(text.split()[:3])[:60]
+
+
+def _show_lines(work: Work, lines: Sequence[tuple[str, str]]) -> DataFrame:
     text = "\n".join(f"{name}: {value}" for name, value in lines)
     return frame_of(work.place.spark, {"plan": "string"}, [(text,)])
 
 
-def first_words(text: str) -> str:
-    """What a commit says of itself; values stay out of it."""
-    return " ".join(text.split()[:3])[:60]
+def _show_result(connection: WarehouseConnection, result: Result) -> DataFrame:
+    counts, spark = result.counts, connection.place.spark
+    if result.warnings is not None:  # a stream table was defined
+        types = {**dict.fromkeys(counts, "long"), "warnings": "string"}
+        return frame_of(spark, types, [(*counts.values(), "\n".join(result.warnings))])
+    columns = ", ".join(f"{value}L AS {name}" for name, value in counts.items())
+    return spark.sql(f"SELECT {columns}")

@@ -6,76 +6,47 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
-from typing import Self
 
-from spark_trickle.errors import (
-    ConflictError,
-    TransactionStateError,
-)
+from spark_trickle.errors import TransactionStateError
 from spark_trickle.lake.catalog.engine import require_writable
 from spark_trickle.model.report import Result
 from spark_trickle.refresh.immediate import OwnEffects, has_immediate, keep_immediate
-from spark_trickle.scheduler.control import Control
-from spark_trickle.sources.link import Links
 from spark_trickle.txn import compact
+from spark_trickle.txn.connection import WarehouseConnection
 from spark_trickle.txn.net import merge_changes
-from spark_trickle.txn.retry import Turns
-from spark_trickle.txn.work import Place, Work, begin
+from spark_trickle.txn.retry import RetryPolicy, retry_work
+from spark_trickle.txn.work import Work, begin
 
 
-class Transactions(Control):
-    """The part of a connection that begins and ends units of work."""
+class Transactions:
+    """Begins and ends transactions, and changes rows and definitions within them."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._open: Work | None = None
-        self._links = Links()
-        self._untidy: set[int] = set()
-        self._closed = False
+    def __init__(self, connection: WarehouseConnection) -> None:
+        self._connection = connection
 
     @contextmanager
-    def transaction(self) -> Iterator[Self]:
-        """Several statements as one commit; an exception undoes them all."""
-        self._begin()
+    def run_block(self) -> Iterator[None]:
+        """All statements of a block as one commit; an exception undoes them all."""
+        self.begin()
         try:
-            yield self
+            yield
         except BaseException:
-            if self._open is not None:
-                self._rollback()
+            if self._connection.transaction is not None:
+                self.rollback()
             raise
-        if self._open is not None:
-            self._commit()
+        if self._connection.transaction is not None:
+            self.commit()
 
-    def _reading(self) -> Work:
-        self._require_open_connection()
-        return self._open or begin(self._place)
-
-    def _work(self) -> Work:
-        self._require_open_connection()
-        return begin(self._place)
-
-    def _require_open_connection(self) -> None:
-        if self._closed:
-            raise TransactionStateError(
-                "the connection is closed", "Open a new one with spark_trickle.connect()."
-            )
-
-    def _begin(self) -> None:
-        self._require_open_connection()
-        if self._open is not None:
+    def begin(self) -> Result:
+        self._connection.require_open()
+        if self._connection.transaction is not None:
             raise TransactionStateError("a transaction is open already", "COMMIT or ROLLBACK it first.")
-        self._open = replace(begin(self._place), effects=OwnEffects())
+        work = replace(self._connection.begin_work(), effects=OwnEffects())
+        self._connection.transaction = work
+        return Result(snapshot=work.base.id)
 
-    def _finish(self) -> Work:
-        self._require_open_connection()
-        if self._open is None:
-            raise TransactionStateError("no transaction is open", "Start one with BEGIN.")
-        work, self._open = self._open, None
-        return work
-
-    def _commit(self) -> Result:
-        work = self._finish()
+    def commit(self) -> Result:
+        work = self._take_transaction()
         try:
             merge_changes(work)
             keep_immediate(work)
@@ -83,68 +54,72 @@ class Transactions(Control):
             work.discard()
             raise
         snapshot = work.commit("transaction")
-        self._tidy(work)
+        self._compact_changed(work)
         return Result(snapshot=snapshot.id)
 
-    def _rollback(self) -> Result:
-        work = self._finish()
+    def rollback(self) -> Result:
+        work = self._take_transaction()
         work.discard()
         return Result(snapshot=work.base.id)
 
-    def _change(self, action: Callable[[Work], Result], message: str) -> Result:
+    def _take_transaction(self) -> Work:
+        self._connection.require_open()
+        if self._connection.transaction is None:
+            raise TransactionStateError("no transaction is open", "Start one with BEGIN.")
+        work, self._connection.transaction = self._connection.transaction, None
+        return work
+
+    def change(self, action: Callable[[Work], Result | None], message: str) -> Result:
         """Run a statement in the open transaction, or as a commit of its own that is retried on conflict."""
-        self._require_open_connection()
-        require_writable(self._place.warehouse.engine)
-        if self._open is not None:
-            return replace(self._in_transaction(self._open, action), snapshot=self._open.base.id)
-        retries, work = self._place.settings.commit_retries, begin(self._place)
-        if not has_immediate(work.catalog):
-            return self._committed_change(work, action, message, retries)
+        self._connection.require_open()
+        place, transaction = self._connection.place, self._connection.transaction
+        require_writable(place.warehouse.engine)
+        if transaction is not None:
+            return replace(_run_statement(transaction, action), snapshot=transaction.base.id)
+        retries, first = place.settings.commit_retries, begin(place)
+        if not has_immediate(first.catalog):
+            return self._commit_change(first, action, message, RetryPolicy(retries, queues=True))
         # Whoever changes sources of an IMMEDIATE stream table waits for its turn, or others would always win.
-        tally, waiting = self._place.warehouse.tally, time.perf_counter()
-        with self._place.warehouse.turn:
+        tally, waiting = place.warehouse.tally, time.perf_counter()
+        counters = ("commit_retries", "immediate_retries")
+        with place.warehouse.turn:
             tally.add("immediate_waits")
             tally.add("immediate_wait_ms", (time.perf_counter() - waiting) * 1000)
-            return self._committed_change(begin(self._place), action, message, 10 * retries)
+            policy = RetryPolicy(10 * retries, queues=True, counters=counters)
+            return self._commit_change(begin(place), action, message, policy)
 
-    def _committed_change(
-        self, work: Work, action: Callable[[Work], Result], message: str, retries: int
+    def _commit_change(
+        self, first: Work, action: Callable[[Work], Result | None], message: str, policy: RetryPolicy
     ) -> Result:
-        with Turns(self._place) as turns:
-            for attempt in count():
-                try:
-                    result = self._in_transaction(work, lambda w: _with_immediate(w, action))
-                    snapshot = work.commit(message)
-                    break
-                except ConflictError:
-                    if attempt >= retries:
-                        raise
-                    self._place.warehouse.tally.add("commit_retries")
-                    if has_immediate(work.catalog):
-                        self._place.warehouse.tally.add("immediate_retries")
-                    work = turns.begin_again(work, attempt, retries)
-        self._tidy(work)
-        return replace(result, snapshot=snapshot.id)
+        def attempt(work: Work) -> tuple[Work, Result]:
+            result = _run_statement(work, lambda w: _keep_immediate_after(w, action))
+            return work, replace(result, snapshot=work.commit(message).id)
 
-    def _in_transaction(self, work: Work, action: Callable[[Work], Result]) -> Result:
-        """A statement that fails leaves nothing: neither definitions nor changes nor files."""
-        kept = (work.catalog, list(work.definitions), dict(work.changes), len(work.written))
-        try:
-            return action(work)
-        except BaseException:
-            fresh = work.written[kept[3] :]
-            work.catalog, work.definitions, work.changes = kept[0], kept[1], kept[2]
-            work.written = work.written[: kept[3]]
-            work.reads.note_all_tables()  # that it failed may hang on any row
-            replace(work, written=fresh).discard()
-            raise
+        done, result = retry_work(first.place, attempt, policy, first)
+        self._compact_changed(done)
+        return result
 
-    def _tidy(self, done: Work) -> None:
+    def _compact_changed(self, done: Work) -> None:
         """Compact the tables of a commit where they crossed a threshold."""
-        compact.tidy(self._place, [c.table.id for c in done.changes.values() if c.changes_content])
+        changed = [c.table.id for c in done.changes.values() if c.changes_content]
+        compact.tidy(self._connection.place, changed)
 
 
-def _with_immediate(work: Work, action: Callable[[Work], Result]) -> Result:
+def _run_statement(work: Work, action: Callable[[Work], Result | None]) -> Result:
+    """A statement that fails leaves nothing: neither definitions nor changes nor files."""
+    kept = (work.catalog, list(work.definitions), dict(work.changes), len(work.written))
+    try:
+        return action(work) or Result()
+    except BaseException:
+        fresh = work.written[kept[3] :]
+        work.catalog, work.definitions, work.changes = kept[0], kept[1], kept[2]
+        work.written = work.written[: kept[3]]
+        work.reads.note_all_tables()  # that it failed may hang on any row
+        replace(work, written=fresh).discard()
+        raise
+
+
+def _keep_immediate_after(work: Work, action: Callable[[Work], Result | None]) -> Result | None:
     result = action(work)
     keep_immediate(work)
     return result

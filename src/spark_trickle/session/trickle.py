@@ -1,94 +1,63 @@
-"""The front door: statements in, DataFrames out, one snapshot per statement or transaction."""
+"""The front door: every call of the API, and the component that does it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_trickle.dml.choices import answer_query
-from spark_trickle.dml.insert import append
-from spark_trickle.dml.show import look
-from spark_trickle.errors import (
-    ColumnNotFoundError,
-    QueryError,
-    UnsupportedError,
-)
+from spark_trickle.lake.storage.backup import BackupReport
 from spark_trickle.model.report import Result
-from spark_trickle.model.stream import Mode
+from spark_trickle.model.stream import RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
-from spark_trickle.refresh.drop import stream_table
-from spark_trickle.refresh.explain import explain_query, explain_stream
-from spark_trickle.session.maintenance import Maintenance
-from spark_trickle.session.statements import as_text, first_words, run_statement
+from spark_trickle.scheduler.loop import Listener, Scheduler
+from spark_trickle.session.components import build_components
+from spark_trickle.session.statements import run_statement
+from spark_trickle.sources.calls import Listen, silent
+from spark_trickle.sources.sync import SyncReport
 from spark_trickle.spark.errors import noticing_loss
-from spark_trickle.spark.frames import frame_of
 from spark_trickle.spark.run import collect
 from spark_trickle.sql.lexer.cursor import Cursor
-from spark_trickle.sql.lexer.words import quote
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.sql.statements.parse import parse
-from spark_trickle.txn.functions import changes
-from spark_trickle.txn.query import catalog_at, relation_frame, run_query, snapshot_by_id
-from spark_trickle.txn.work import Work, now
+from spark_trickle.targets.push import Pushed
+from spark_trickle.txn.work import Place, Work
 
 
-class Trickle(Maintenance):
+class Trickle:
     """A connection to a warehouse. Do not share it between threads while a transaction is open."""
 
-    # --- the public API --------------------------------------------------------------------------
+    def __init__(self, place: Place) -> None:
+        self._parts = build_components(place)
+        self._connection = self._parts.connection
 
     @property
     def spark(self) -> SparkSession:
-        return self._place.spark
+        return self._connection.place.spark
 
     @property
     def catalog_url(self) -> str:
         """Where the catalog is, without a password."""
-        return self._place.warehouse.catalog_url
+        return self._connection.place.warehouse.catalog_url
 
     @property
     def snapshot(self) -> int:
         """The newest snapshot."""
-        return self._reading().base.id
+        return self._connection.read().base.id
+
+    # --- statements and transactions -------------------------------------------------------------
 
     def sql(self, statement: str) -> DataFrame:
         """Run any statement."""
         with noticing_loss():
-            return self._run(statement)
-
-    def _run(self, statement: str) -> DataFrame:
-        parsed = parse(statement)
-        match parsed:
-            case s.Query(text):
-                work = self._reading()
-                return answer_query(work, text) if work is self._open else run_query(work, text)
-            case s.CreateTempView():
-                return self._temp_view(parsed)
-            case s.Vacuum(name, hours, True):
-                return self._plan_vacuum(name, hours)
-            case s.ExplainStream(name):
-                work = self._reading()
-                return as_text(work, explain_stream(work, stream_table(work, name)))
-            case s.ExplainQuery(query):
-                work = self._reading()
-                return as_text(work, explain_query(work, query))
-            case (
-                s.ShowTables()
-                | s.ShowSchemas()
-                | s.ShowColumns()
-                | s.ShowCreateTable()
-                | s.Describe()
-                | s.ShowSettings()
-            ):
-                return look(self._reading(), parsed)
-            case _:
-                return self._result(self._act(parsed, statement))
+            return run_statement(self._parts, parse(statement), statement)
 
     def arrow(self, statement: str) -> pa.Table:
         """The rows of a query as an Arrow table; errors of Spark become errors of this package."""
@@ -98,33 +67,31 @@ class Trickle(Maintenance):
         """The rows of a query as a pandas DataFrame."""
         return self.arrow(statement).to_pandas()
 
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Several statements as one commit; an exception undoes them all."""
+        with self._parts.transactions.run_block():
+            yield self
+
+    # --- tables ----------------------------------------------------------------------------------
+
     def table(self, name: str, snapshot: int | None = None) -> DataFrame:
         """The rows of a table, now or at an earlier snapshot, as a DataFrame."""
-        work = self._reading()
-        parts = Cursor(name).name()
-        if snapshot is None:
-            return relation_frame(work, work.catalog.relation(parts, work.place.schema))
-        at = snapshot_by_id(work, snapshot)
-        return work.rows_at(catalog_at(work, at).table(parts, work.place.schema), at.id)
+        return self._parts.tables.read_rows(name, snapshot)
 
     def changes(self, name: str, after: int, upto: int | None = None) -> DataFrame:
         """The changes of a table after one snapshot, up to and including another."""
-        work = self._reading()
-        table = work.catalog.table(Cursor(name).name(), work.place.schema)
-        return changes(work, table, after, work.base.id if upto is None else upto)
-
-    def answer(self, function: str, *arguments: str | int) -> Answer:
-        """The answer of a table function such as status() or health_check(), without Spark."""
-        return observe.answer(self._reading(), function, *arguments)
+        return self._parts.tables.read_changes(name, after, upto)
 
     def append(self, name: str, rows: DataFrame) -> Result:
         """Add the rows of a DataFrame; its columns are matched by name."""
-        parts = Cursor(name).name()
+        return self._parts.tables.append(name, rows)
 
-        def add(work: Work) -> Result:
-            return append(work, work.target(parts), rows)
+    def answer(self, function: str, *arguments: str | int) -> Answer:
+        """The answer of a table function such as status() or health_check(), without Spark."""
+        return observe.answer(self._connection.read(), function, *arguments)
 
-        return self._change(add, f"append to {name}")
+    # --- stream tables ---------------------------------------------------------------------------
 
     def create_stream_table(
         self,
@@ -139,131 +106,159 @@ class Trickle(Maintenance):
         """Create a stream table: it stays equal to the result of a query by computing only what changed."""
         options = (("append_only", str(append_only).lower()), ("initialize", str(initialize).lower()))
         statement = s.CreateStream(Cursor(name).name(), query, (), schedule, refresh_mode.upper(), options)
-        return self._act(statement, "CREATE STREAM TABLE")
+        return self._parts.stream_tables.define(statement, "CREATE STREAM TABLE")
+
+    def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
+        """Bring a stream table up to date; the report says what was done and why.
+
+        With `upstream`, all stream tables that it depends on are refreshed first, in the same commit.
+        """
+        return self._parts.refresher.refresh(name, upstream=upstream)
+
+    def refresh_all(self, *, atomic: bool = True) -> list[RefreshReport]:
+        """Bring all stream tables up to date: to one snapshot and in one commit, or each by itself.
+
+        One that fails stays as it was, and so do those that read it; all others are refreshed, in one commit
+        if `atomic`, before the error is raised.
+        """
+        return self._parts.refresher.refresh_all(atomic=atomic)
+
+    def refresh_chosen(
+        self,
+        choose: Callable[[Work], list[Table]],
+        initiated_by: str = "manual",
+        waited_ms: float | None = None,
+    ) -> list[RefreshReport]:
+        """Refresh some stream tables in one commit; run again after a conflict."""
+        return self._parts.refresher.refresh_chosen(choose, initiated_by, waited_ms)
+
+    # --- the scheduler ---------------------------------------------------------------------------
+
+    def scheduler(self, on_alert: Listener | None = None) -> Scheduler:
+        """A scheduler that keeps the stream tables fresh: start it, or use it in a `with` block."""
+        return self._parts.control.scheduler(on_alert)
+
+    def suspend(self, name: str) -> None:
+        """Stop scheduled refreshes of a stream table until it is resumed."""
+        self._parts.control.suspend(name)
+
+    def resume(self, name: str) -> None:
+        """Let the scheduler refresh a stream table again."""
+        self._parts.control.resume(name)
+
+    def pause_all(self) -> None:
+        """Stop all scheduled refreshes until `resume_all`; IMMEDIATE stream tables go on."""
+        self._parts.control.pause_all()
+
+    def resume_all(self) -> None:
+        self._parts.control.resume_all()
+
+    def drain(self, seconds: float = 60.0) -> bool:
+        """Refresh until nothing is due; False if another scheduler is active, or time runs out."""
+        return self._parts.control.drain(seconds)
+
+    def gate_source(self, name: str) -> None:
+        """Let stream tables that read a table wait until its gate is opened again."""
+        self._parts.control.gate_source(name)
+
+    def ungate_source(self, name: str) -> None:
+        self._parts.control.ungate_source(name)
+
+    def advance_watermark(self, name: str, at: datetime) -> None:
+        """Declare that a table is complete up to a moment; a watermark never moves back."""
+        self._parts.control.advance_watermark(name, at)
+
+    def create_watermark_group(
+        self, name: str, sources: Iterable[str], tolerance_seconds: float = 0.0
+    ) -> None:
+        """Let stream tables that read one of these tables wait until all watermarks are close together."""
+        self._parts.control.create_watermark_group(name, sources, tolerance_seconds)
+
+    def drop_watermark_group(self, name: str) -> None:
+        self._parts.control.drop_watermark_group(name)
+
+    def reset_fuse(self, name: str, action: str = "apply") -> RefreshReport:
+        """After a fuse has blown: apply the large change, or compute the whole stream table again."""
+        return self._parts.control.reset_fuse(name, action)
+
+    # --- sources ---------------------------------------------------------------------------------
+
+    def attach_source(self, name: str, kind: str = "postgres", **options: str) -> None:
+        """Attach a database; with `dsn="env:NAME"` the catalog stores only the name of that variable."""
+        self._parts.sources.attach(s.AttachSource(name, kind, tuple(options.items())))
+
+    def create_mirror(
+        self,
+        name: str,
+        source: str,
+        columns: Iterable[str] = (),
+        *,
+        skip: Iterable[str] = (),
+        as_text: Iterable[str] = (),
+        progress: Listen = silent,
+    ) -> Result:
+        """Create a mirror: a read-only table that follows one of a source, such as "shop.public.orders"."""
+        return self._parts.sources.create_mirror(
+            name, source, columns, skip=skip, as_text=as_text, progress=progress
+        )
+
+    def add_tables(
+        self, source: str, patterns: str, schema: str | None = None, progress: Listen = silent
+    ) -> Result:
+        """Create a mirror for every table of a source that matches patterns such as "public.*"."""
+        return self._parts.sources.mirror_tables(s.MirrorTables(source, patterns, schema), progress)
+
+    def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:
+        """Bring the mirrors of a source up to date, and the tables published to it.
+
+        A source serves one copy of a warehouse. With `take_over` it serves this one from now on.
+        """
+        return self._parts.publisher.sync(source, progress, take_over=take_over)
+
+    def resync(self, table: str, progress: Listen = silent) -> Result:
+        """Copy the source table of a mirror again; only rows that differ are changed."""
+        return self._parts.sources.resync(s.ResyncTable(Cursor(table).name()), progress)
+
+    def detach_source(self, name: str, *, cascade: bool = False, force: bool = False) -> None:
+        """Remove all that spark-trickle created in a source; its mirrors stay as tables, or are dropped."""
+        self._parts.sources.detach(s.DetachSource(name, cascade=cascade, force=force))
+
+    # --- published stream tables -----------------------------------------------------------------
+
+    def publish(self, name: str, source: str, target: str | None = None) -> Pushed:
+        """Publish a stream table to a database, as a table such as "public.revenue_live"."""
+        return self._parts.publisher.publish(name, source, target)
+
+    def unpublish(self, name: str, *, keep: bool = True) -> None:
+        """Stop publishing a stream table; the published table stays for its readers unless it is dropped."""
+        self._parts.publisher.unpublish_stream(s.UnpublishStream(Cursor(name).name(), keep))
+
+    def repair_published(self, name: str) -> Pushed:
+        """Compare the published table with the stream table, and change the rows that differ."""
+        return self._parts.publisher.repair(Cursor(name).name())
+
+    def push(self, source: str | None = None, *, take_over: bool = False) -> list[Pushed]:
+        """Bring published tables, of one source or of all, to the newest snapshot."""
+        return self._parts.publisher.push(source, take_over=take_over)
+
+    # --- the warehouse and the connection --------------------------------------------------------
+
+    def backup(self, folder: str, *, link: bool = False, keep: int | None = None) -> BackupReport:
+        """Copy the warehouse as it is now to a folder of backups; others may go on working.
+
+        Only files that no earlier backup there has are copied, or shared with it by `link` where the disk is
+        the same. With `keep` only so many of the newest backups stay.
+        """
+        return self._parts.maintenance.backup(folder, link=link, keep=keep)
 
     def close(self) -> None:
         """Release everything that this connection holds; the Spark session stays open."""
-        if self._closed:
-            return
-        if self._open is not None:
-            self._rollback()
-        self._links.close()
-        self._place.warehouse.read_counter.write(self._place.warehouse.engine, now())
-        self._place.views.clear()
-        while self._place.kept:
-            self._place.storage.discard(*self._place.kept.pop())
-        self._place.lease.end()
-        self._place.warehouse.engine.dispose()
-        self._closed = True
+        self._parts.close()
 
-    def __enter__(self) -> Trickle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    # --- statements ------------------------------------------------------------------------------
-
-    def _act(self, statement: s.Statement, text: str) -> Result:
-        match statement:
-            case s.Begin():
-                self._begin()
-                return Result(snapshot=self._reading().base.id)
-            case s.CommitWork():
-                return self._commit()
-            case s.Rollback():
-                return self._rollback()
-            case s.Use(schema):
-                found = self._reading().catalog.schema(schema)
-                self._set_place(replace(self._place, schema=found.name))
-                return Result(snapshot=self._reading().base.id)
-            case s.SetSetting(name, value):
-                settings = self._place.settings.with_values({name.lower(): value})
-                self._set_place(replace(self._place, settings=settings))
-                self._place.views.most = settings.cache_entries
-                self._place.storage.recent.most_bytes = int(settings.cache_megabytes * 2**20)
-                self._place.index.resize(int(settings.index_megabytes * 2**20))
-                return Result(snapshot=self._reading().base.id)
-            case s.RefreshStream(name):
-                return self._refreshed(name)
-            case s.SteerStream(name, suspended):
-                steer = self.suspend if suspended else self.resume
-                steer(".".join(quote(part) for part in name))
-                return Result(snapshot=self._reading().base.id)
-            case s.CreateStream() | s.AlterStream() if self._open is not None:
-                # It must be exact as of a snapshot, and what this transaction changed is in none yet.
-                raise UnsupportedError("a stream table in a transaction", "COMMIT or ROLLBACK first.")
-            case s.Optimize(name):
-                return self._optimize(name)
-            case s.Vacuum(name, hours):
-                return self._vacuum(name, hours)
-            case s.RenewIdentity():
-                return self._renew_identity()
-            case s.BackUp(folder, link):
-                self.backup(folder, link=link)
-                return Result(snapshot=self._reading().base.id)
-            case s.Query() | s.CreateTempView() | s.ExplainStream() | s.ExplainQuery():
-                raise AssertionError
-            case (
-                s.ShowTables()
-                | s.ShowSchemas()
-                | s.ShowColumns()
-                | s.ShowCreateTable()
-                | s.Describe()
-                | s.ShowSettings()
-            ):
-                raise AssertionError
-            case (
-                s.AttachSource()
-                | s.DetachSource()
-                | s.SyncSource()
-                | s.MirrorTable()
-                | s.MirrorTables()
-                | s.WidenMirror()
-                | s.ResyncTable()
-            ):
-                return self._source_statement(statement)
-            case s.PublishStream() | s.RepairPublished() | s.UnpublishStream():
-                return self._publish_statement(statement)
-            case s.DropTable(name):
-                gone = self._reading().catalog.find(name, self._place.schema)
-                result = self._change(lambda work: run_statement(work, statement), first_words(text))
-                if self._open is None and isinstance(gone, Table) and gone.mirror is not None:
-                    self._mirror_dropped(gone.mirror.source)
-                return result
-            case s.CreateStream(mode=Mode.IMMEDIATE) | s.AlterStream(mode=Mode.IMMEDIATE):
-                result = self._change(lambda work: run_statement(work, statement), first_words(text))
-                # What others changed while it was filled; from now on every commit keeps it.
-                self.refresh(".".join(quote(part) for part in statement.name))
-                return result
-            case s.CreateStream(query=query) | s.AlterStream(query=str(query)):
-                try:
-                    return self._change(lambda work: run_statement(work, statement), first_words(text))
-                except (QueryError, ColumnNotFoundError):
-                    if not self._widened_for(query):
-                        raise
-                return self._change(lambda work: run_statement(work, statement), first_words(text))
-            case _:
-                return self._change(lambda work: run_statement(work, statement), first_words(text))
-
-    def _temp_view(self, statement: s.CreateTempView) -> DataFrame:
-        frame = run_query(self._reading(), statement.query)
-        if statement.replace:
-            frame.createOrReplaceTempView(statement.name)
-        else:
-            frame.createTempView(statement.name)
-        return self._result(Result(snapshot=self._reading().base.id))
-
-    def _result(self, result: Result) -> DataFrame:
-        counts = result.counts
-        if result.warnings is not None:  # a stream table was defined
-            types = {**dict.fromkeys(counts, "long"), "warnings": "string"}
-            return frame_of(self.spark, types, [(*counts.values(), "\n".join(result.warnings))])
-        columns = ", ".join(f"{value}L AS {name}" for name, value in counts.items())
-        return self.spark.sql(f"SELECT {columns}")
-
-    def _refreshed(self, name: s.Name) -> Result:
-        report = self.refresh(".".join(quote(part) for part in name))
-        return Result(report.rows_inserted, 0, report.rows_deleted, report.snapshot)

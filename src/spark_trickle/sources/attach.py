@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from spark_trickle.errors import (
     AlreadyExistsError,
-    ConflictError,
     InvalidDefinitionError,
     SourceNotFoundError,
     SourceSetupError,
@@ -33,6 +32,7 @@ from spark_trickle.sources.registering import end_registration
 from spark_trickle.sources.sync import use_source
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import free_name, refuse_readers
+from spark_trickle.txn.retry import retry_work
 from spark_trickle.txn.work import Place, Work, begin, now
 
 Listen = Callable[[Progress], None]
@@ -123,31 +123,23 @@ def find_table(job: Job, parts: tuple[str, ...]) -> SourceTable:
 
 
 def _mirrored(job: Job, wanted: Wanted) -> int:
-    table, state = _begun(job, wanted)
+    table, state = retry_work(job.place, lambda work: _begin_mirror(job, work, wanted))
     return go_on(job, table, state)
 
 
-def _begun(job: Job, wanted: Wanted) -> tuple[Table, MirrorState]:
-    for attempt in range(job.place.settings.commit_retries + 1):
-        work = begin(job.place)
-        for table, state in job.mirrors(work):
-            if mirror_of(table).oid == wanted.table.oid:
-                if state.status is MirrorStatus.COPYING and mirror_of(table).becomes == wanted.name:
-                    return table, state  # cut off earlier
-                raise AlreadyExistsError("mirror", f"{mirror_of(table).full_name}, called {table.full_name}")
-        if (taken := work.catalog.find(wanted.name, wanted.name[0])) is not None:
-            raise AlreadyExistsError("table", taken.full_name)
-        new = new_mirror(
-            work, job.source.name, wanted.table, wanted.name, wanted.columns, wanted.skip, wanted.as_text
-        )
-        try:
-            hidden = begin_copy(job, work, new)
-        except ConflictError:
-            if attempt == job.place.settings.commit_retries:
-                raise
-            continue
-        return hidden, next(st for t, st in job.mirrors(begin(job.place)) if t.id == hidden.id)
-    raise AssertionError
+def _begin_mirror(job: Job, work: Work, wanted: Wanted) -> tuple[Table, MirrorState]:
+    for table, state in job.mirrors(work):
+        if mirror_of(table).oid == wanted.table.oid:
+            if state.status is MirrorStatus.COPYING and mirror_of(table).becomes == wanted.name:
+                return table, state  # cut off earlier
+            raise AlreadyExistsError("mirror", f"{mirror_of(table).full_name}, called {table.full_name}")
+    if (taken := work.catalog.find(wanted.name, wanted.name[0])) is not None:
+        raise AlreadyExistsError("table", taken.full_name)
+    new = new_mirror(
+        work, job.source.name, wanted.table, wanted.name, wanted.columns, wanted.skip, wanted.as_text
+    )
+    hidden = begin_copy(job, work, new)
+    return hidden, next(st for t, st in job.mirrors(begin(job.place)) if t.id == hidden.id)
 
 
 def _lists(options: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -207,15 +199,11 @@ def _refuse_readers(place: Place, source: AttachedSource, cascade: bool) -> None
 
 
 def _release_mirrors(place: Place, source: AttachedSource, cascade: bool) -> None:
-    for attempt in range(place.settings.commit_retries + 1):
-        work = begin(place)
+    def release(work: Work) -> None:
         for table in _mirrors_here(work, source):
             half = mirror_of(table).becomes is not None
             gone: commit.Definition = commit.AlterTable(table, replace(table, mirror=None))
             work.define(commit.DropTable(table) if cascade or half else gone)
-        try:
-            work.commit(f"detach {source.name}")
-            return
-        except ConflictError:
-            if attempt == place.settings.commit_retries:
-                raise
+        work.commit(f"detach {source.name}")
+
+    retry_work(place, release)

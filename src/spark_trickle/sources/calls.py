@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from spark_trickle.errors import ConflictError, InvalidDefinitionError, TrickleError, UnsupportedError
+from spark_trickle.errors import InvalidDefinitionError, TrickleError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table
 from spark_trickle.sources.attach import attach, detach, mirror_table, mirror_tables
@@ -19,7 +19,9 @@ from spark_trickle.sources.sync import SyncReport, sync, use_source
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements import kinds as s
-from spark_trickle.txn.work import Place, Work, begin
+from spark_trickle.txn.connection import WarehouseConnection
+from spark_trickle.txn.retry import retry_on_conflict
+from spark_trickle.txn.work import Place, begin
 
 Listen = Callable[[Progress], None]
 
@@ -28,18 +30,11 @@ def silent(_: Progress) -> None: ...
 
 
 class Sources:
-    """The part of a connection that speaks with other databases."""
+    """Speaks with other databases whose tables are mirrored."""
 
-    _place: Place
-    _open: Work | None
-    _links: Links
-
-    def _require_open_connection(self) -> None:
-        raise NotImplementedError
-
-    def attach_source(self, name: str, kind: str = "postgres", **options: str) -> None:
-        """Attach a database; with `dsn="env:NAME"` the catalog stores only the name of that variable."""
-        self._source_statement(s.AttachSource(name, kind, tuple(options.items())))
+    def __init__(self, connection: WarehouseConnection, links: Links) -> None:
+        self._connection = connection
+        self._links = links
 
     def create_mirror(
         self,
@@ -51,104 +46,80 @@ class Sources:
         as_text: Iterable[str] = (),
         progress: Listen = silent,
     ) -> Result:
-        """Create a mirror: a read-only table that follows one of a source, such as "shop.public.orders"."""
         lists = (("skip", ", ".join(skip)), ("as_text", ", ".join(as_text)))
         options = tuple((key, value) for key, value in lists if value)
         parts = Cursor(name).name(), Cursor(source).name()
-        return self._source_statement(s.MirrorTable(*parts, tuple(columns), options), progress)
-
-    def add_tables(
-        self, source: str, patterns: str, schema: str | None = None, progress: Listen = silent
-    ) -> Result:
-        """Create a mirror for every table of a source that matches patterns such as "public.*"."""
-        return self._source_statement(s.MirrorTables(source, patterns, schema), progress)
+        return self.mirror_table(s.MirrorTable(*parts, tuple(columns), options), progress)
 
     def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:
-        """Bring the mirrors of a source up to date; the report says how many rows changed.
-
-        A source serves one copy of a warehouse. With `take_over` it serves this one from now on.
-        """
-        self._no_transaction("SYNC SOURCE")
-        return sync(self._place, self._links, source, progress, take_over)
-
-    def resync(self, table: str, progress: Listen = silent) -> Result:
-        """Copy the source table of a mirror again; only rows that differ are changed."""
-        return self._source_statement(s.ResyncTable(Cursor(table).name()), progress)
-
-    def detach_source(self, name: str, *, cascade: bool = False, force: bool = False) -> None:
-        """Remove all that spark-trickle created in a source; its mirrors stay as tables, or are dropped."""
-        self._source_statement(s.DetachSource(name, cascade=cascade, force=force))
+        self._connection.require_no_transaction("SYNC SOURCE")
+        return sync(self._connection.place, self._links, source, progress, take_over)
 
     # --- statements ------------------------------------------------------------------------------
 
-    def _source_statement(self, statement: s.CaptureStatement, progress: Listen = silent) -> Result:
-        self._no_transaction("a statement about a source")
-        place, links = self._place, self._links
-        match statement:
-            case s.AttachSource():
-                done = attach(place, links, statement)
-            case s.DetachSource():
-                done = detach(place, links, statement)
-            case s.SyncSource(name, take_over):
-                report = self.sync(name, progress, take_over=take_over)
-                done = Result(report.rows_inserted, 0, report.rows_deleted)
-            case s.MirrorTable():
-                done = mirror_table(place, links, statement, progress)
-            case s.MirrorTables():
-                done = mirror_tables(place, links, statement, progress)
-            case s.ResyncTable(name):
-                done = self._resync(name, (), progress)
-            case s.WidenMirror(name, columns):
-                done = self._resync(name, columns, progress)
-        return replace(done, snapshot=begin(place).base.id)
+    def attach(self, statement: s.AttachSource) -> Result:
+        return self._run(lambda place: attach(place, self._links, statement))
 
-    def _resync(self, name: s.Name, more: tuple[str, ...], progress: Listen) -> Result:
-        retries = self._place.settings.commit_retries
-        for attempt in range(retries + 1):
-            table = self._mirror(name)
-            try:
-                with use_source(self._place, self._links, mirror_of(table).source, progress) as job:
-                    landing, _ = resync(job, table, more)
-                    return Result(landing.come, 0, landing.gone)
-            except ConflictError:
-                if attempt == retries:
-                    raise
-        raise AssertionError
+    def detach(self, statement: s.DetachSource) -> Result:
+        return self._run(lambda place: detach(place, self._links, statement))
 
-    def _mirror(self, name: s.Name) -> Table:
-        work = begin(self._place)
-        table = work.catalog.table(name, work.place.schema)
-        if table.mirror is None:
-            raise InvalidDefinitionError(
-                f'"{table.full_name}" is not a mirror of a source', "See trickle.source_status()."
-            )
-        return table
+    def mirror_table(self, statement: s.MirrorTable, progress: Listen = silent) -> Result:
+        return self._run(lambda place: mirror_table(place, self._links, statement, progress))
 
-    def _mirror_dropped(self, source: str) -> None:
-        """Take its triggers away at once; if that fails, the next sync does it."""
+    def mirror_tables(self, statement: s.MirrorTables, progress: Listen = silent) -> Result:
+        return self._run(lambda place: mirror_tables(place, self._links, statement, progress))
+
+    def resync(self, statement: s.ResyncTable, progress: Listen = silent) -> Result:
+        return self._run(lambda place: self._copy_again(place, statement.table, (), progress))
+
+    def widen(self, statement: s.WidenMirror) -> Result:
+        return self._run(lambda place: self._copy_again(place, statement.table, statement.columns, silent))
+
+    def _run(self, action: Callable[[Place], Result]) -> Result:
+        self._connection.require_no_transaction("a statement about a source")
+        done = action(self._connection.place)
+        return replace(done, snapshot=begin(self._connection.place).base.id)
+
+    def _copy_again(self, place: Place, name: s.Name, more: tuple[str, ...], progress: Listen) -> Result:
+        def attempt() -> Result:
+            table = _find_mirror(place, name)
+            with use_source(place, self._links, mirror_of(table).source, progress) as job:
+                landing, _ = resync(job, table, more)
+                return Result(landing.come, 0, landing.gone)
+
+        return retry_on_conflict(place, attempt)
+
+    # --- mirrors and the statements of others ----------------------------------------------------
+
+    def remove_unused_captures(self, source: str) -> None:
+        """After a mirror was dropped: take its triggers away; if that fails, the next sync does it."""
         try:
-            with use_source(self._place, self._links, source) as job:
+            with use_source(self._connection.place, self._links, source) as job:
                 tidy(job)
         except TrickleError as error:
-            text = f'captured changes of a dropped mirror are still in source "{source}": {error.message}'
-            warnings.warn(f"{text}; the next SYNC SOURCE removes them", stacklevel=4)
+            text = f'what was captured for a dropped mirror stays in source "{source}": {error.message}'
+            warnings.warn(f"{text}; the next SYNC SOURCE takes it away", stacklevel=6)
 
-    def _widened_for(self, query: str) -> bool:
+    def widen_mirrors_for(self, query: str) -> bool:
         """Whether mirrors were given columns that a query needs and that were not captured so far."""
-        work, words = begin(self._place), {w.text.lower() for w in Cursor(query).words}
-        widened = False
+        place, words = self._connection.place, {w.text.lower() for w in Cursor(query).words}
+        work, widened = begin(place), False
         for reference in find_references(query):
-            table = None if reference.is_function else work.catalog.find(reference.parts, work.place.schema)
+            table = None if reference.is_function else work.catalog.find(reference.parts, place.schema)
             if not isinstance(table, Table) or table.mirror is None or not table.mirror.chosen:
                 continue
-            with use_source(self._place, self._links, table.mirror.source) as job:
+            with use_source(place, self._links, table.mirror.source) as job:
                 there = job.require_remote(table).column_names
                 if more := [c for c in there if c.lower() in words and not table.has_column(c)]:
                     resync(job, table, more)
                     widened = True
         return widened
 
-    def _no_transaction(self, what: str) -> None:
-        self._require_open_connection()
-        if self._open is not None:
-            raise UnsupportedError(f"{what} in a transaction", "COMMIT or ROLLBACK first.")
+
+def _find_mirror(place: Place, name: s.Name) -> Table:
+    table = begin(place).catalog.table(name, place.schema)
+    if table.mirror is None:
+        raise InvalidDefinitionError(
+            f'"{table.full_name}" is not a mirror of a source', "See trickle.source_status()."
+        )
+    return table

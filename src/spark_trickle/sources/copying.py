@@ -12,7 +12,6 @@ from dataclasses import replace
 from spark_trickle.dml.delete import truncate
 from spark_trickle.errors import (
     AlreadyExistsError,
-    ConflictError,
     Kind,
     ResyncNeededError,
     TrickleError,
@@ -42,6 +41,7 @@ from spark_trickle.sources.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.sources.postgres.watch import table_marks
 from spark_trickle.sources.registering import start_copy_over
 from spark_trickle.sources.side_by_side import land_side_by_side, require_jdbc
+from spark_trickle.txn.retry import retry_on_conflict, retry_work
 from spark_trickle.txn.work import Work, begin
 
 FILE_BOUNDS = Bounds(rows=500_000, bytes=96 << 20)  # what one file of a copy holds
@@ -88,16 +88,12 @@ def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
         copied = CopyPosition(_ranges(job, remote))
     for key_range in copied.ranges[len(copied.pieces) :]:
         copied = _copy_piece(job, table, remote, state, copied, key_range, token)
-    for _ in range(job.place.settings.commit_retries + 1):
-        try:
-            return _finish(job, table, state, copied.pieces)
-        except ConflictError:
-            continue
-        except ResyncNeededError:
-            start_copy_over(job, table, state)
-            renew(job.connection, triggers_of(job, table, remote))
-            raise
-    raise ConflictError(table.full_name, 0, 0, "changed")
+    try:
+        return retry_on_conflict(job.place, lambda: _finish(job, table, state, copied.pieces))
+    except ResyncNeededError:
+        start_copy_over(job, table, state)
+        renew(job.connection, triggers_of(job, table, remote))
+        raise
 
 
 def _ranges(job: Job, remote: SourceTable) -> tuple[KeyRange, ...]:
@@ -156,15 +152,13 @@ def _from_log(job: Job, table: Table, state: MirrorState) -> int:
     if not isinstance(read_position(state), LogPosition):
         state = _copy_beside_log(job, table, state)
     done = replace(state, status=MirrorStatus.ACTIVE, reason="")
-    for _ in range(job.place.settings.commit_retries + 1):
-        work = begin(job.place)
+
+    def show(work: Work) -> int:
         _show(work, table)
-        try:
-            job.commit(work, f"mirror of {mirror_of(table).full_name}", [done])
-        except ConflictError:
-            continue
+        job.commit(work, f"mirror of {mirror_of(table).full_name}", [done])
         return work.row_count(table)
-    raise ConflictError(table.full_name, 0, 0, "changed")
+
+    return retry_work(job.place, show)
 
 
 def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:

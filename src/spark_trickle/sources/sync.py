@@ -34,6 +34,7 @@ from spark_trickle.sources.registering import has_part_in_source, require_regist
 from spark_trickle.sources.resync import resync
 from spark_trickle.sources.transition import move_to_log, move_to_triggers, wants_log
 from spark_trickle.txn import compact
+from spark_trickle.txn.retry import retry_on_conflict
 from spark_trickle.txn.work import Place, begin, now
 
 _PATIENCE = 30.0  # seconds to wait while another process reads the source
@@ -98,17 +99,18 @@ def sync(
     take_over: bool = False,
 ) -> SyncReport:
     """Bring all mirrors of a source to what it holds now; `take_over` from another copy of the warehouse."""
-    for attempt in range(place.settings.commit_retries + 1):
-        try:
-            with use_source(place, links, name, progress, take_over) as job:
-                return _synced(job)
-        except ConflictError:  # somebody changed the catalog; nothing was consumed
-            if attempt == place.settings.commit_retries:
-                raise
-        except TrickleError as error:
-            _note_error(place, name, error)
-            raise
-    raise AssertionError
+
+    def attempt() -> SyncReport:
+        with use_source(place, links, name, progress, take_over) as job:
+            return _synced(job)
+
+    try:
+        return retry_on_conflict(place, attempt)
+    except ConflictError:  # somebody changed the catalog; nothing was consumed
+        raise
+    except TrickleError as error:
+        _note_error(place, name, error)
+        raise
 
 
 def _synced(job: Job) -> SyncReport:

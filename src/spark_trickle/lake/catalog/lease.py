@@ -9,13 +9,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Lock
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
 from spark_trickle.errors import CatalogBusyError, WarehouseError
 from spark_trickle.lake.catalog import schema as s
 from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.renewal import renew_every
 
 
 @dataclass(frozen=True)
@@ -135,22 +136,13 @@ class SessionLease:
     @contextmanager
     def kept(self, snapshot_id: int) -> Iterator[None]:
         """Renewed while something runs that may take longer than a lease lasts."""
-        done = Event()
 
-        def renew_in_time() -> None:
-            while not done.wait(self._keep.total_seconds() / 2):
-                # The lease lasts three times as long; a catalog that stays away is told of by the commit.
-                with suppress(CatalogBusyError, WarehouseError):
-                    self.cover(snapshot_id, datetime.now(UTC))
+        def renew() -> None:
+            self.cover(snapshot_id, datetime.now(UTC))
 
-        self.cover(snapshot_id, datetime.now(UTC))
-        renewal = Thread(target=renew_in_time, daemon=True)
-        renewal.start()
-        try:
+        renew()
+        with renew_every(self._keep.total_seconds() / 2, renew):  # the lease lasts three times as long
             yield
-        finally:
-            done.set()
-            renewal.join()
 
     def end(self) -> None:
         if self._covers is None:

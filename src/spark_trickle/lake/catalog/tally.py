@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 
 COUNTERS = {
-    "commit_retries": "Retries of statements and refreshes after a conflict with another commit.",
+    "commit_retries": "Retries of statements, refreshes and syncs after a conflict with another commit.",
     "immediate_waits": "Statements that waited their turn to change a source of an IMMEDIATE stream table.",
     "immediate_wait_ms": "Milliseconds that such statements waited their turn.",
     "immediate_retries": "Retries of such statements because another process had committed.",

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from threading import Event, Thread
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, exists, func, insert, select, update
@@ -22,6 +21,7 @@ from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog import schema as s
 from spark_trickle.lake.catalog.engine import reading, writing
 from spark_trickle.lake.catalog.lease import Lease, this_host
+from spark_trickle.lake.catalog.renewal import renew_every
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.catalog import Snapshot
 
@@ -57,7 +57,7 @@ def _is_alive(row: Any, now: datetime) -> bool:
 def hold_turn(warehouse: Warehouse, table_ids: Iterable[int]) -> Iterator[int]:
     """Queue up for some tables, wait, and keep the turn until the block ends; the value is the ticket."""
     ticket = _join_queue(warehouse.engine, warehouse.storage.session_id, sorted(table_ids))
-    with _renewed(warehouse.engine, ticket):
+    with renew_every(_KEEP.total_seconds() / 4, lambda: _renew_ticket(warehouse.engine, ticket)):
         try:
             _wait(warehouse, ticket, frozenset(table_ids))
             yield ticket
@@ -100,20 +100,7 @@ def _wait(warehouse: Warehouse, ticket: int, table_ids: frozenset[int]) -> None:
         warehouse.changed.wait(heard, _LOOK_AGAIN)
 
 
-@contextmanager
-def _renewed(engine: Engine, ticket: int) -> Iterator[None]:
-    done = Event()
-
-    def renew_in_time() -> None:
-        while not done.wait(_KEEP.total_seconds() / 4):
-            with suppress(CatalogBusyError, WarehouseError), writing(engine) as connection:
-                mine = update(s.trickle_turn).where(s.trickle_turn.c.ticket == ticket)
-                connection.execute(mine.values(expires=datetime.now(UTC) + _KEEP))
-
-    renewal = Thread(target=renew_in_time, daemon=True)
-    renewal.start()
-    try:
-        yield
-    finally:
-        done.set()
-        renewal.join()
+def _renew_ticket(engine: Engine, ticket: int) -> None:
+    with writing(engine) as connection:
+        mine = update(s.trickle_turn).where(s.trickle_turn.c.ticket == ticket)
+        connection.execute(mine.values(expires=datetime.now(UTC) + _KEEP))

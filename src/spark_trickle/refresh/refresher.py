@@ -6,12 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_trickle.errors import (
-    ConflictError,
-    TrickleError,
-    UnsupportedError,
-    raise_failures,
-)
+from spark_trickle.errors import TrickleError, raise_failures
 from spark_trickle.lake.catalog.engine import require_writable
 from spark_trickle.lake.catalog.states import move_on
 from spark_trickle.model.stream import Action, RefreshReport
@@ -21,12 +16,13 @@ from spark_trickle.refresh.drop import stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.group import company, refresh_together, streams_by_id
 from spark_trickle.refresh.record import Occasion
-from spark_trickle.session.transactions import Transactions
 from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.sql.statements.kinds import Name
 from spark_trickle.txn import compact
-from spark_trickle.txn.retry import pause_after
-from spark_trickle.txn.work import Work, begin
+from spark_trickle.txn.connection import WarehouseConnection
+from spark_trickle.txn.retry import retry_work
+from spark_trickle.txn.work import Work
 
 
 @dataclass
@@ -43,29 +39,29 @@ class Failures:
             self.left_out |= {i, *self.graph.descendants(i)}
 
 
-class Refreshing(Transactions):
-    """The part of a connection that brings stream tables up to date."""
+class Refresher:
+    """Refreshes stream tables and commits; `follow` is told which of them were refreshed by hand."""
+
+    def __init__(
+        self, connection: WarehouseConnection, follow: Callable[[Iterable[int]], object] = lambda _: None
+    ) -> None:
+        self._connection = connection
+        self._follow = follow
+        self._untidy = set[int]()  # tables that scheduled refreshes left to be compacted
 
     def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
-        """Bring a stream table up to date; the report says what was done and why.
+        return self.refresh_table(Cursor(name).name(), upstream)
 
-        With `upstream`, all stream tables that it depends on are refreshed first, in the same commit.
-        """
-        parts = Cursor(name).name()
+    def refresh_table(self, name: Name, upstream: bool = False) -> RefreshReport:
+        def choose(work: Work) -> list[Table]:
+            return company(work, stream_table(work, name), upstream)
 
-        def chosen(work: Work) -> list[Table]:
-            return company(work, stream_table(work, parts), upstream)
-
-        return self.refresh_chosen(chosen)[-1]
+        return self.refresh_chosen(choose)[-1]
 
     def refresh_all(self, *, atomic: bool = True) -> list[RefreshReport]:
-        """Bring all stream tables up to date: to one snapshot and in one commit, or each by itself.
-
-        One that fails stays as it was, and so do those that read it; all others are refreshed, in one commit
-        if `atomic`, before the error is raised.
-        """
+        """All at one snapshot and in one commit, or each by itself; what fails does not stop the others."""
         self._require_refreshes()
-        graph = graph_of(self._reading().catalog.tables())
+        graph = graph_of(self._connection.read().catalog.tables())
         failures = Failures(graph)
         reports, refreshed = list[RefreshReport](), list[int]()
         for group in [graph.order] if atomic else graph.groups:
@@ -73,7 +69,7 @@ class Refreshing(Transactions):
             reports += done
             refreshed += moved
         try:
-            self._push_refreshed(refreshed)
+            self._follow(refreshed)
         except TrickleError as error:
             failures.errors.append(error)
         try:
@@ -105,7 +101,7 @@ class Refreshing(Transactions):
         """Refresh some stream tables in one commit; run again after a conflict."""
         with noticing_loss():
             reports, refreshed = self._refresh(choose, initiated_by, waited_ms)
-        self._push_refreshed(refreshed)
+        self._follow(refreshed)
         return reports
 
     def _refresh(
@@ -117,40 +113,32 @@ class Refreshing(Transactions):
     ) -> tuple[list[RefreshReport], list[int]]:
         """The reports, and the stream tables whose published tables are to follow."""
         self._require_refreshes()
-        for attempt in range(self._place.settings.commit_retries + 1):
-            work = begin(self._place)
+
+        def attempt(work: Work) -> tuple[list[RefreshReport], list[int]]:
             tables = choose(work)
             occasion = Occasion(initiated_by, together=len(tables) > 1, waited_ms=waited_ms)
-            try:
-                return self._commit_refreshes(work, refresh_together(work, tables, occasion, on_failure))
-            except ConflictError:
-                if attempt == self._place.settings.commit_retries:
-                    raise
-                self._place.warehouse.tally.add("commit_retries")
-                time.sleep(pause_after(attempt))
-        raise AssertionError
+            return self._commit(work, refresh_together(work, tables, occasion, on_failure))
+
+        return retry_work(self._connection.place, attempt)
 
     def _require_refreshes(self) -> None:
-        self._require_open_connection()
-        if self._open is not None:
-            raise UnsupportedError("REFRESH in a transaction", "COMMIT first; it is a snapshot of its own.")
-        require_writable(self._place.warehouse.engine)
+        self._connection.require_no_transaction("REFRESH", "COMMIT first; it is a snapshot of its own.")
+        require_writable(self._connection.place.warehouse.engine)
 
-    def _finished(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
-        reports, refreshed = self._commit_refreshes(work, reports)
-        self._push_refreshed(refreshed)
+    def commit(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
+        """Commit refreshes that were made in a work, and let published tables follow."""
+        reports, refreshed = self._commit(work, reports)
+        self._follow(refreshed)
         return reports
 
-    def _commit_refreshes(
-        self, work: Work, reports: list[RefreshReport]
-    ) -> tuple[list[RefreshReport], list[int]]:
+    def _commit(self, work: Work, reports: list[RefreshReport]) -> tuple[list[RefreshReport], list[int]]:
         """Commit refreshes, if they changed anything."""
         start = time.perf_counter()
         if all(r.action is Action.NO_DATA for r in reports):
             work.discard()
             return reports, []
         if work.empty:
-            move_on(self._place.warehouse.engine, work.refreshed, work.base.id)
+            move_on(work.place.warehouse.engine, work.refreshed, work.base.id)
             work.discard()
             snapshot = work.base.id
         else:
@@ -161,12 +149,17 @@ class Refreshing(Transactions):
         if any(r.initiated_by == "scheduler" for r in work.refreshed):
             self._untidy.update(changed)
         else:
-            compact.tidy(self._place, changed)
+            compact.tidy(work.place, changed)
         by_hand = [r.table_id for r in work.refreshed if r.initiated_by == "manual"]
-        return [_committed(r, snapshot, commit_ms) for r in reports], by_hand
+        return [_note_commit(r, snapshot, commit_ms) for r in reports], by_hand
+
+    def compact_untidy(self) -> None:
+        """Compact what scheduled refreshes left to be compacted."""
+        while self._untidy:
+            compact.tidy(self._connection.place, [self._untidy.pop()])
 
 
-def _committed(report: RefreshReport, snapshot: int, commit_ms: float) -> RefreshReport:
+def _note_commit(report: RefreshReport, snapshot: int, commit_ms: float) -> RefreshReport:
     if report.action is Action.NO_DATA:
         return report
     phases = {**report.phases, "commit": commit_ms}

@@ -1,0 +1,56 @@
+"""Names of tables -> their rows and changes as DataFrames, rows appended, and tables dropped."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from spark_trickle.dml.definitions import drop_table
+from spark_trickle.dml.insert import append
+from spark_trickle.model.report import Result
+from spark_trickle.model.table import Table
+from spark_trickle.session.transactions import Transactions
+from spark_trickle.sources.calls import Sources
+from spark_trickle.sql.lexer.cursor import Cursor
+from spark_trickle.sql.statements import kinds as s
+from spark_trickle.txn.connection import WarehouseConnection
+from spark_trickle.txn.functions import changes
+from spark_trickle.txn.query import catalog_at, relation_frame, snapshot_by_id
+from spark_trickle.txn.work import Work
+
+
+class Tables:
+    """Reads, appends to and drops single tables."""
+
+    def __init__(self, connection: WarehouseConnection, transactions: Transactions, sources: Sources) -> None:
+        self._connection = connection
+        self._transactions = transactions
+        self._sources = sources
+
+    def read_rows(self, name: str, snapshot: int | None = None) -> DataFrame:
+        work = self._connection.read()
+        parts = Cursor(name).name()
+        if snapshot is None:
+            return relation_frame(work, work.catalog.relation(parts, work.place.schema))
+        at = snapshot_by_id(work, snapshot)
+        return work.rows_at(catalog_at(work, at).table(parts, work.place.schema), at.id)
+
+    def read_changes(self, name: str, after: int, upto: int | None = None) -> DataFrame:
+        work = self._connection.read()
+        table = work.catalog.table(Cursor(name).name(), work.place.schema)
+        return changes(work, table, after, work.base.id if upto is None else upto)
+
+    def append(self, name: str, rows: DataFrame) -> Result:
+        parts = Cursor(name).name()
+
+        def add(work: Work) -> Result:
+            return append(work, work.target(parts), rows)
+
+        return self._transactions.change(add, f"append to {name}")
+
+    def drop(self, statement: s.DropTable, message: str) -> Result:
+        """If it was a mirror, what captured its changes in the source goes too."""
+        table = self._connection.read().catalog.find(statement.name, self._connection.place.schema)
+        result = self._transactions.change(lambda work: drop_table(work, statement), message)
+        if self._connection.transaction is None and isinstance(table, Table) and table.mirror is not None:
+            self._sources.remove_unused_captures(table.mirror.source)
+        return result
