@@ -2,6 +2,10 @@
 
 PYTHON ?= python3
 UV ?= uv
+WORKERS ?= 2
+
+# A file of tests runs in one worker; the files are taken in the order of `testpaths`, the small ones last.
+PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -13,11 +17,11 @@ help:  ## list the targets
 demo: .venv java  ## run the demo
 	.venv/bin/python -m spark_trickle.cli.main demo $(DEMO)
 
-test: .venv java  ## run the tests, without the slow ones
-	.venv/bin/python -m pytest -m "not slow"
+test: .venv java  ## run the tests of every change with WORKERS (2)
+	$(PYTEST) -m "not slow"
 
-test-all: .venv java  ## run all tests
-	.venv/bin/python -m pytest
+test-all: .venv java  ## run all tests with WORKERS (2)
+	$(PYTEST)
 
 test-remote: .venv java  ## run the tests of statements over Spark Connect
 	SPARK_REMOTE="local[2]" .venv/bin/python -m pytest tests/spark -m "not slow"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import sys
 import tempfile
@@ -18,6 +19,13 @@ import spark_trickle
 from spark_trickle.session import Trickle
 
 _numbers = itertools.count()
+
+# A Spark for small queries, each of them new: two of them fit beside each other into a small machine, and Java
+# neither optimises code that runs once nor clears its memory with many threads.
+os.environ.setdefault(
+    "PYSPARK_SUBMIT_ARGS",
+    "--driver-memory 3g --conf 'spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell",
+)
 
 
 @pytest.fixture(scope="session")
