@@ -22,7 +22,7 @@ demo: .venv java  ## run the demo
 	.venv/bin/python -m spark_trickle.cli.main demo $(DEMO)
 
 test: .venv java  ## run the tests of every change with WORKERS (2)
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" --interpreted
 
 test-all: .venv java  ## run all tests with WORKERS (2)
 	$(PYTEST)

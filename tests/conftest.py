@@ -36,6 +36,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--stop-after", type=float, metavar="SECONDS", help="skip the tests whose turn comes later than this"
     )
+    parser.addoption(
+        "--interpreted", action="store_true", help="let Spark interpret queries, not compile them"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spark compiles each new query, which takes longer than running it over a few rows."""
+    if config.getoption("--interpreted"):
+        settings = ("spark.sql.codegen.wholeStage=false", "spark.sql.codegen.factoryMode=NO_CODEGEN")
+        given = " ".join(f"--conf {setting}" for setting in settings)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{given} {os.environ['PYSPARK_SUBMIT_ARGS']}"
 
 
 @pytest.hookimpl(tryfirst=True)
