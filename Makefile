@@ -2,10 +2,18 @@
 
 PYTHON ?= python3
 UV ?= uv
+WORKERS ?= 2
+
+# A file of tests runs in one worker; the files are taken in the order of `testpaths`, the small ones last.
+PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# In this order, each test by itself: random queries, killed processes, cases on Spark … and mutants of the rules.
+SLOW = $(wildcard tests/laws/test_[!m]*.py) tests/crash tests/cases tests/spark tests/sources tests/postgres \
+	tests/unit tests/e2e tests/laws/test_mutants.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help .venv java demo test test-all test-remote lint format check docs lock bench bench-render soak attack clean
+.PHONY: help .venv java demo test test-all test-slow test-remote lint format check docs lock bench bench-render soak attack clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,11 +21,14 @@ help:  ## list the targets
 demo: .venv java  ## run the demo
 	.venv/bin/python -m spark_trickle.cli.main demo $(DEMO)
 
-test: .venv java  ## run the tests, without the slow ones
-	.venv/bin/python -m pytest -m "not slow"
+test: .venv java  ## run the tests of every change with WORKERS (2)
+	$(PYTEST) -m "not slow" --interpreted
 
-test-all: .venv java  ## run all tests
-	.venv/bin/python -m pytest
+test-all: .venv java  ## run all tests with WORKERS (2)
+	$(PYTEST)
+
+test-slow: .venv java  ## run what `make test` leaves out, the most telling first, until SECONDS are over
+	.venv/bin/python -m pytest -n $(WORKERS) --dist load -m slow $(SLOW) $(if $(SECONDS),--stop-after $(SECONDS))
 
 test-remote: .venv java  ## run the tests of statements over Spark Connect
 	SPARK_REMOTE="local[2]" .venv/bin/python -m pytest tests/spark -m "not slow"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,53 @@ import spark_trickle
 from spark_trickle.session import Trickle
 
 _numbers = itertools.count()
+
+# A Spark for small queries, each of them new: two of them fit beside each other into a small machine, and Java
+# neither optimises code that runs once nor clears its memory with many threads.
+os.environ.setdefault(
+    "PYSPARK_SUBMIT_ARGS",
+    "--driver-memory 3g --conf 'spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell",
+)
+
+_began = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--stop-after", type=float, metavar="SECONDS", help="skip the tests whose turn comes later than this"
+    )
+    parser.addoption(
+        "--interpreted", action="store_true", help="let Spark interpret queries, not compile them"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spark compiles each new query, which takes longer than running it over a few rows."""
+    if config.getoption("--interpreted"):
+        settings = ("spark.sql.codegen.wholeStage=false", "spark.sql.codegen.factoryMode=NO_CODEGEN")
+        given = " ".join(f"--conf {setting}" for setting in settings)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{given} {os.environ['PYSPARK_SUBMIT_ARGS']}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is left to the slow tests: the rest of a family, and catalogs in PostgreSQL where both kinds are alike."""
+    members: Counter[str] = Counter()
+    for item in items:
+        if sample := item.get_closest_marker("one_in"):
+            family = item.nodeid.partition("[")[0]
+            if members[family] % sample.args[0]:
+                item.add_marker(pytest.mark.slow)
+            members[family] += 1
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        if given.get("location") == "postgres" and not item.get_closest_marker("both_catalogs"):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    seconds = item.config.getoption("--stop-after")
+    if seconds is not None and time.monotonic() - _began > seconds:
+        pytest.skip("no time is left")
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,8 @@ from tests.conftest import Location, rows
 from tests.crash.refusal import check_refused, check_text
 from tests.crash.witness import files_on_disk
 
+pytestmark = pytest.mark.both_catalogs
+
 IMPATIENT = {"catalog_timeout": 0.2}
 
 

@@ -338,6 +338,7 @@ def test_values_refused_at_the_driver(
     check_refused(bad, location, lambda: bad.sql(statement), error, words)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("statement", "error", "words"), [v for v in VALUES if v[1] is not e.TypeMismatchError]
 )

@@ -20,6 +20,8 @@ from tests.crash.load import MONEY, NAMES, TABLES, Work, start
 from tests.crash.sharing import address_of
 from tests.crash.witness import bag, feed_sum, files_of_tables, files_on_disk, ordered, without_checksums
 
+pytestmark = pytest.mark.both_catalogs
+
 RETRIES = {"commit_retries": 200, "compact_change_files": 8}
 
 

@@ -28,6 +28,8 @@ from tests.crash.witness import (
     without_checksums,
 )
 
+pytestmark = pytest.mark.both_catalogs
+
 SETUP = (
     "CREATE TABLE account (id BIGINT, amount INT, PRIMARY KEY (id))",
     "CREATE TABLE log (line STRING, n INT)",

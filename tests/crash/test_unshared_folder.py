@@ -13,6 +13,8 @@ import pytest
 
 from tests.crash.unshared import READS, WRITES
 
+pytestmark = pytest.mark.slow  # Java starts several times
+
 REFUSAL = "[FOLDER_NOT_SHARED] not all executors see"
 ROOT = Path(__file__).parents[2]
 

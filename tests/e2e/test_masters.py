@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # Java starts several times
+
 ROOT = Path(__file__).parents[2]
 TRICKLE = "import sys\nfrom spark_trickle.cli.main import main\nsys.exit(main())\n"
 CLUSTER = "local-cluster[1,1,1024]"

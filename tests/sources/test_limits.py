@@ -79,6 +79,7 @@ def test_a_full_buffer_waits_for_a_word_if_asked_to(shop: Shop) -> None:
     shop.check(EVERY)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("guarded", ["false", "true"])
 @pytest.mark.parametrize("capture", ["statement", "row"])
 @pytest.mark.parametrize("write", WRITES)

@@ -115,6 +115,7 @@ TABLES: dict[str, tuple[list[str], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", TABLES)
 def test_tables_that_are_not_plain(shop: Shop, kind: str, mode: str) -> None:
@@ -145,6 +146,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_cannot_be_mirrored_is_refused(shop: Shop, kind: str, mode: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -26,8 +27,14 @@ def module_tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On the executors every third test of a family runs for every change; what is written otherwise is slow."""
+    members: Counter[str] = Counter()
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
-        case = given.get("case")
-        if given.get("lake") == "executors" and isinstance(case, Case) and case.form:
+        if given.get("lake") != "executors":
+            continue
+        case, family = given.get("case"), item.nodeid.partition("[")[0]
+        is_form = isinstance(case, Case) and case.form
+        if is_form or members[family] % 3:
             item.add_marker(pytest.mark.slow)
+        members[family] += not is_form

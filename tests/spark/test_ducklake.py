@@ -12,6 +12,8 @@ from spark_trickle.errors import UnsupportedError
 from spark_trickle.session import Trickle
 from tests.conftest import DuckQuery, Location
 
+pytestmark = pytest.mark.both_catalogs
+
 Rows = list[tuple[Any, ...]]
 
 # Type, values as SQL (NULL is added), and whether DuckDB filters by them; it prunes files by our statistics.

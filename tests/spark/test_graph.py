@@ -24,6 +24,8 @@ from spark_trickle.refresh.record import Occasion
 from spark_trickle.session import Trickle
 from tests.conftest import Location, rows
 
+pytestmark = pytest.mark.both_catalogs
+
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:

@@ -13,6 +13,8 @@ from spark_trickle.session import Trickle
 from tests.conftest import Location, rows
 from tests.spark.paths import Lake, net_feed
 
+pytestmark = pytest.mark.both_catalogs
+
 
 def exact(frame: Any) -> list[str]:
     """Rows as text: NaN equals itself there, and −0.0 differs from 0.0."""

@@ -10,6 +10,8 @@ from spark_trickle.sql.lexer.words import quote
 from tests.conftest import DuckQuery, rows
 from tests.spark.paths import Lake
 
+pytestmark = pytest.mark.both_catalogs
+
 NAMES = [
     "select",
     "from",

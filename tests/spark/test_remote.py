@@ -60,6 +60,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(STEPS)), ids=[statement[:60] for statement, _ in STEPS])
 def test_a_statement(answers: list[Any], number: int) -> None:
     wanted, found = STEPS[number][1], answers[number]

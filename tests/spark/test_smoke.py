@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from spark_trickle.session import Trickle
 from tests.conftest import DuckQuery, rows
+
+pytestmark = pytest.mark.both_catalogs
 
 
 def test_create_change_and_read(tr: Trickle, duck: DuckQuery) -> None:

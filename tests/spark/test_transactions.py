@@ -14,6 +14,8 @@ from spark_trickle.session import Trickle
 from tests.conftest import Location, rows
 from tests.spark.paths import Lake, net_feed
 
+pytestmark = pytest.mark.both_catalogs
+
 
 def feed(tr: Trickle, name: str, after: int) -> list[tuple[Any, ...]]:
     """The feed without its timestamps."""

@@ -98,6 +98,7 @@ def _check(tr: Trickle, name: str, query: str) -> None:
     assert _bag(kept) == _bag(wanted)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("columns", "query", "values"), ONE_TABLE, ids=lambda v: str(v)[:60])
 def test_of_one_table(tr: Trickle, columns: str, query: str, values: str) -> None:
     name = f"a{next(_numbers)}"
@@ -110,6 +111,7 @@ def test_of_one_table(tr: Trickle, columns: str, query: str, values: str) -> Non
     _check(tr, f"s_{name}", query)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("columns", "values", "queries"), TWO_TABLES, ids=lambda v: str(v[0]))
 def test_keys_of_other_types(
     tr: Trickle, columns: tuple[str, str], values: tuple[str, str], queries: tuple[str, ...]

@@ -198,6 +198,7 @@ with spark_trickle.connect(sys.argv[1], spark=spark) as tr:
 """
 
 
+@pytest.mark.slow
 def test_less_than_expected_may_come(tmp_path: Path) -> None:
     """A session whose maxResultSize is smaller than the room: what does not come stays on the executors."""
     done = subprocess.run(
