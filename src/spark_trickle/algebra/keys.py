@@ -8,21 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import singledispatch
 
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
-    Filter,
-    Join,
-    JoinKind,
-    Materialized,
-    Operator,
-    Project,
-    Recursive,
-    Scan,
-    Settled,
-    TopK,
-    Window,
-)
+from spark_trickle.algebra.operators import Aggregate, Join, JoinKind, Operator, Project, Recursive, Scan
 
 Key = tuple[str, ...]
 Known = Callable[[str], Key]  # the key of a table or node, by the name that a scan has for it
@@ -31,7 +17,7 @@ Known = Callable[[str], Key]  # the key of a table or node, by the name that a s
 @singledispatch
 def unique_key(op: Operator, known: Known) -> Key:
     """Empty if none is known."""
-    return ()
+    return unique_key(op.inputs[0], known) if op.passes_rows else ()
 
 
 @unique_key.register
@@ -46,16 +32,6 @@ def _(op: Project, known: Known) -> Key:
     shown = {inner: o.name for o in reversed(op.outputs) if (inner := o.expr.column) is not None}
     key = unique_key(op.input, known)
     return tuple(shown[c] for c in key) if all(c in shown for c in key) else ()
-
-
-@unique_key.register(Filter)
-@unique_key.register(TopK)
-@unique_key.register(Buffer)
-@unique_key.register(Window)
-@unique_key.register(Materialized)
-@unique_key.register(Settled)
-def _(op: Filter | TopK | Buffer | Window | Materialized | Settled, known: Known) -> Key:
-    return unique_key(op.input, known)
 
 
 @unique_key.register

@@ -8,11 +8,13 @@ A tree is either *content*, a bag of rows, or *weighted*: rows with a weight of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from operator import is_
 from typing import ClassVar, Self
 
+from spark_trickle.algebra.require import require, require_different, require_known
 from spark_trickle.model.quoting import quote
 
 
@@ -55,24 +57,54 @@ class Output:
     expr: Expr
 
 
+class Rows(StrEnum):
+    """What an operator reads or gives."""
+
+    CONTENT = "content"
+    CHANGE = "change"  # with weights
+    ANY = "any"  # read: both; given: a change if it reads one
+
+
 @dataclass(frozen=True)
 class Operator:
     """A node of the tree; its inputs are those of its fields that are operators.
 
-    It never changes, so what a walk finds is kept: planning a change asks for it again and again.
+    It never changes, so what a walk finds is kept: planning a change asks for it again and again. What no
+    operator of its class can be without meaning is refused when it is built, what a whole tree must be by
+    `validate`.
+
+    Passes ask for the traits of an operator; they hold no lists of classes. A trait is a claim: a pass leaves
+    an operator that does not make it as it is.
     """
 
+    # What comes in and out.
+    reads: ClassVar[Rows] = Rows.ANY  # from its first input; what it reads of others is content
+    gives: ClassVar[Rows] = Rows.ANY
+    row_by_row: ClassVar[bool] = False  # each row is treated by itself: f(A + B) = f(A) + f(B)
+    passes_rows: ClassVar[bool] = False  # rows of its input, none twice, perhaps with more columns
+    passes_columns: ClassVar[bool] = False  # those of its input by name, so that unused ones may be left out
+    empty_without_input: ClassVar[bool] = False  # if its first input is; but one row if it groups by nothing
+    gives_keys: ClassVar[bool] = False  # touched keys, by which `Touched` looks rows up
+
+    # What is done with it.
     keeps_rows: ClassVar[bool] = False  # in a table of its own, from which its change is computed
+    shares_table: ClassVar[bool] = False  # with the result, if that shows the whole table
+    runs_at_driver: ClassVar[bool] = False  # Arrow computes it as Spark does, if it can its expressions
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the first input, unless an operator has others."""
+        return self.inputs[0].columns
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        raise NotImplementedError
+    def _field_names(self) -> tuple[str, ...]:
+        return self.__match_args__  # `fields` would look for them each time
 
     @cached_property
     def inputs(self) -> tuple[Operator, ...]:
         found: list[Operator] = []
-        for f in fields(self):
-            value = getattr(self, f.name)
+        for name in self._field_names:
+            value = getattr(self, name)
             if isinstance(value, Operator):
                 found.append(value)
             elif isinstance(value, tuple):
@@ -81,14 +113,16 @@ class Operator:
 
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Self:
         """The same operator over other inputs, given in the order of `inputs`."""
+        if all(map(is_, inputs, self.inputs)):
+            return self
         rest = iter(inputs)
         changed: dict[str, object] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
+        for name in self._field_names:
+            value = getattr(self, name)
             if isinstance(value, Operator):
-                changed[f.name] = next(rest)
+                changed[name] = next(rest)
             elif isinstance(value, tuple) and any(isinstance(v, Operator) for v in value):
-                changed[f.name] = tuple(next(rest) if isinstance(v, Operator) else v for v in value)
+                changed[name] = tuple(next(rest) if isinstance(v, Operator) else v for v in value)
         return replace(self, **changed)
 
     def walk(self) -> Iterator[Operator]:
@@ -110,11 +144,13 @@ class Operator:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((type(self), *(getattr(self, f.name) for f in fields(self))))
+        return hash((type(self), *(getattr(self, name) for name in self._field_names)))
 
     @cached_property
     def weighted(self) -> bool:
-        return any(child.weighted for child in self.inputs)
+        if self.gives is Rows.ANY:
+            return any(child.weighted for child in self.inputs)
+        return self.gives is Rows.CHANGE
 
     @cached_property
     def sources(self) -> frozenset[str]:
@@ -130,11 +166,17 @@ class Operator:
 class Scan(Operator):
     """Columns of a table under the names of this tree; `source` is `t<id>`, or `n<number>` of a node."""
 
+    row_by_row = True
+    runs_at_driver = True
+
     source: str
     names: tuple[tuple[str, str], ...]  # (name in the tree, name in the table)
     moment: At = At.NEW
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.names)
 
@@ -143,17 +185,23 @@ class Scan(Operator):
         return self.moment in (At.DELTA, At.LOG)
 
     def at(self, when: At) -> Operator:
-        return replace(self, moment=when)
+        return self if self.moment is when else replace(self, moment=when)
 
 
 @dataclass(frozen=True)
 class Constant(Operator):
     """Rows that never change: VALUES, or the one row of a SELECT without FROM."""
 
+    row_by_row = True
+
     names: tuple[str, ...]
     rows: tuple[tuple[Expr, ...], ...]
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.names)
+        require(all(len(row) == len(self.names) for row in self.rows), self, "has rows of another width")
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return self.names
 
@@ -162,10 +210,16 @@ class Constant(Operator):
 class Project(Operator):
     """Each row of the input as new columns."""
 
+    row_by_row = empty_without_input = True
+    runs_at_driver = True
+
     input: Operator
     outputs: tuple[Output, ...]
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return tuple(o.name for o in self.outputs)
 
@@ -174,12 +228,11 @@ class Project(Operator):
 class Filter(Operator):
     """The rows of the input whose predicate is true; null counts as false."""
 
+    row_by_row = passes_rows = passes_columns = empty_without_input = True
+    runs_at_driver = True
+
     input: Operator
     predicate: Expr
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
 
 
 @dataclass(frozen=True)
@@ -195,6 +248,8 @@ class KeyPair:
 class Join(Operator):
     """Pairs of rows whose keys are equal and for which the residual is true."""
 
+    runs_at_driver = True
+
     left: Operator
     right: Operator
     kind: JoinKind
@@ -203,7 +258,14 @@ class Join(Operator):
     mark: str | None = None  # the column that a MARK join adds
     broadcast: bool = False  # the left side of an inner join is few rows, and goes to every task
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.left.columns + self.right.columns)
+        require(
+            (self.mark is not None) == (self.kind is JoinKind.MARK), self, "has a mark for nothing, or none"
+        )
+        require(self.kind is JoinKind.INNER or not self.broadcast, self, "would broadcast what it keeps")
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self.left.columns
@@ -251,13 +313,22 @@ class Call(Output):
 class Aggregate(Operator):
     """One row for each different key; without keys exactly one row."""
 
-    keeps_rows = True
+    reads = Rows.CONTENT
+    empty_without_input = True
+    keeps_rows = runs_at_driver = True
+
     input: Operator
     keys: tuple[Output, ...]
     calls: tuple[Call, ...]
     count: str  # the column that holds how many rows a group has
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+        require_known(
+            self, {name for c in self.calls for name in (c.ties_of, c.again_if) if name}, self.columns
+        )
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
 
@@ -276,11 +347,14 @@ class Aggregate(Operator):
 class UnionAll(Operator):
     """All rows of all inputs; the columns are those of the first, by position."""
 
+    row_by_row = True
+    runs_at_driver = True
+
     parts: tuple[Operator, ...]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.parts[0].columns
+    def __post_init__(self) -> None:
+        require(bool(self.parts), self, "has no parts")
+        require(len({len(p.columns) for p in self.parts}) == 1, self, "has parts of different widths")
 
 
 class SetKind(StrEnum):
@@ -292,25 +366,32 @@ class SetKind(StrEnum):
 
 @dataclass(frozen=True)
 class SetOperation(Operator):
+    reads = Rows.CONTENT
+
     left: Operator
     right: Operator
     kind: SetKind
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.left.columns
+    def __post_init__(self) -> None:
+        require(len(self.left.columns) == len(self.right.columns), self, "has sides of different widths")
 
 
 @dataclass(frozen=True)
 class Window(Operator):
     """Every row of the input with values computed over the rows of its partition."""
 
-    keeps_rows = True
+    reads = Rows.CONTENT
+    passes_rows = passes_columns = empty_without_input = True
+    keeps_rows = shares_table = True
+
     input: Operator
     partition: tuple[Expr, ...]
     outputs: tuple[Output, ...]
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return self.input.columns + tuple(o.name for o in self.outputs)
 
@@ -331,16 +412,18 @@ class SortKey:
 class TopK(Operator):
     """The rows from `offset` on, at most `limit` of them, in an order."""
 
-    keeps_rows = True
+    reads = Rows.CONTENT
+    passes_rows = passes_columns = empty_without_input = True
+    keeps_rows = shares_table = runs_at_driver = True
+
     input: Operator
     order: tuple[SortKey, ...]
     limit: int | None
     offset: int = 0
     buffered: bool = False  # the input is a buffer, which is small
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
+    def __post_init__(self) -> None:
+        require(self.offset >= 0 and (self.limit is None or self.limit >= 0), self, "counts below zero")
 
 
 @dataclass(frozen=True)
@@ -350,15 +433,17 @@ class Buffer(Operator):
     It holds more than the `need` rows that are wanted of it, so that some may go without a look at the rest.
     """
 
-    keeps_rows = True
+    reads = Rows.CONTENT
+    passes_rows = passes_columns = empty_without_input = True
+    keeps_rows = runs_at_driver = True
+
     input: Operator
     order: tuple[SortKey, ...]
     need: int
     keep: int
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
+    def __post_init__(self) -> None:
+        require(0 <= self.need <= self.keep, self, "keeps less than it needs")
 
     @property
     def most(self) -> int:
@@ -370,12 +455,17 @@ class Buffer(Operator):
 class Generate(Operator):
     """Each row of the input with every row that a generator such as explode makes of it."""
 
+    row_by_row = passes_columns = empty_without_input = True
+
     input: Operator
     generator: Expr
     names: tuple[str, ...]
     outer: bool = False
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return self.input.columns + self.names
 
@@ -384,23 +474,20 @@ class Generate(Operator):
 class Materialized(Operator):
     """The rows of the input, kept in a table of their own: whoever reads them sees only net changes."""
 
-    keeps_rows = True
-    input: Operator
+    row_by_row = passes_rows = passes_columns = empty_without_input = True
+    keeps_rows = runs_at_driver = True
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
+    input: Operator
 
 
 @dataclass(frozen=True)
 class Settled(Operator):
     """The rows of the input; in a delta, without what cancels out."""
 
-    input: Operator
+    row_by_row = passes_rows = passes_columns = empty_without_input = True
+    runs_at_driver = True
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
+    input: Operator
 
 
 @dataclass(frozen=True)
@@ -410,15 +497,16 @@ class Recursive(Operator):
     `step` reads the rows found last through a scan of `source` `r<number>`.
     """
 
+    reads = Rows.CONTENT
     keeps_rows = True
+
     base: Operator
     step: Operator
     source: str
     distinct: bool
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.base.columns
+    def __post_init__(self) -> None:
+        require(len(self.base.columns) == len(self.step.columns), self, "has a step of another width")
 
 
 def column(name: str) -> Expr:

@@ -56,9 +56,6 @@ from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
 
-_CHANGES = (Signed, Net, Trimmed, Counted, Keys, Touched, Untouched, Fold, Shaken, Unfit)
-_STEPS = (Scan, UnionAll, Settled, Materialized, Join, *_CHANGES)
-
 
 class Reader(Protocol):
     """Where rows come from; None if only Spark can read them, or if they are too many.
@@ -117,7 +114,7 @@ def _is_known(op: Operator) -> bool:
             return all(c.term is not None and may_evaluate(c.term) and not c.inexact for c in op.calls)
         case Within() | TopK() | Buffer():
             return all(may_evaluate(k.expr) for k in op.order)
-    return type(op) in _STEPS
+    return op.runs_at_driver
 
 
 _Sought = Sequence[Wanted]

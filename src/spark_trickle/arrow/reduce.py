@@ -13,68 +13,27 @@ from dataclasses import replace
 import pyarrow as pa
 
 from spark_trickle.algebra.change_operators import (
-    Added,
-    Counted,
     Fixpoint,
-    Fold,
-    Half,
-    Keys,
-    Net,
     Partial,
-    Shaken,
-    Signed,
-    Terms,
     Touched,
     Trimmed,
     Untouched,
-    Within,
 )
 from spark_trickle.algebra.operators import (
     Aggregate,
     At,
-    Buffer,
     Filter,
-    Generate,
     Join,
     JoinKind,
-    Materialized,
     Operator,
     Project,
     Scan,
-    Settled,
-    TopK,
     UnionAll,
-    Window,
 )
 from spark_trickle.arrow.evaluate import Reader, evaluate_plan
 from spark_trickle.delta.differentiate import rename_columns
 
 Keep = Callable[[pa.Table], str | None]  # rows -> the name by which a plan reads them, if they are few
-
-# Without rows in their first input they have none themselves.
-_FOLLOW = (
-    Project,
-    Filter,
-    Signed,
-    Net,
-    Trimmed,
-    Settled,
-    Materialized,
-    Generate,
-    Keys,
-    Half,
-    Terms,
-    Window,
-    TopK,
-    Buffer,
-    Added,
-    Fold,
-    Shaken,
-    Within,
-    Partial,
-    Aggregate,
-    Counted,
-)
 
 
 class Reducer:
@@ -115,7 +74,7 @@ class Reducer:
                 return self._join(op)
             case Aggregate() | Partial() if not op.keys:
                 return op  # one row, whatever there is
-        if isinstance(op, _FOLLOW):
+        if op.empty_without_input:
             first, *others = op.inputs
             left = self.reduced(first)
             return None if left is None else op.with_inputs((left, *others))

@@ -11,21 +11,14 @@ from collections.abc import Mapping, Sequence
 from spark_trickle.algebra.operators import (
     Aggregate,
     Buffer,
-    Constant,
-    Filter,
-    Generate,
     Join,
     JoinKind,
-    Materialized,
     Operator,
-    Project,
     Recursive,
     Scan,
     SetKind,
     SetOperation,
-    Settled,
     TopK,
-    UnionAll,
     Window,
 )
 from spark_trickle.algebra.prune import used_columns
@@ -33,7 +26,6 @@ from spark_trickle.plan.split import Node
 
 Names = frozenset[str]
 
-_ROW_BY_ROW = (Scan, Constant, Project, Filter, Generate, UnionAll, Materialized, Settled)
 _JOINS = {
     JoinKind.LEFT: "an outer join",
     JoinKind.FULL: "an outer join",
@@ -60,7 +52,7 @@ def find_taking_operator(nodes: Sequence[Node], sources: Names) -> str | None:
 def _taking(op: Operator, reached: Names, shown: Names) -> str | None:
     """`reached` are sources and nodes that rows come to, `shown` the columns that are asked for."""
     grows = [bool(child.sources & reached) for child in op.inputs]
-    if not any(grows) or isinstance(op, _ROW_BY_ROW):
+    if not any(grows) or op.row_by_row:
         return None
     match op:
         case Join(kind=JoinKind.INNER | JoinKind.SEMI):

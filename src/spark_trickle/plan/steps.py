@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.change_operators import Fixpoint, Keys, Partial, Shaken, Unfit
+from spark_trickle.algebra.change_operators import Fixpoint, Partial
 from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import At, Operator, Recursive, Scan
 from spark_trickle.delta.recursive import whole
@@ -33,9 +33,7 @@ def with_steps(plan: Operator, prefix: str = "k") -> tuple[tuple[Step, ...], Ope
         if isinstance(op, Fixpoint):
             return first(op)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
-        needed_first = isinstance(inner, Partial) or (
-            isinstance(inner, Keys | Shaken | Unfit) and takes_work(inner)
-        )
+        needed_first = isinstance(inner, Partial) or (inner.gives_keys and takes_work(inner))
         return first(inner) if needed_first else inner
 
     def first(op: Operator) -> Operator:

@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.explain import cost, strategy, tree
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
-    Join,
-    Operator,
-    Recursive,
-    SetOperation,
-    TopK,
-    Window,
-)
+from spark_trickle.algebra.operators import Operator, Recursive
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
@@ -138,9 +129,8 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     lines.append((f"{name} cost", cost(node.plan)))
     for text in tree(node.plan):
         lines.append((f"{name} plan", _with_names(work, text)))
-    kinds = (Aggregate, Buffer, Join, Recursive, SetOperation, TopK, Window)
     for op in node.plan.walk():
-        if isinstance(op, kinds):
+        if not op.row_by_row:
             lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))
     return lines
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import (
-    Aggregate,
     At,
     Expr,
     Join,
@@ -18,9 +17,6 @@ from spark_trickle.algebra.operators import (
     Project,
     Recursive,
     Scan,
-    SetOperation,
-    TopK,
-    Window,
     column,
 )
 from spark_trickle.errors import UnsupportedError
@@ -83,7 +79,7 @@ def _refuse_non_monotone(name: str, plan: Operator, source: str) -> None:
             continue
         outer = isinstance(op, Join) and op.kind is not JoinKind.INNER and source in op.right.sources
         full = isinstance(op, Join) and op.kind is JoinKind.FULL
-        if outer or full or isinstance(op, Aggregate | Window | TopK | SetOperation | Recursive):
+        if outer or full or not (op.row_by_row or isinstance(op, Join)):
             raise UnsupportedError(
                 f'{type(op).__name__.lower()} over the rows of the recursive query "{name}"',
                 "Aggregate, sort or subtract outside of the recursion.",
