@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.validate import validate
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.arrange import arrange_change
 from spark_trickle.plan.join_order import connect_joins
@@ -83,8 +84,14 @@ CHANGE = (
 
 
 def run_passes(stage: Stage, passes: tuple[Pass, ...]) -> tuple[Stage, ...]:
-    """The stage and those that follow from it."""
-    stages = [stage]
+    """The stage and those that follow from it; a plan that makes no sense goes no further."""
+    stages = [_checked(stage)]
     for each in passes:
-        stages.append(Stage(each.name, each.meaning, each.run(stages[-1].trees)))
+        stages.append(_checked(Stage(each.name, each.meaning, each.run(stages[-1].trees))))
     return tuple(stages)
+
+
+def _checked(stage: Stage) -> Stage:
+    for _, tree in stage.trees:
+        validate(tree)
+    return stage

@@ -1,0 +1,135 @@
+"""One valid operator of each class, over two tables: what the consumers of operators are tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from spark_trickle.algebra.change_operators import (
+    Added,
+    Assign,
+    Counted,
+    Different,
+    Fixpoint,
+    Fold,
+    Half,
+    Keys,
+    Net,
+    Partial,
+    Rounds,
+    Shaken,
+    Signed,
+    Terms,
+    Touched,
+    Trimmed,
+    Unfit,
+    Untouched,
+    Within,
+)
+from spark_trickle.algebra.operators import (
+    Aggregate,
+    At,
+    Buffer,
+    Call,
+    Constant,
+    Expr,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    KeyPair,
+    Materialized,
+    Operator,
+    Output,
+    Project,
+    Recursive,
+    Scan,
+    SetKind,
+    SetOperation,
+    Settled,
+    SortKey,
+    TopK,
+    UnionAll,
+    Window,
+    column,
+)
+
+
+def concrete_operators(base: type[Operator] = Operator) -> Iterator[type[Operator]]:
+    """Every class of which there are operators: it has fields."""
+    if fields(base):
+        yield base
+    for each in base.__subclasses__():
+        yield from concrete_operators(each)
+
+
+def text(sql: str, *columns: str) -> Expr:
+    return Expr(sql, frozenset(columns))
+
+
+ROWS = Scan("t1", (("k", "k"), ("v", "v")))
+OTHERS = Scan("t2", (("l", "k"), ("w", "v")))
+CHANGE = ROWS.at(At.DELTA)
+KEY = (Output("g", column("k")),)
+ORDER = (SortKey(column("v"), True, False), SortKey(column("k"), False, True))
+TOTAL = Call("s", text("sum(`v`)", "v"), column("v"), "BIGINT")
+LEAST = Call("m", text("min(`v`)", "v"), column("v"), "INT", pick="min")
+TIES = Call("c", text("1"), text("1"), "BIGINT", ties_of="m")
+SUMS = Aggregate(ROWS, KEY, (TOTAL,), "n")
+EXTREMA = Aggregate(ROWS, KEY, (LEAST, TIES), "n")
+OWN_SUMS = Scan("n1", (("g", "g"), ("s", "s"), ("n", "n")), At.OLD)
+OWN_EXTREMA = Scan("n2", (("g", "g"), ("m", "m"), ("c", "c"), ("n", "n")), At.OLD)
+OWN_ROWS = Scan("n3", (("k", "k"), ("v", "v")), At.OLD)
+PARTIAL = Partial(CHANGE, KEY, EXTREMA.calls, "n")
+TOUCHED_KEYS = Keys(OTHERS.at(At.DELTA), (column("l"),))
+WITHIN = Within(CHANGE, OWN_ROWS, ORDER, 2)
+LAST = Scan("r1", (("a", "k"), ("b", "v")))
+STEP = Project(
+    Filter(LAST, text("`a` < 3", "a")), (Output("k", text("`a` + 1", "a")), Output("v", column("b")))
+)
+FOUND = Scan("r1_all", (("k", "k"), ("v", "v")))
+NEXT = Untouched(
+    Different(STEP), (column("k"), column("v")), Keys(FOUND, (column("k"), column("v")), distinct=False)
+)
+
+OF_QUERIES: tuple[Operator, ...] = (
+    ROWS,
+    Constant(("x", "y"), ((text("1"), text("'a'")),)),
+    Project(ROWS, (Output("x", text("`k` + 1", "k")), Output("y", column("v")))),
+    Filter(ROWS, text("`v` > 1", "v")),
+    Join(ROWS, OTHERS, JoinKind.INNER, (KeyPair(column("k"), column("l")),)),
+    SUMS,
+    UnionAll((ROWS, OTHERS)),
+    SetOperation(ROWS, OTHERS, SetKind.EXCEPT_ALL),
+    Window(
+        ROWS,
+        (column("k"),),
+        (Output("r", text("row_number() OVER (PARTITION BY `k` ORDER BY `v`)", "k", "v")),),
+    ),
+    TopK(ROWS, ORDER, 2),
+    Buffer(ROWS, ORDER, 2, 4),
+    Generate(ROWS, text("explode(array(`v`, 1))", "v"), ("e",)),
+    Materialized(ROWS),
+    Settled(ROWS),
+    Recursive(ROWS, STEP, "r1", True),
+)
+OF_CHANGES: tuple[Operator, ...] = (
+    Signed(ROWS, 1),
+    TOUCHED_KEYS,
+    Touched(ROWS, (column("k"),), TOUCHED_KEYS),
+    Untouched(ROWS, (column("k"),), TOUCHED_KEYS),
+    Terms(CHANGE, KEY, (TOTAL,), "n"),
+    Added(Terms(CHANGE, KEY, (TOTAL,), "n"), OWN_SUMS, ("g",), (TOTAL,), "n"),
+    PARTIAL,
+    Fold(PARTIAL, OWN_EXTREMA, ("g",), EXTREMA.calls, "n"),
+    Shaken(PARTIAL, OWN_EXTREMA, ("g",), (LEAST,), (TIES,), "n"),
+    Counted(EXTREMA),
+    Net(CHANGE),
+    Trimmed(CHANGE),
+    WITHIN,
+    Unfit(WITHIN, OWN_ROWS, 2, 16),
+    Half(CHANGE, -1),
+    Different(ROWS),
+    Fixpoint((Rounds((Assign("r1", Different(ROWS)),), (Assign("r1", NEXT),), "r1", "r1_all"),), FOUND),
+)
+SAMPLES = {type(op).__name__: op for op in (*OF_QUERIES, *OF_CHANGES)}
