@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from spark_trickle.algebra.change_operators import Net, Trimmed
+from spark_trickle.algebra.change_operators import ChangeOperator, Net, Trimmed
 from spark_trickle.algebra.operators import (
     At,
     Constant,
@@ -34,6 +34,8 @@ Changed = frozenset[str]
 
 @singledispatch
 def differentiate(op: Operator, changed: Changed) -> Operator | None:
+    if isinstance(op, ChangeOperator):
+        raise NotImplementedError(f"{type(op).__name__} stands in changes, which are never differentiated")
     raise NotImplementedError(f"{type(op).__name__} keeps rows of its own: see delta/stateful.py")
 
 
