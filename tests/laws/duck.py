@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import sqlglot
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan
+from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.algebra.validate import validate
 from spark_trickle.arrow.evaluate import evaluate_plan
 from spark_trickle.arrow.reduce import Reducer

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from spark_trickle.algebra.operators import Aggregate, At, Scan
+from spark_trickle.algebra.operators import At, Scan
+from spark_trickle.algebra.stateful_operators import Aggregate
 from tests.laws.duck import Row, Table, World
 
 ONE = ["var_pop", "var_samp", "stddev_pop", "stddev_samp"]

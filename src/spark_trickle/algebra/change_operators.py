@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_trickle.algebra.operators import Aggregate, Call, Expr, Operator, Output, Rows, SortKey
+from spark_trickle.algebra.operators import Expr, Operator, Output, Rows
 from spark_trickle.algebra.require import require, require_different, require_known
+from spark_trickle.algebra.stateful_operators import Aggregate, Call, SortKey
 
 
 class ChangeOperator(Operator):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import singledispatch
 
-from spark_trickle.algebra.operators import Aggregate, Join, JoinKind, Operator, Project, Recursive, Scan
+from spark_trickle.algebra.operators import Join, JoinKind, Operator, Project, Scan
+from spark_trickle.algebra.stateful_operators import Aggregate, Recursive
 
 Key = tuple[str, ...]
 Known = Callable[[str], Key]  # the key of a table or node, by the name that a scan has for it

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from spark_trickle.algebra.operators import Aggregate, Expr, Join, JoinKind, Operator, Project, Scan
+from spark_trickle.algebra.operators import Expr, Join, JoinKind, Operator, Project, Scan
+from spark_trickle.algebra.stateful_operators import Aggregate
 
 
 def prune(plan: Operator) -> Operator:

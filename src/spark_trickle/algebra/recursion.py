@@ -9,10 +9,10 @@ from spark_trickle.algebra.operators import (
     JoinKind,
     Operator,
     Project,
-    Recursive,
     Scan,
     UnionAll,
 )
+from spark_trickle.algebra.stateful_operators import Recursive
 
 
 def obstacle(op: Recursive) -> str | None:

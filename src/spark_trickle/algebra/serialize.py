@@ -7,20 +7,22 @@ from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any
 
-from spark_trickle.algebra import operators as o
+from spark_trickle.algebra import operators, stateful_operators
+from spark_trickle.algebra.operators import Operator
 
 _CLASSES: dict[str, type[Any]] = {
     c.__name__: c
-    for c in vars(o).values()
+    for module in (operators, stateful_operators)
+    for c in vars(module).values()
     if isinstance(c, type) and (is_dataclass(c) or issubclass(c, StrEnum))
 }
 
 
-def dump(plans: tuple[o.Operator, ...]) -> str:
+def dump(plans: tuple[Operator, ...]) -> str:
     return json.dumps([_encode(p) for p in plans], separators=(",", ":"))
 
 
-def load(text: str) -> tuple[o.Operator, ...]:
+def load(text: str) -> tuple[Operator, ...]:
     return tuple(_decode(p) for p in json.loads(text))
 
 

@@ -30,21 +30,18 @@ from spark_trickle.algebra.change_operators import (
     Within,
 )
 from spark_trickle.algebra.operators import (
-    Aggregate,
     At,
-    Buffer,
     Filter,
     Join,
     JoinKind,
-    Materialized,
     Operator,
     Project,
     Scan,
     Settled,
-    TopK,
     UnionAll,
     column,
 )
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Materialized, TopK
 from spark_trickle.arrow.expressions import evaluate, may_evaluate, truths
 from spark_trickle.arrow.extrema import aggregate_groups, fold_change, partial, shaken
 from spark_trickle.arrow.groups import cancel_out, group_rows, with_sign

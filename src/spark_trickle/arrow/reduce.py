@@ -19,17 +19,8 @@ from spark_trickle.algebra.change_operators import (
     Trimmed,
     Untouched,
 )
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    At,
-    Filter,
-    Join,
-    JoinKind,
-    Operator,
-    Project,
-    Scan,
-    UnionAll,
-)
+from spark_trickle.algebra.operators import At, Filter, Join, JoinKind, Operator, Project, Scan, UnionAll
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.arrow.evaluate import Reader, evaluate_plan
 from spark_trickle.delta.differentiate import rename_columns
 

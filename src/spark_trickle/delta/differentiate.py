@@ -17,7 +17,6 @@ from spark_trickle.algebra.operators import (
     Generate,
     Join,
     JoinKind,
-    Materialized,
     Operator,
     Output,
     Project,
@@ -27,6 +26,7 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     column,
 )
+from spark_trickle.algebra.stateful_operators import Materialized
 from spark_trickle.delta.touched import before_and_after, restrict_to_keys, touched_keys
 
 Changed = frozenset[str]

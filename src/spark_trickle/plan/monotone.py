@@ -8,20 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
-    Join,
-    JoinKind,
-    Operator,
-    Recursive,
-    Scan,
-    SetKind,
-    SetOperation,
-    TopK,
-    Window,
-)
+from spark_trickle.algebra.operators import Join, JoinKind, Operator, Scan, SetKind, SetOperation
 from spark_trickle.algebra.prune import used_columns
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK, Window
 from spark_trickle.plan.split import Node
 
 Names = frozenset[str]

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.operators import (
-    At,
-    Operator,
-    Output,
-    Project,
-    Scan,
-    column,
-)
+from spark_trickle.algebra.operators import At, Operator, Output, Project, Scan, column
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from spark_trickle.algebra.change_operators import Fixpoint, Partial
 from spark_trickle.algebra.memo import memoize
-from spark_trickle.algebra.operators import At, Operator, Recursive, Scan
+from spark_trickle.algebra.operators import At, Operator, Scan
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.delta.recursive import whole
 from spark_trickle.plan.arrange import takes_work
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.explain import cost, strategy, tree
-from spark_trickle.algebra.operators import Operator, Recursive
+from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading

@@ -7,7 +7,8 @@ many rows are compared only for somebody who follows the changes: another stream
 from __future__ import annotations
 
 from spark_trickle.algebra.change_operators import Counted, Signed
-from spark_trickle.algebra.operators import Aggregate, Operator, Scan, UnionAll
+from spark_trickle.algebra.operators import Operator, Scan, UnionAll
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.dml.delete import truncate
 from spark_trickle.lake.catalog import sources
 from spark_trickle.lake.catalog.engine import reading

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Signed
-from spark_trickle.algebra.operators import Aggregate, Operator
+from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.arrow.evaluate import evaluate_plan
 from spark_trickle.model.arrow import single_weights, sum_weights, to_storage
 from spark_trickle.model.commit import TableChange

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_trickle.algebra.operators import Operator, Recursive
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.errors import FuseBlownError, QueryError
 from spark_trickle.lake.catalog import states

@@ -27,10 +27,7 @@ from spark_trickle.algebra.change_operators import (
     Within,
 )
 from spark_trickle.algebra.operators import (
-    Aggregate,
     At,
-    Buffer,
-    Call,
     Constant,
     Expr,
     Filter,
@@ -38,20 +35,25 @@ from spark_trickle.algebra.operators import (
     Join,
     JoinKind,
     KeyPair,
-    Materialized,
     Operator,
     Output,
     Project,
-    Recursive,
     Scan,
     SetKind,
     SetOperation,
     Settled,
+    UnionAll,
+    column,
+)
+from spark_trickle.algebra.stateful_operators import (
+    Aggregate,
+    Buffer,
+    Call,
+    Materialized,
+    Recursive,
     SortKey,
     TopK,
-    UnionAll,
     Window,
-    column,
 )
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from spark_trickle.algebra.keys import unique_key
 from spark_trickle.algebra.operators import (
-    Aggregate,
     Expr,
     Filter,
     Join,
@@ -15,12 +14,11 @@ from spark_trickle.algebra.operators import (
     Operator,
     Output,
     Project,
-    Recursive,
     Scan,
     UnionAll,
-    Window,
     column,
 )
+from spark_trickle.algebra.stateful_operators import Aggregate, Recursive, Window
 
 KEYS = {"orders": ("id",), "customers": ("id",), "lines": ("order", "nr"), "bag": ()}
 

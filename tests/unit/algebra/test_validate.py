@@ -19,8 +19,6 @@ from spark_trickle.algebra.change_operators import (
     Unfit,
 )
 from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
     Constant,
     Filter,
     Generate,
@@ -30,14 +28,13 @@ from spark_trickle.algebra.operators import (
     Operator,
     Output,
     Project,
-    Recursive,
     Scan,
     SetKind,
     SetOperation,
-    TopK,
     UnionAll,
     column,
 )
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK
 from spark_trickle.algebra.validate import validate
 from spark_trickle.errors import InternalError
 from spark_trickle.plan.pipeline import DEFINITION, Stage, run_passes

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from spark_trickle.algebra.operators import (
-    At,
-    Expr,
-    Filter,
-    Join,
-    JoinKind,
-    Operator,
-    Project,
-    Scan,
-)
+from spark_trickle.algebra.operators import At, Expr, Filter, Join, JoinKind, Operator, Project, Scan
 from spark_trickle.plan.join_order import connect_joins, order_joins
 from spark_trickle.plan.sizes import Sizes
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 
 from spark_trickle.algebra.operators import (
-    Aggregate,
-    Call,
     Constant,
     Expr,
     Filter,
@@ -19,15 +17,13 @@ from spark_trickle.algebra.operators import (
     Operator,
     Output,
     Project,
-    Recursive,
     Scan,
     SetKind,
     SetOperation,
-    TopK,
     UnionAll,
-    Window,
     column,
 )
+from spark_trickle.algebra.stateful_operators import Aggregate, Call, Recursive, TopK, Window
 from spark_trickle.errors import CircleRefusedError
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import (
-    Aggregate,
-    Call,
     Expr,
     Filter,
     Join,
@@ -24,6 +22,7 @@ from spark_trickle.algebra.operators import (
     Project,
     column,
 )
+from spark_trickle.algebra.stateful_operators import Aggregate, Call
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.bind.aggregates import WRAPPERS, call_name
 from spark_trickle.sql.bind.env import Env

@@ -7,18 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import (
-    At,
-    Expr,
-    Join,
-    JoinKind,
-    Operator,
-    Output,
-    Project,
-    Recursive,
-    Scan,
-    column,
-)
+from spark_trickle.algebra.operators import At, Expr, Join, JoinKind, Operator, Output, Project, Scan, column
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.plans import outputs, with_names

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Expr, Generate, Output, Project, SortKey, Window, column
+from spark_trickle.algebra.operators import Expr, Generate, Output, Project, column
+from spark_trickle.algebra.stateful_operators import SortKey, Window
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregate import bind_aggregate
 from spark_trickle.sql.bind.aggregates import has_aggregate, is_aggregated

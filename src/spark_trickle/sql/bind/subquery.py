@@ -6,19 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Call,
-    Expr,
-    Join,
-    JoinKind,
-    KeyPair,
-    Materialized,
-    Operator,
-    Output,
-    Project,
-    column,
-)
+from spark_trickle.algebra.operators import Expr, Join, JoinKind, KeyPair, Operator, Output, Project, column
+from spark_trickle.algebra.stateful_operators import Aggregate, Call, Materialized
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregate import bind_aggregate
 from spark_trickle.sql.bind.aggregates import has_aggregate

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from spark_trickle.algebra.operators import Call, Expr, Operator, Output, Project
+from spark_trickle.algebra.operators import Expr, Operator, Output, Project
+from spark_trickle.algebra.stateful_operators import Call
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import bound, parse_expression
 from spark_trickle.sql.bind.plans import outputs
