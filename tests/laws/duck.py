@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import sqlglot
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan
+from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.algebra.prune import prune
 from spark_trickle.algebra.references import (
     ComputedRef,
@@ -25,6 +25,8 @@ from spark_trickle.algebra.references import (
     StepRef,
     TableRef,
 )
+from spark_trickle.algebra.stateful_operators import Aggregate
+from spark_trickle.algebra.validate import validate
 from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
@@ -41,6 +43,12 @@ from spark_trickle.sql.render.query import render
 
 Row = tuple[Any, ...]
 _TYPES = {"int": "INTEGER", "bigint": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
+
+
+def checked(plan: Operator) -> Operator:
+    """What a pass left, which makes sense."""
+    validate(plan)
+    return plan
 
 
 def _net(changed: list[Row]) -> Counter[Row]:
@@ -83,7 +91,11 @@ class World:
                 self._frame(f"{self.ids[name]}_{at}", table, [], weighted=at == "delta")
             self._frame(name, table, [])
         self.bound: Bound = bind(query, self._find, self._types, "main")
-        self.nodes: tuple[Node, ...] = split_into_nodes(prune(connect_joins(self.bound.plan)))
+        self.nodes: tuple[Node, ...] = split_into_nodes(
+            checked(prune(checked(connect_joins(checked(self.bound.plan)))))
+        )
+        for node in self.nodes:
+            validate(node.plan)
         self.content: dict[NodeRef, Counter[Row]] = {}
         self.logs: dict[NodeRef, list[Row]] = {}
         self.refreshes = 0
@@ -105,6 +117,7 @@ class World:
     # --- running -----------------------------------------------------------------------------------
 
     def run(self, op: Operator) -> list[Row]:
+        validate(op)
         return self.con.execute(duck_sql(render(op))).fetchall()
 
     def oracle(self) -> Counter[Row]:
@@ -181,9 +194,11 @@ class World:
         """Arranged for few stored rows and for many in turn."""
         plan = differentiate_node(node.plan, node.own, changed)
         self.refreshes += 1
-        plan = plan and arrange_change(plan, self.refreshes % 3 > 0, lambda _: self.refreshes % 2 * 10**9)
+        if plan is None:
+            return None
+        few, stored = self.refreshes % 3 > 0, self.refreshes % 2 * 10**9
         sizes = Sizes(self._any_size, self._any_size, lambda _: (), self.refreshes % 5)
-        return plan and order_joins(plan, sizes)
+        return checked(order_joins(checked(arrange_change(checked(plan), few, lambda _: stored)), sizes))
 
     def _any_size(self, name: Reference) -> int:
         """The order of joins depends on it, their result does not."""
@@ -200,7 +215,7 @@ class World:
         if reduced is None:
             assert not _net(self.run(plan)), "something is left of a change that was left out"
             return []
-        steps, plan = with_steps(reduced)
+        steps, plan = with_steps(checked(reduced))
         for step in steps:
             self._compute(step)
         rows = self.run(plan)
@@ -243,6 +258,7 @@ class World:
 
     def _compute(self, step: Step) -> None:
         """Keys at once, a fixpoint round by round."""
+        validate(step.plan)
         if isinstance(step.plan, Fixpoint):
             run_fixpoint(step.plan, step.name, Rounds(self, most_rows=self.most_rows))
         else:

@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant("what equals the last row of a buffer is beyond it at the driver", ARROW + "top_k.py", "<= last))", "< last))"),
     Mutant("a full join at the driver loses strangers", ARROW + "joins.py", "    if op.kind is JoinKind.FULL:\n        strangers", "    if op.kind is JoinKind.FULL and left.num_rows:\n        strangers"),
     Mutant("alternatives lose what they do not share", "algebra/conditions.py", "if all(rest) else found", "if not rest else found"),
-    Mutant("a column that only a condition needs is pruned", "algebra/prune.py", "below = _named(op) | needed\n        case Aggregate", "below = needed\n        case Aggregate"),
+    Mutant("a column that only a condition needs is pruned", "algebra/prune.py", "below = _named(op) | needed\n        case _:", "below = needed\n        case _:"),
     Mutant("a union without its first part is empty", ARROW + "reduce.py", "        if not parts:\n            return None", "        if not parts or self.reduced(op.parts[0]) is None:\n            return None"),
     Mutant("a condition over two tables is lost with the order", ORDER, "JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast", "JoinKind.INNER, tuple(keys.values()), None, broadcast=broadcast"),
     Mutant("null equals nothing after the order changed", ORDER, "found[c] = KeyPair(a, b, c.pair.null_safe)", "found[c] = KeyPair(a, b)"),

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from spark_trickle.algebra.operators import Buffer
+from spark_trickle.algebra.stateful_operators import Buffer
 from spark_trickle.sql.bind import limit
 from tests.laws.duck import Row, Table, World
 

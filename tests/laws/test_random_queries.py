@@ -16,17 +16,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    At,
-    Join,
-    Operator,
-    Output,
-    Project,
-    Recursive,
-    column,
-)
+from spark_trickle.algebra.operators import At, Join, Operator, Output, Project, column
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.stateful_operators import Aggregate, Recursive
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.recursive import recompute
 from spark_trickle.delta.stateful import fold, recompute_groups

@@ -11,8 +11,9 @@ from collections import Counter
 import pytest
 
 from spark_trickle.algebra.change_operators import Fixpoint, Trimmed
-from spark_trickle.algebra.operators import Operator, Recursive
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.delta.recursive import recompute
 from spark_trickle.plan.split import Node
 from tests.laws.duck import Row, Table, World

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from spark_trickle.algebra.operators import Aggregate, At, Scan
+from spark_trickle.algebra.operators import At, Scan
 from spark_trickle.algebra.references import TableRef
+from spark_trickle.algebra.stateful_operators import Aggregate
 from tests.laws.duck import Row, Table, World
 
 ONE = ["var_pop", "var_samp", "stddev_pop", "stddev_samp"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_trickle.algebra.operators import Aggregate
+from spark_trickle.algebra.stateful_operators import Aggregate
 from tests.laws.duck import Row, Table, World
 
 QUERIES = {

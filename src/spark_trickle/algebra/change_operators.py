@@ -4,87 +4,107 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from spark_trickle.algebra.expressions import Expr
-from spark_trickle.algebra.operators import Aggregate, Call, Operator, Output, SortKey
+from spark_trickle.algebra.operators import Operator, Output, Rows
 from spark_trickle.algebra.references import RoundRef
+from spark_trickle.algebra.require import require, require_different, require_known
+from spark_trickle.algebra.stateful_operators import Aggregate, Call, SortKey
+
+
+class ChangeOperator(Operator):
+    """Stands only in the plan of a change, which is made for each refresh and never kept."""
+
+
+def _key_names(count: int) -> tuple[str, ...]:
+    """What the columns of touched keys are called."""
+    return tuple(f"k{n}" for n in range(count))
+
+
+def _columns_of_groups(keys: tuple[str, ...], calls: tuple[Call, ...], count: str) -> tuple[str, ...]:
+    return (*keys, *(c.name for c in calls), count)
 
 
 @dataclass(frozen=True)
-class Signed(Operator):
+class Signed(ChangeOperator):
     """Content as a change: every row comes, or every row goes. A change may be turned round."""
+
+    gives = Rows.CHANGE
+    empty_without_input = True
+    runs_at_driver = True
 
     input: Operator
     sign: int
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
-    @property
-    def weighted(self) -> bool:
-        return True
+    def __post_init__(self) -> None:
+        require(self.sign in (1, -1), self, f"has the sign {self.sign}")
 
 
 @dataclass(frozen=True)
-class Keys(Operator):
+class Keys(ChangeOperator):
     """The values of some expressions in a change, as content; those that were touched."""
+
+    gives = Rows.CONTENT
+    empty_without_input = gives_keys = True
+    runs_at_driver = True
 
     input: Operator
     exprs: tuple[Expr, ...]
     distinct: bool = True
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
-        return tuple(f"k{n}" for n in range(len(self.exprs)))
-
-    @property
-    def weighted(self) -> bool:
-        return False
+        return _key_names(len(self.exprs))
 
 
 @dataclass(frozen=True)
-class Touched(Operator):
+class Touched(ChangeOperator):
     """The rows of the input whose expressions have a touched value; null is a value like others."""
+
+    runs_at_driver = True
 
     input: Operator
     exprs: tuple[Expr, ...]
     keys: Operator
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
-    @property
-    def weighted(self) -> bool:
-        return self.input.weighted
+    def __post_init__(self) -> None:
+        wanted = self.keys.columns == _key_names(len(self.exprs))
+        require(not self.exprs or wanted, self, "looks up other keys than it has")
 
 
 @dataclass(frozen=True)
-class Terms(Operator):
+class Terms(ChangeOperator):
     """What each row of a change adds to the sums of its group, or takes from them."""
+
+    reads, gives = Rows.CHANGE, Rows.CONTENT
+    empty_without_input = True
+    runs_at_driver = True
 
     input: Operator
     keys: tuple[Output, ...]
     calls: tuple[Call, ...]
     count: str
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
 
-    @property
-    def weighted(self) -> bool:
-        return False
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return _columns_of_groups(tuple(k.name for k in self.keys), self.calls, self.count)
 
 
 @dataclass(frozen=True)
-class Added(Operator):
+class Added(ChangeOperator):
     """The change of an algebraic aggregate: what is stored and what is added are one sum for each key.
 
     `own` may be a log: rows with weights that are not yet summed up. `here` says that all of it is so few
     rows that one task sums them.
     """
+
+    gives = Rows.CHANGE
+    empty_without_input = True
+    runs_at_driver = True
 
     terms: Operator
     own: Operator
@@ -93,21 +113,26 @@ class Added(Operator):
     count: str
     here: bool = False
 
-    @property
+    def __post_init__(self) -> None:
+        names = _columns_of_groups(self.keys, self.sums, self.count)
+        require_known(self, names, self.terms.columns)
+        require_known(self, names, self.own.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return self.own.columns
 
-    @property
-    def weighted(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
-class Fold(Operator):
+class Fold(ChangeOperator):
     """The change of an aggregate with extrema: own rows go, and come again with what the change adds.
 
     `partial` has the columns of the aggregate, computed over a change; `own` is what is stored.
     """
+
+    reads, gives = Rows.CONTENT, Rows.CHANGE
+    empty_without_input = True
+    runs_at_driver = True
 
     partial: Operator
     own: Operator
@@ -115,24 +140,25 @@ class Fold(Operator):
     sums: tuple[Call, ...]
     count: str
 
-    @property
+    def __post_init__(self) -> None:
+        names = _columns_of_groups(self.keys, self.sums, self.count)
+        require_known(self, names, self.partial.columns)
+        require_known(self, names, self.own.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return self.own.columns
 
-    @property
-    def weighted(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
-class Counted(Operator):
+class Counted(ChangeOperator):
     """An aggregate in which the rows that have an extremum are counted, which takes a second look at them."""
 
-    input: Aggregate
+    reads = Rows.CONTENT
+    empty_without_input = True
+    runs_at_driver = True
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
+    input: Aggregate
 
 
 @dataclass(frozen=True)
@@ -141,12 +167,16 @@ class Untouched(Touched):
 
 
 @dataclass(frozen=True)
-class Shaken(Operator):
+class Shaken(ChangeOperator):
     """The keys of groups that must be read again.
 
     One may lose an extremum: something goes that is not beyond the stored one. Another has values that its
     exact sums do not hold: `left_out` names the columns that count them.
     """
+
+    reads = gives = Rows.CONTENT
+    empty_without_input = gives_keys = True
+    runs_at_driver = True
 
     partial: Operator
     own: Operator
@@ -156,48 +186,52 @@ class Shaken(Operator):
     count: str
     left_out: tuple[str, ...] = ()
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(f"k{n}" for n in range(len(self.keys)))
+    def __post_init__(self) -> None:
+        names = (*_columns_of_groups(self.keys, (*self.picks, *self.ties), self.count), *self.left_out)
+        require_known(self, names, self.own.columns)
+        require_known(self, (*names, *(c.gone for c in self.picks)), self.partial.columns)
 
-    @property
-    def weighted(self) -> bool:
-        return False
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return _key_names(len(self.keys))
 
 
 @dataclass(frozen=True)
-class Partial(Operator):
+class Partial(ChangeOperator):
     """Sums over a change: what each group gains or loses."""
+
+    reads, gives = Rows.CHANGE, Rows.CONTENT
+    empty_without_input = True
+    runs_at_driver = True
 
     input: Operator
     keys: tuple[Output, ...]
     calls: tuple[Call, ...]
     count: str
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         gone = (c.gone for c in self.calls if c.pick)
         return (*(k.name for k in self.keys), *(c.name for c in self.calls), *gone, self.count)
 
-    @property
-    def weighted(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True)
-class Net(Operator):
+class Net(ChangeOperator):
     """A change without what cancels out; every row still has weight +1 or −1, or each row is there once."""
+
+    reads = Rows.CHANGE
+    empty_without_input = True
+    runs_at_driver = True
 
     input: Operator
     single: bool = True  # false: equal rows are one row with the sum of their weights
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
 
 @dataclass(frozen=True)
-class Trimmed(Operator):
+class Trimmed(ChangeOperator):
     """A change; where it is few rows at the driver, without what cancels out.
 
     Values that a query does not show change as well: a group has more rows and the same maximum, a column
@@ -205,83 +239,79 @@ class Trimmed(Operator):
     takes the change as it is, because it would have to sort it first.
     """
 
-    input: Operator
+    reads = Rows.CHANGE
+    empty_without_input = True
+    runs_at_driver = True
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
+    input: Operator
 
 
 @dataclass(frozen=True)
-class Within(Operator):
+class Within(ChangeOperator):
     """The rows of a change that are not beyond the last row of a buffer; all, if it has less than it needs.
 
     Then it has all there are: it was made anew when it came below that, and found no more.
     """
+
+    reads = gives = Rows.CHANGE
+    empty_without_input = True
+    runs_at_driver = True
 
     delta: Operator
     own: Operator
     order: tuple[SortKey, ...]
     need: int
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.delta.columns
-
-    @property
-    def weighted(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
-class Unfit(Operator):
+class Unfit(ChangeOperator):
     """One row if a buffer would have too few rows after a change, or far too many; otherwise none.
 
     One that had too few before has all there are.
     """
+
+    reads, gives = Rows.CHANGE, Rows.CONTENT
+    gives_keys = True
+    runs_at_driver = True
 
     within: Operator
     own: Operator
     least: int
     most: int
 
-    @property
+    def __post_init__(self) -> None:
+        require(self.least <= self.most, self, "has room for less than it needs")
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return ("unfit",)
-
-    @property
-    def weighted(self) -> bool:
-        return False
 
 
 # --- rounds ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Half(Operator):
+class Half(ChangeOperator):
     """The rows of a change that come, or those that go, as content."""
+
+    reads, gives = Rows.CHANGE, Rows.CONTENT
+    empty_without_input = True
 
     input: Operator
     sign: int
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
-    @property
-    def weighted(self) -> bool:
-        return False
+    def __post_init__(self) -> None:
+        require(self.sign in (1, -1), self, f"has the sign {self.sign}")
 
 
 @dataclass(frozen=True)
-class Different(Operator):
+class Different(ChangeOperator):
     """Every row of the input once."""
 
-    input: Operator
+    reads = Rows.CONTENT
+    empty_without_input = True
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
+    input: Operator
 
 
 @dataclass(frozen=True)
@@ -304,7 +334,7 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class Fixpoint(Operator):
+class Fixpoint(ChangeOperator):
     """Rows that take rounds to be found: a program, and what it answers.
 
     `again` is another way to the same rows, for when rounds do not end or lead to too many rows.
@@ -314,13 +344,9 @@ class Fixpoint(Operator):
     result: Operator
     again: Operator | None = None
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.result.columns
-
-    @property
-    def weighted(self) -> bool:
-        return self.result.weighted
+    def __post_init__(self) -> None:
+        again = self.result if self.again is None else self.again
+        require(again.columns == self.result.columns, self, "has another way to other columns")
 
     def plans(self) -> Iterator[tuple[str, Operator]]:
         """Every plan of the program, and under which name its rows are kept."""

@@ -8,27 +8,22 @@ from functools import singledispatch
 
 from spark_trickle.algebra.change_operators import Fixpoint, Keys, Signed, Touched, Untouched
 from spark_trickle.algebra.operators import (
-    Aggregate,
     At,
-    Buffer,
     Constant,
     Filter,
     Generate,
     Join,
     JoinKind,
-    Materialized,
     Operator,
     Project,
-    Recursive,
     Scan,
     SetOperation,
     Settled,
-    TopK,
     UnionAll,
-    Window,
 )
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.algebra.references import Reference
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Materialized, Recursive, TopK, Window
 
 
 class Cost(StrEnum):

@@ -8,22 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import singledispatch
 
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
-    Filter,
-    Join,
-    JoinKind,
-    Materialized,
-    Operator,
-    Project,
-    Recursive,
-    Scan,
-    Settled,
-    TopK,
-    Window,
-)
+from spark_trickle.algebra.operators import Join, JoinKind, Operator, Project, Scan
 from spark_trickle.algebra.references import Reference
+from spark_trickle.algebra.stateful_operators import Aggregate, Recursive
 
 Key = tuple[str, ...]
 Known = Callable[[Reference], Key]  # the key of a table or node
@@ -32,7 +19,7 @@ Known = Callable[[Reference], Key]  # the key of a table or node
 @singledispatch
 def unique_key(op: Operator, known: Known) -> Key:
     """Empty if none is known."""
-    return ()
+    return unique_key(op.inputs[0], known) if op.passes_rows else ()
 
 
 @unique_key.register
@@ -47,16 +34,6 @@ def _(op: Project, known: Known) -> Key:
     shown = {inner: o.name for o in reversed(op.outputs) if (inner := o.expr.column) is not None}
     key = unique_key(op.input, known)
     return tuple(shown[c] for c in key) if all(c in shown for c in key) else ()
-
-
-@unique_key.register(Filter)
-@unique_key.register(TopK)
-@unique_key.register(Buffer)
-@unique_key.register(Window)
-@unique_key.register(Materialized)
-@unique_key.register(Settled)
-def _(op: Filter | TopK | Buffer | Window | Materialized | Settled, known: Known) -> Key:
-    return unique_key(op.input, known)
 
 
 @unique_key.register

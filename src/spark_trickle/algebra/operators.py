@@ -8,13 +8,15 @@ A tree is either *content*, a bag of rows, or *weighted*: rows with a weight of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from operator import is_
 from typing import ClassVar, Self
 
 from spark_trickle.algebra.expressions import Column, Expr
-from spark_trickle.algebra.references import Reference, RoundRef
+from spark_trickle.algebra.references import Reference
+from spark_trickle.algebra.require import require, require_different
 
 
 class At(StrEnum):
@@ -43,24 +45,54 @@ class Output:
     expr: Expr
 
 
+class Rows(StrEnum):
+    """What an operator reads or gives."""
+
+    CONTENT = "content"
+    CHANGE = "change"  # with weights
+    ANY = "any"  # read: both; given: a change if it reads one
+
+
 @dataclass(frozen=True)
 class Operator:
     """A node of the tree; its inputs are those of its fields that are operators.
 
-    It never changes, so what a walk finds is kept: planning a change asks for it again and again.
+    It never changes, so what a walk finds is kept: planning a change asks for it again and again. What no
+    operator of its class can be without meaning is refused when it is built, what a whole tree must be by
+    `validate`.
+
+    Passes ask for the traits of an operator; they hold no lists of classes. A trait is a claim: a pass leaves
+    an operator that does not make it as it is.
     """
 
+    # What comes in and out.
+    reads: ClassVar[Rows] = Rows.ANY  # from its first input; what it reads of others is content
+    gives: ClassVar[Rows] = Rows.ANY
+    row_by_row: ClassVar[bool] = False  # each row is treated by itself: f(A + B) = f(A) + f(B)
+    passes_rows: ClassVar[bool] = False  # rows of its input, none twice, perhaps with more columns
+    passes_columns: ClassVar[bool] = False  # those of its input by name, so that unused ones may be left out
+    empty_without_input: ClassVar[bool] = False  # if its first input is; but one row if it groups by nothing
+    gives_keys: ClassVar[bool] = False  # touched keys, by which `Touched` looks rows up
+
+    # What is done with it.
     keeps_rows: ClassVar[bool] = False  # in a table of its own, from which its change is computed
+    shares_table: ClassVar[bool] = False  # with the result, if that shows the whole table
+    runs_at_driver: ClassVar[bool] = False  # Arrow computes it as Spark does, if it can its expressions
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the first input, unless an operator has others."""
+        return self.inputs[0].columns
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        raise NotImplementedError
+    def _field_names(self) -> tuple[str, ...]:
+        return self.__match_args__  # `fields` would look for them each time
 
     @cached_property
     def inputs(self) -> tuple[Operator, ...]:
         found: list[Operator] = []
-        for f in fields(self):
-            value = getattr(self, f.name)
+        for name in self._field_names:
+            value = getattr(self, name)
             if isinstance(value, Operator):
                 found.append(value)
             elif isinstance(value, tuple):
@@ -69,14 +101,16 @@ class Operator:
 
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Self:
         """The same operator over other inputs, given in the order of `inputs`."""
+        if all(map(is_, inputs, self.inputs)):
+            return self
         rest = iter(inputs)
         changed: dict[str, object] = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
+        for name in self._field_names:
+            value = getattr(self, name)
             if isinstance(value, Operator):
-                changed[f.name] = next(rest)
+                changed[name] = next(rest)
             elif isinstance(value, tuple) and any(isinstance(v, Operator) for v in value):
-                changed[f.name] = tuple(next(rest) if isinstance(v, Operator) else v for v in value)
+                changed[name] = tuple(next(rest) if isinstance(v, Operator) else v for v in value)
         return replace(self, **changed)
 
     def walk(self) -> Iterator[Operator]:
@@ -98,11 +132,13 @@ class Operator:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((type(self), *(getattr(self, f.name) for f in fields(self))))
+        return hash((type(self), *(getattr(self, name) for name in self._field_names)))
 
     @cached_property
     def weighted(self) -> bool:
-        return any(child.weighted for child in self.inputs)
+        if self.gives is Rows.ANY:
+            return any(child.weighted for child in self.inputs)
+        return self.gives is Rows.CHANGE
 
     @cached_property
     def sources(self) -> frozenset[Reference]:
@@ -118,11 +154,17 @@ class Operator:
 class Scan(Operator):
     """Columns of what a reference names, under the names of this tree."""
 
+    row_by_row = True
+    runs_at_driver = True
+
     source: Reference
     names: tuple[tuple[str, str], ...]  # (name in the tree, name in the table)
     moment: At = At.NEW
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.names)
 
@@ -131,17 +173,23 @@ class Scan(Operator):
         return self.moment in (At.DELTA, At.LOG)
 
     def at(self, when: At) -> Operator:
-        return replace(self, moment=when)
+        return self if self.moment is when else replace(self, moment=when)
 
 
 @dataclass(frozen=True)
 class Constant(Operator):
     """Rows that never change: VALUES, or the one row of a SELECT without FROM."""
 
+    row_by_row = True
+
     names: tuple[str, ...]
     rows: tuple[tuple[Expr, ...], ...]
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.names)
+        require(all(len(row) == len(self.names) for row in self.rows), self, "has rows of another width")
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return self.names
 
@@ -150,10 +198,16 @@ class Constant(Operator):
 class Project(Operator):
     """Each row of the input as new columns."""
 
+    row_by_row = empty_without_input = True
+    runs_at_driver = True
+
     input: Operator
     outputs: tuple[Output, ...]
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return tuple(o.name for o in self.outputs)
 
@@ -162,12 +216,11 @@ class Project(Operator):
 class Filter(Operator):
     """The rows of the input whose predicate is true; null counts as false."""
 
+    row_by_row = passes_rows = passes_columns = empty_without_input = True
+    runs_at_driver = True
+
     input: Operator
     predicate: Expr
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
 
 
 @dataclass(frozen=True)
@@ -183,6 +236,8 @@ class KeyPair:
 class Join(Operator):
     """Pairs of rows whose keys are equal and for which the residual is true."""
 
+    runs_at_driver = True
+
     left: Operator
     right: Operator
     kind: JoinKind
@@ -191,7 +246,14 @@ class Join(Operator):
     mark: str | None = None  # the column that a MARK join adds
     broadcast: bool = False  # the left side of an inner join is few rows, and goes to every task
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.left.columns + self.right.columns)
+        require(
+            (self.mark is not None) == (self.kind is JoinKind.MARK), self, "has a mark for nothing, or none"
+        )
+        require(self.kind is JoinKind.INNER or not self.broadcast, self, "would broadcast what it keeps")
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return self.left.columns
@@ -201,74 +263,17 @@ class Join(Operator):
 
 
 @dataclass(frozen=True)
-class Call(Output):
-    """An aggregate function: the expression is the call as Spark understands it.
-
-    An algebraic one is a sum over rows: `term` is what each row adds (see `Fold`). For an extremum `term`
-    is the value of a row, and `pick` says which of them is wanted: min or max. Beside it stands a call that
-    tells how many rows are known to have that value, `ties_of` it: at least one, more once they were counted.
-
-    Some values do not fit into exact sums. `again_if` names the call that counts them: while a group has any,
-    this call is computed from all of its rows, otherwise it is null.
-    """
-
-    term: Expr | None = None
-    type: str = ""  # of the sum or the extremum
-    pick: str = ""
-    ties_of: str = ""
-    again_if: str = ""
-    combine: str = "sum"  # or bit_xor, which takes a row away as it adds it
-
-    @property
-    def is_total(self) -> bool:
-        """Whether the stored value and that of the change make the new value."""
-        return self.term is not None and not self.pick and not self.ties_of and not self.again_if
-
-    @property
-    def inexact(self) -> bool:
-        """Whether the sum depends on the order of what is added."""
-        return self.type.lower() in ("float", "double") and not self.again_if
-
-    @property
-    def gone(self) -> str:
-        """In a partial aggregate: the extremum of what goes, beside that of what comes."""
-        return f"{self.name}_gone"
-
-
-@dataclass(frozen=True)
-class Aggregate(Operator):
-    """One row for each different key; without keys exactly one row."""
-
-    keeps_rows = True
-    input: Operator
-    keys: tuple[Output, ...]
-    calls: tuple[Call, ...]
-    count: str  # the column that holds how many rows a group has
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
-
-    @property
-    def algebraic(self) -> bool:
-        """Whether the change of a group follows from the change of its rows alone."""
-        return all(c.is_total for c in self.calls)
-
-    @property
-    def foldable(self) -> bool:
-        """The same, but for groups that lose an extremum or have values that no exact sum holds."""
-        return all(c.term is not None for c in self.calls)
-
-
-@dataclass(frozen=True)
 class UnionAll(Operator):
     """All rows of all inputs; the columns are those of the first, by position."""
 
+    row_by_row = True
+    runs_at_driver = True
+
     parts: tuple[Operator, ...]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.parts[0].columns
+    def __post_init__(self) -> None:
+        require(bool(self.parts), self, "has no parts")
+        require(len({len(p.columns) for p in self.parts}) == 1, self, "has parts of different widths")
 
 
 class SetKind(StrEnum):
@@ -280,133 +285,43 @@ class SetKind(StrEnum):
 
 @dataclass(frozen=True)
 class SetOperation(Operator):
+    reads = Rows.CONTENT
+
     left: Operator
     right: Operator
     kind: SetKind
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.left.columns
-
-
-@dataclass(frozen=True)
-class Window(Operator):
-    """Every row of the input with values computed over the rows of its partition."""
-
-    keeps_rows = True
-    input: Operator
-    partition: tuple[Expr, ...]
-    outputs: tuple[Output, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns + tuple(o.name for o in self.outputs)
-
-
-@dataclass(frozen=True)
-class SortKey:
-    expr: Expr
-    descending: bool
-    nulls_first: bool
-
-    @property
-    def sql(self) -> str:
-        direction = "DESC" if self.descending else "ASC"
-        return f"{self.expr.sql} {direction} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
-
-
-@dataclass(frozen=True)
-class TopK(Operator):
-    """The rows from `offset` on, at most `limit` of them, in an order."""
-
-    keeps_rows = True
-    input: Operator
-    order: tuple[SortKey, ...]
-    limit: int | None
-    offset: int = 0
-    buffered: bool = False  # the input is a buffer, which is small
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
-
-@dataclass(frozen=True)
-class Buffer(Operator):
-    """The first `keep` rows in an order of everything, and all that equal the last of them.
-
-    It holds more than the `need` rows that are wanted of it, so that some may go without a look at the rest.
-    """
-
-    keeps_rows = True
-    input: Operator
-    order: tuple[SortKey, ...]
-    need: int
-    keep: int
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
-    @property
-    def most(self) -> int:
-        """Rows beyond which it is made anew: those that come are never taken out otherwise."""
-        return 4 * self.keep
+    def __post_init__(self) -> None:
+        require(len(self.left.columns) == len(self.right.columns), self, "has sides of different widths")
 
 
 @dataclass(frozen=True)
 class Generate(Operator):
     """Each row of the input with every row that a generator such as explode makes of it."""
 
+    row_by_row = passes_columns = empty_without_input = True
+
     input: Operator
     generator: Expr
     names: tuple[str, ...]
     outer: bool = False
 
-    @property
+    def __post_init__(self) -> None:
+        require_different(self, self.columns)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         return self.input.columns + self.names
-
-
-@dataclass(frozen=True)
-class Materialized(Operator):
-    """The rows of the input, kept in a table of their own: whoever reads them sees only net changes."""
-
-    keeps_rows = True
-    input: Operator
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
 
 
 @dataclass(frozen=True)
 class Settled(Operator):
     """The rows of the input; in a delta, without what cancels out."""
 
+    row_by_row = passes_rows = passes_columns = empty_without_input = True
+    runs_at_driver = True
+
     input: Operator
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.input.columns
-
-
-@dataclass(frozen=True)
-class Recursive(Operator):
-    """The least set, or the bag level by level, that holds `base` and everything `step` derives from it.
-
-    `step` reads the rows found last through a scan of `source`.
-    """
-
-    keeps_rows = True
-    base: Operator
-    step: Operator
-    source: RoundRef
-    distinct: bool
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.base.columns
 
 
 def column(name: str) -> Expr:

@@ -7,21 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from spark_trickle.algebra.expressions import Expr
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
-    Filter,
-    Generate,
-    Join,
-    JoinKind,
-    Materialized,
-    Operator,
-    Project,
-    Scan,
-    Settled,
-    TopK,
-    Window,
-)
+from spark_trickle.algebra.operators import Join, JoinKind, Operator, Project, Scan
+from spark_trickle.algebra.stateful_operators import Aggregate
 
 
 def prune(plan: Operator) -> Operator:
@@ -42,10 +29,10 @@ def _pruned(op: Operator, needed: frozenset[str]) -> Operator:
             if op.kind in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.MARK):
                 left, right = _pruned(op.left, below), _pruned(op.right, _named(op))
                 return replace(op, left=left, right=right)
-        case Filter() | Window() | TopK() | Buffer() | Generate() | Materialized() | Settled():
-            below = _named(op) | needed
         case Aggregate():
             below = _named(op)
+        case _ if op.passes_columns:
+            below = _named(op) | needed
         case _:  # read by position, or as whole rows
             return op.with_inputs(tuple(_pruned(child, frozenset(child.columns)) for child in op.inputs))
     return op.with_inputs(tuple(_pruned(child, below) for child in op.inputs))

@@ -9,11 +9,11 @@ from spark_trickle.algebra.operators import (
     JoinKind,
     Operator,
     Project,
-    Recursive,
     Scan,
     UnionAll,
 )
 from spark_trickle.algebra.references import RoundRef
+from spark_trickle.algebra.stateful_operators import Recursive
 
 
 def obstacle(op: Recursive) -> str | None:

@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from spark_trickle.algebra import expressions as e
-from spark_trickle.algebra import operators as o
+from spark_trickle.algebra import operators, stateful_operators
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import Reference, read_reference
 
 Read = Callable[[str, frozenset[str]], e.Expr]
@@ -22,16 +23,17 @@ _TEXT = "Expr"
 _DEEPEST = 50  # parts in parts; an expression beyond that is kept as a text, which is never too deep for JSON
 _CLASSES: dict[str, type[Any]] = {
     c.__name__: c
-    for c in (*vars(o).values(), *vars(e).values())
+    for module in (operators, stateful_operators, e)
+    for c in vars(module).values()
     if isinstance(c, type) and (is_dataclass(c) or issubclass(c, StrEnum))
 }
 
 
-def dump(plans: tuple[o.Operator, ...]) -> str:
+def dump(plans: tuple[Operator, ...]) -> str:
     return json.dumps([_encode(p) for p in plans], separators=(",", ":"))
 
 
-def load(text: str, read: Read) -> tuple[o.Operator, ...]:
+def load(text: str, read: Read) -> tuple[Operator, ...]:
     return tuple(_decode(p, read) for p in json.loads(text))
 
 

@@ -33,22 +33,19 @@ from spark_trickle.algebra.change_operators import (
 )
 from spark_trickle.algebra.explain import title
 from spark_trickle.algebra.operators import (
-    Aggregate,
     At,
-    Buffer,
     Filter,
     Join,
     JoinKind,
-    Materialized,
     Operator,
     Project,
     Scan,
     Settled,
-    TopK,
     UnionAll,
     column,
 )
 from spark_trickle.algebra.references import Reference
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Materialized, TopK
 from spark_trickle.arrow.expressions import evaluate, may_evaluate, truths
 from spark_trickle.arrow.extrema import aggregate_groups, fold_change, partial, shaken
 from spark_trickle.arrow.groups import cancel_out, group_rows, with_sign
@@ -59,9 +56,6 @@ from spark_trickle.arrow.top_k import fill_buffer, first, unfit, within
 from spark_trickle.arrow.unsupported import ForSpark, Refusal
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
-
-_CHANGES = (Signed, Net, Trimmed, Counted, Keys, Touched, Untouched, Fold, Shaken, Unfit)
-_STEPS = (Scan, UnionAll, Settled, Materialized, Join, *_CHANGES)
 
 
 class Reader(Protocol):
@@ -151,7 +145,7 @@ def _is_known(op: Operator) -> bool:
             return all(c.term is not None and may_evaluate(c.term) and not c.inexact for c in op.calls)
         case Within() | TopK() | Buffer():
             return all(may_evaluate(k.expr) for k in op.order)
-    return type(op) in _STEPS
+    return op.runs_at_driver
 
 
 _Sought = Sequence[Wanted]

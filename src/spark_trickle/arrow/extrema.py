@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Fold, Partial, Shaken
-from spark_trickle.algebra.operators import Aggregate, Call
+from spark_trickle.algebra.stateful_operators import Aggregate, Call
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
     Column,

@@ -10,7 +10,8 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.operators import Call, column
+from spark_trickle.algebra.operators import column
+from spark_trickle.algebra.stateful_operators import Call
 from spark_trickle.arrow.joins import numbers, pairs
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.arrow.values import comparable

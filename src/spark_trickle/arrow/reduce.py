@@ -13,68 +13,18 @@ from dataclasses import replace
 import pyarrow as pa
 
 from spark_trickle.algebra.change_operators import (
-    Added,
-    Counted,
     Fixpoint,
-    Fold,
-    Half,
-    Keys,
-    Net,
     Partial,
-    Shaken,
-    Signed,
-    Terms,
     Touched,
     Trimmed,
     Untouched,
-    Within,
 )
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    At,
-    Buffer,
-    Filter,
-    Generate,
-    Join,
-    JoinKind,
-    Materialized,
-    Operator,
-    Project,
-    Scan,
-    Settled,
-    TopK,
-    UnionAll,
-    Window,
-)
+from spark_trickle.algebra.operators import At, Filter, Join, JoinKind, Operator, Project, Scan, UnionAll
 from spark_trickle.algebra.references import DriverRef
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.arrow.evaluate import Reader, evaluate_plan
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import rename_columns
-
-# Without rows in their first input they have none themselves.
-_FOLLOW = (
-    Project,
-    Filter,
-    Signed,
-    Net,
-    Trimmed,
-    Settled,
-    Materialized,
-    Generate,
-    Keys,
-    Half,
-    Terms,
-    Window,
-    TopK,
-    Buffer,
-    Added,
-    Fold,
-    Shaken,
-    Within,
-    Partial,
-    Aggregate,
-    Counted,
-)
 
 
 class Reducer:
@@ -120,7 +70,7 @@ class Reducer:
                 return self._join(op)
             case Aggregate() | Partial() if not op.keys:
                 return op  # one row, whatever there is
-        if isinstance(op, _FOLLOW):
+        if op.empty_without_input:
             first, *others = op.inputs
             left = self.reduce(first)
             return None if left is None else op.with_inputs((left, *others))

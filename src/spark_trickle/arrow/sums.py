@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Added, Partial, Terms
-from spark_trickle.algebra.operators import Call
+from spark_trickle.algebra.stateful_operators import Call
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
     Column,

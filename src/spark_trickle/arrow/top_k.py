@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Unfit, Within
-from spark_trickle.algebra.operators import Buffer, SortKey, TopK
+from spark_trickle.algebra.stateful_operators import Buffer, SortKey, TopK
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.arrow.values import comparable

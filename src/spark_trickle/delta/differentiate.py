@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import singledispatch
 
-from spark_trickle.algebra.change_operators import Net, Trimmed
+from spark_trickle.algebra.change_operators import ChangeOperator, Net, Trimmed
 from spark_trickle.algebra.operators import (
     At,
     Constant,
@@ -17,7 +17,6 @@ from spark_trickle.algebra.operators import (
     Generate,
     Join,
     JoinKind,
-    Materialized,
     Operator,
     Output,
     Project,
@@ -28,6 +27,7 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.algebra.references import Reference
+from spark_trickle.algebra.stateful_operators import Materialized
 from spark_trickle.delta.touched import before_and_after, restrict_to_keys, touched_keys
 
 Changed = frozenset[Reference]
@@ -35,6 +35,8 @@ Changed = frozenset[Reference]
 
 @singledispatch
 def differentiate(op: Operator, changed: Changed) -> Operator | None:
+    if isinstance(op, ChangeOperator):
+        raise NotImplementedError(f"{type(op).__name__} stands in changes, which are never differentiated")
     raise NotImplementedError(f"{type(op).__name__} keeps rows of its own: see delta/stateful.py")
 
 

@@ -29,13 +29,13 @@ from spark_trickle.algebra.operators import (
     Operator,
     Output,
     Project,
-    Recursive,
     Scan,
     UnionAll,
     column,
 )
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.algebra.references import Reference, RoundPart, RoundRef
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.delta.differentiate import Changed, differentiate
 from spark_trickle.delta.touched import subtract
 

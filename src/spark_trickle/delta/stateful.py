@@ -21,20 +21,9 @@ from spark_trickle.algebra.change_operators import (
     Untouched,
     Within,
 )
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    At,
-    Buffer,
-    Operator,
-    Project,
-    Recursive,
-    Scan,
-    TopK,
-    UnionAll,
-    Window,
-    column,
-)
+from spark_trickle.algebra.operators import At, Operator, Project, Scan, UnionAll, column
 from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK, Window
 from spark_trickle.delta.differentiate import Changed, differentiate
 from spark_trickle.delta.recursive import follow, recompute, rederive
 from spark_trickle.delta.touched import restrict_to_keys, subtract, touched_keys

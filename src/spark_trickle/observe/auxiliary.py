@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
-    Call,
-    Operator,
-    Project,
-    Recursive,
-    SetOperation,
-    TopK,
-    Window,
-)
+from spark_trickle.algebra.operators import Operator, Project, SetOperation
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Call, Recursive, TopK, Window
 
 
 def purposes_of(plan: Operator) -> dict[str, str]:

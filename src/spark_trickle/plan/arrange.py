@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from spark_trickle.algebra.change_operators import Added, Counted, Fixpoint, Keys, Partial, Terms
 from spark_trickle.algebra.memo import memoize
-from spark_trickle.algebra.operators import Aggregate, At, Operator, Scan, column
+from spark_trickle.algebra.operators import At, Operator, Scan, column
 from spark_trickle.algebra.references import ComputedRef, NodeRef
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.delta.touched import restrict_to_keys
 from spark_trickle.plan.sizes import Sizes
 

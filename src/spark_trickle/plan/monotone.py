@@ -8,33 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
-    Constant,
-    Filter,
-    Generate,
-    Join,
-    JoinKind,
-    Materialized,
-    Operator,
-    Project,
-    Recursive,
-    Scan,
-    SetKind,
-    SetOperation,
-    Settled,
-    TopK,
-    UnionAll,
-    Window,
-)
+from spark_trickle.algebra.operators import Join, JoinKind, Operator, Scan, SetKind, SetOperation
 from spark_trickle.algebra.prune import used_columns
 from spark_trickle.algebra.references import Reference, TableRef
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK, Window
 from spark_trickle.plan.split import Node
 
 Tables = frozenset[TableRef]
 
-_ROW_BY_ROW = (Scan, Constant, Project, Filter, Generate, UnionAll, Materialized, Settled)
 _JOINS = {
     JoinKind.LEFT: "an outer join",
     JoinKind.FULL: "an outer join",
@@ -62,7 +43,7 @@ def find_taking_operator(nodes: Sequence[Node], sources: Tables) -> str | None:
 def _taking(op: Operator, reached: frozenset[Reference], shown: frozenset[str]) -> str | None:
     """`reached` are sources and nodes that rows come to, `shown` the columns that are asked for."""
     grows = [bool(child.sources & reached) for child in op.inputs]
-    if not any(grows) or isinstance(op, _ROW_BY_ROW):
+    if not any(grows) or op.row_by_row:
         return None
     match op:
         case Join(kind=JoinKind.INNER | JoinKind.SEMI):

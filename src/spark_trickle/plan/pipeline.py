@@ -15,6 +15,7 @@ from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import At, Operator, UnionAll
 from spark_trickle.algebra.prune import prune
 from spark_trickle.algebra.references import ComputedRef, NodeRef, Reference, StepRef
+from spark_trickle.algebra.validate import validate
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.arrange import arrange_change, count_ties
 from spark_trickle.plan.join_order import connect_joins, order_joins
@@ -195,11 +196,17 @@ FOR_SPARK = (
 
 
 def run_passes(stage: Stage, passes: tuple[Pass, ...], context: Context = Context()) -> tuple[Stage, ...]:  # noqa: B008
-    """The stage and those that follow from it."""
-    stages = [stage]
+    """The stage and those that follow from it; a plan that makes no sense goes no further."""
+    stages = [_validated(stage)]
     for each in passes:
-        stages.append(Stage(each.name, each.meaning, each.run(stages[-1].trees, context)))
+        stages.append(_validated(Stage(each.name, each.meaning, each.run(stages[-1].trees, context))))
     return tuple(stages)
+
+
+def _validated(stage: Stage) -> Stage:
+    for tree in stage.trees:
+        validate(tree.plan)
+    return stage
 
 
 def plan_trees(trees: Trees, passes: tuple[Pass, ...], context: Context) -> Trees:

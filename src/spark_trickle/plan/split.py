@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spark_trickle.algebra.operators import (
-    At,
-    Operator,
-    Output,
-    Project,
-    Scan,
-    TopK,
-    Window,
-    column,
-)
+from spark_trickle.algebra.operators import At, Operator, Output, Project, Scan, column
 from spark_trickle.algebra.references import NodeRef, Reference
-
-_SHOWN_WHOLE = (Window, TopK)  # keep just what they are asked for
 
 
 @dataclass(frozen=True)
@@ -72,7 +61,7 @@ def _shown(root: Operator, node: Node) -> Operator | None:
         below = {o.name: o.expr.column for o in op.outputs}
         inner = {name: c for name, known in inner.items() if (c := below[known]) is not None}
         op = op.input
-    if not isinstance(op, Scan) or op.source != node.name or not isinstance(node.plan, _SHOWN_WHOLE):
+    if not isinstance(op, Scan) or op.source != node.name or not node.plan.shares_table:
         return None
     if len(inner) < len(root.columns) or sorted(inner.values()) != sorted(node.plan.columns):
         return None

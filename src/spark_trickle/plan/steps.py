@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.change_operators import Fixpoint, Keys, Partial, Shaken, Unfit
+from spark_trickle.algebra.change_operators import Fixpoint, Partial
 from spark_trickle.algebra.memo import memoize
-from spark_trickle.algebra.operators import At, Operator, Recursive, Scan
+from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.algebra.references import ComputedRef, StepRef
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.delta.recursive import whole
 from spark_trickle.plan.arrange import takes_work
 
@@ -34,9 +35,7 @@ def with_steps(plan: Operator, within: ComputedRef | None = None) -> tuple[tuple
         if isinstance(op, Fixpoint):
             return first(op)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
-        needed_first = isinstance(inner, Partial) or (
-            isinstance(inner, Keys | Shaken | Unfit) and takes_work(inner)
-        )
+        needed_first = isinstance(inner, Partial) or (inner.gives_keys and takes_work(inner))
         return first(inner) if needed_first else inner
 
     def first(op: Operator) -> Operator:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_trickle.algebra.operators import Aggregate
 from spark_trickle.algebra.references import TableRef
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.errors import NoFixpointError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_trickle.algebra.explain import Cost, strategy
-from spark_trickle.algebra.operators import Aggregate, Join, Operator, Recursive, Scan, TopK, Window
+from spark_trickle.algebra.operators import Join, Operator, Scan
+from spark_trickle.algebra.stateful_operators import Aggregate, Recursive, TopK, Window
 from spark_trickle.model.stream import Mode
 from spark_trickle.plan.split import Node
 from spark_trickle.settings import Settings

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.change_operators import Signed
-from spark_trickle.algebra.operators import Aggregate, Operator
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import DriverRef, NodeRef
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.arrow.evaluate import compute_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal

@@ -9,17 +9,9 @@ from functools import partial
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.explain import cost, strategy
 from spark_trickle.algebra.explain import tree as list_tree
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
-    Join,
-    Operator,
-    Recursive,
-    SetOperation,
-    TopK,
-    Window,
-)
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import Reference, TableRef
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
@@ -213,9 +205,8 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     lines: list[Line] = [(f"{name} role", "the stream table" if last else "inner table")]
     lines.append((f"{name} cost", cost(node.plan)))
     lines += [(f"{name} plan", text) for text in list_tree(node.plan, partial(_named, work))]
-    kinds = (Aggregate, Buffer, Join, Recursive, SetOperation, TopK, Window)
     for op in node.plan.walk():
-        if isinstance(op, kinds):
+        if not op.row_by_row:
             lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))
     return lines
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_trickle.algebra.operators import Recursive
 from spark_trickle.algebra.recursion import obstacle
 from spark_trickle.algebra.references import NodeRef, Reference
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.model.room import room_of_refresh
 from spark_trickle.plan.pipeline import CHANGE, Context, Tree, plan_trees
 from spark_trickle.plan.split import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_trickle.algebra.operators import Recursive
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.model.files import DataFile, split_log
 from spark_trickle.model.stream import Stream
 from spark_trickle.plan.split import Node

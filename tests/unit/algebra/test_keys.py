@@ -7,7 +7,6 @@ import pytest
 from spark_trickle.algebra.expressions import TRUE, Opaque
 from spark_trickle.algebra.keys import unique_key
 from spark_trickle.algebra.operators import (
-    Aggregate,
     Filter,
     Join,
     JoinKind,
@@ -15,13 +14,12 @@ from spark_trickle.algebra.operators import (
     Operator,
     Output,
     Project,
-    Recursive,
     Scan,
     UnionAll,
-    Window,
     column,
 )
 from spark_trickle.algebra.references import Reference, RoundRef, TableRef
+from spark_trickle.algebra.stateful_operators import Aggregate, Recursive, Window
 
 NAMES = ("orders", "customers", "lines", "bag")
 KEYS: dict[Reference, tuple[str, ...]] = dict(

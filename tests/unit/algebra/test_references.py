@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spark_trickle.algebra.operators import Project, Recursive, Scan
+from spark_trickle.algebra.operators import Scan
 from spark_trickle.algebra.references import (
     DriverRef,
     NodeRef,
@@ -18,7 +18,9 @@ from spark_trickle.algebra.references import (
     read_reference,
 )
 from spark_trickle.algebra.serialize import dump, load
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.errors import InternalError
+from spark_trickle.sql.bind.translate import read_expression
 from spark_trickle.sql.render.query import render
 
 LAST = RoundRef(4)
@@ -62,9 +64,9 @@ def test_kinds_differ() -> None:
 
 def test_stored_plans_and_texts_have_the_names() -> None:
     base, step = Scan(TableRef(3), (("a", "x"),)), Scan(LAST, (("b", "a"),))
-    plan = Recursive(Project(base, ()), Project(step, ()), LAST, True)
+    plan = Recursive(base, step, LAST, True)
     text = dump((plan,))
     (stored,) = json.loads(text)
-    assert (stored["source"], stored["base"]["input"]["source"]) == ("r4", "t3")
-    assert load(text) == (plan,)
+    assert (stored["source"], stored["base"]["source"]) == ("r4", "t3")
+    assert load(text, read_expression) == (plan,)
     assert render(base) == "SELECT `x` AS `a` FROM {t3_new}"

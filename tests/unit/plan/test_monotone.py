@@ -8,8 +8,6 @@ import pytest
 
 from spark_trickle.algebra.expressions import TRUE, Comparison, Opaque, integer
 from spark_trickle.algebra.operators import (
-    Aggregate,
-    Call,
     Constant,
     Filter,
     Generate,
@@ -19,16 +17,14 @@ from spark_trickle.algebra.operators import (
     Operator,
     Output,
     Project,
-    Recursive,
     Scan,
     SetKind,
     SetOperation,
-    TopK,
     UnionAll,
-    Window,
     column,
 )
 from spark_trickle.algebra.references import NodeRef, RoundRef, TableRef
+from spark_trickle.algebra.stateful_operators import Aggregate, Call, Recursive, TopK, Window
 from spark_trickle.errors import CircleRefusedError
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table

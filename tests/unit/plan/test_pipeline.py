@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import (
-    Aggregate,
     At,
     Filter,
     Join,
@@ -17,6 +16,7 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
+from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.plan.pipeline import (
     CHANGE,
     CONTENT,

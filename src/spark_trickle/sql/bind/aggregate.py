@@ -14,8 +14,6 @@ from sqlglot import exp
 from spark_trickle.algebra.conditions import all_of
 from spark_trickle.algebra.expressions import TRUE, Brackets, Expr, is_not_null
 from spark_trickle.algebra.operators import (
-    Aggregate,
-    Call,
     Filter,
     Join,
     JoinKind,
@@ -25,6 +23,7 @@ from spark_trickle.algebra.operators import (
     Project,
     column,
 )
+from spark_trickle.algebra.stateful_operators import Aggregate, Call
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.bind.aggregates import WRAPPERS, call_name
 from spark_trickle.sql.bind.env import Env

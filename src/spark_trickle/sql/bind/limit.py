@@ -8,7 +8,8 @@ from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
 from spark_trickle.algebra.expressions import And, Comparison, integer
-from spark_trickle.algebra.operators import Buffer, Filter, Operator, Project, SortKey, TopK, column
+from spark_trickle.algebra.operators import Filter, Operator, Project, column
+from spark_trickle.algebra.stateful_operators import Buffer, SortKey, TopK
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import bound, rewritten, to_expr, with_fields

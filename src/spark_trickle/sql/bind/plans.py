@@ -7,17 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_trickle.algebra.expressions import Expr, Opaque
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Operator,
-    Output,
-    Project,
-    Settled,
-    SortKey,
-    Window,
-    column,
-)
+from spark_trickle.algebra.operators import Operator, Output, Project, Settled, column
 from spark_trickle.algebra.prune import used_columns
+from spark_trickle.algebra.stateful_operators import Aggregate, SortKey, Window
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.scope import Bound

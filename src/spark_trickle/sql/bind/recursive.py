@@ -9,21 +9,17 @@ from sqlglot import exp
 
 from spark_trickle.algebra.expressions import Cast
 from spark_trickle.algebra.operators import (
-    Aggregate,
     At,
     Join,
     JoinKind,
     Operator,
     Output,
     Project,
-    Recursive,
     Scan,
-    SetOperation,
-    TopK,
-    Window,
     column,
 )
 from spark_trickle.algebra.references import RoundRef
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.plans import outputs, with_names
@@ -84,7 +80,7 @@ def _refuse_non_monotone(name: str, plan: Operator, source: RoundRef) -> None:
             continue
         outer = isinstance(op, Join) and op.kind is not JoinKind.INNER and source in op.right.sources
         full = isinstance(op, Join) and op.kind is JoinKind.FULL
-        if outer or full or isinstance(op, Aggregate | Window | TopK | SetOperation | Recursive):
+        if outer or full or not (op.row_by_row or isinstance(op, Join)):
             raise UnsupportedError(
                 f'{type(op).__name__.lower()} over the rows of the recursive query "{name}"',
                 "Aggregate, sort or subtract outside of the recursion.",

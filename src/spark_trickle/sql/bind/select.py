@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from spark_trickle.algebra.conditions import conjunction
 from spark_trickle.algebra.expressions import Comparison, Expr, integer
-from spark_trickle.algebra.operators import Generate, Output, Project, SortKey, Window, column
+from spark_trickle.algebra.operators import Generate, Output, Project, column
+from spark_trickle.algebra.stateful_operators import SortKey, Window
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregate import bind_aggregate
 from spark_trickle.sql.bind.aggregates import has_aggregate, is_aggregated

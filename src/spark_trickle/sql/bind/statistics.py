@@ -38,7 +38,7 @@ from spark_trickle.algebra.expressions import (
     integer,
     is_not_null,
 )
-from spark_trickle.algebra.operators import Call
+from spark_trickle.algebra.stateful_operators import Call
 from spark_trickle.sql.bind.sums import Sums, only_if, sql_over
 
 _DIGITS = 14  # of a number in units: sums of products have 38, which leaves room for ten billion rows

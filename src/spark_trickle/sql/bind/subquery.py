@@ -23,18 +23,8 @@ from spark_trickle.algebra.expressions import (
     integer,
     is_not_null,
 )
-from spark_trickle.algebra.operators import (
-    Aggregate,
-    Call,
-    Join,
-    JoinKind,
-    KeyPair,
-    Materialized,
-    Operator,
-    Output,
-    Project,
-    column,
-)
+from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Output, Project, column
+from spark_trickle.algebra.stateful_operators import Aggregate, Call, Materialized
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregate import bind_aggregate
 from spark_trickle.sql.bind.aggregates import has_aggregate

@@ -25,7 +25,8 @@ from spark_trickle.algebra.expressions import (
     integer,
     is_not_null,
 )
-from spark_trickle.algebra.operators import Call, Operator, Output, Project
+from spark_trickle.algebra.operators import Operator, Output, Project
+from spark_trickle.algebra.stateful_operators import Call
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import bound, parse_expression
 from spark_trickle.sql.bind.plans import outputs

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spark_trickle.algebra.change_operators import Added, Counted, Fold, Partial, Shaken, Terms
-from spark_trickle.algebra.operators import Call, column
+from spark_trickle.algebra.operators import column
+from spark_trickle.algebra.stateful_operators import Call
 from spark_trickle.model.table import WEIGHT as W
 from spark_trickle.sql.render.wide_decimals import minus, plus, zero
 

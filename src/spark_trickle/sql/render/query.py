@@ -23,24 +23,19 @@ from spark_trickle.algebra.change_operators import (
     Within,
 )
 from spark_trickle.algebra.operators import (
-    Aggregate,
-    Buffer,
     Constant,
     Filter,
     Generate,
     Join,
     JoinKind,
-    Materialized,
     Operator,
     Project,
-    Recursive,
     Scan,
     SetOperation,
     Settled,
-    TopK,
     UnionAll,
-    Window,
 )
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Materialized, Recursive, TopK, Window
 from spark_trickle.model.quoting import quote
 from spark_trickle.sql.render import groups as render_groups
 

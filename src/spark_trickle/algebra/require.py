@@ -1,0 +1,26 @@
+"""What an operator must be when it is built; an operator that is not is our mistake, never that of a user."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from spark_trickle.errors import InternalError
+
+
+def require(holds: bool, op: object, otherwise: str) -> None:
+    """`otherwise` says what is wrong, as a verb of which the operator is the subject."""
+    if not holds:
+        raise InternalError(f"an operator {type(op).__name__} {otherwise}")
+
+
+def require_different(op: object, columns: tuple[str, ...]) -> None:
+    if len(set(columns)) < len(columns):
+        twice = sorted({c for c in columns if columns.count(c) > 1})
+        raise InternalError(f"an operator {type(op).__name__} has columns of one name: {', '.join(twice)}")
+
+
+def require_known(op: object, names: Collection[str], columns: Collection[str]) -> None:
+    unknown = set(names).difference(columns)
+    if unknown:
+        missing, have = ", ".join(sorted(unknown)), ", ".join(sorted(columns))
+        raise InternalError(f"an operator {type(op).__name__} names {missing}, but its columns are {have}")

@@ -1,0 +1,245 @@
+"""Whoever reads operators can read every one of them: a new class that one of them does not know fails here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from spark_trickle.algebra.change_operators import ChangeOperator, Fixpoint, Keys, Terms, Touched, Trimmed
+from spark_trickle.algebra.explain import strategy, title, tree
+from spark_trickle.algebra.keys import unique_key
+from spark_trickle.algebra.operators import At, Operator, Scan, column
+from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
+from spark_trickle.algebra.serialize import dump, load
+from spark_trickle.algebra.validate import validate
+from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
+from spark_trickle.arrow.reduce import Reducer
+from spark_trickle.arrow.unsupported import Refusal
+from spark_trickle.delta.differentiate import differentiate
+from spark_trickle.delta.stateful import differentiate_node
+from spark_trickle.model.table import WEIGHT
+from spark_trickle.observe.auxiliary import purposes_of
+from spark_trickle.plan.join_order import connect_joins, order_joins
+from spark_trickle.plan.monotone import find_taking_operator
+from spark_trickle.plan.sizes import Sizes
+from spark_trickle.plan.split import Node, split_into_nodes
+from spark_trickle.plan.steps import with_steps
+from spark_trickle.sql.bind.translate import read_expression
+from spark_trickle.sql.render.query import frame_name, render
+from tests.laws.duck import duck_sql
+from tests.unit.algebra.samples import (
+    CHANGE,
+    OF_CHANGES,
+    OF_QUERIES,
+    ROWS,
+    SAMPLES,
+    concrete_operators,
+)
+
+ALL = pytest.mark.parametrize("op", SAMPLES.values(), ids=SAMPLES)
+QUERIES = pytest.mark.parametrize("op", OF_QUERIES, ids=lambda op: type(op).__name__)
+CHANGES = pytest.mark.parametrize("op", OF_CHANGES, ids=lambda op: type(op).__name__)
+TEXTS = pytest.mark.parametrize(
+    "op", [op for op in SAMPLES.values() if not isinstance(op, Fixpoint)], ids=lambda op: type(op).__name__
+)
+AT_DRIVER = pytest.mark.parametrize(
+    "op", [op for op in SAMPLES.values() if not isinstance(op, Terms)], ids=lambda op: type(op).__name__
+)
+EVERYTHING = frozenset((TableRef(1), TableRef(2)))
+
+
+def test_every_operator_has_a_sample() -> None:
+    assert {cls.__name__ for cls in concrete_operators()} == SAMPLES.keys()
+    assert all(isinstance(op, ChangeOperator) for op in OF_CHANGES)
+    assert not any(isinstance(op, ChangeOperator) for op in OF_QUERIES)
+
+
+@ALL
+def test_a_sample_is_valid_at_every_moment(op: Operator) -> None:
+    validate(op)
+    if isinstance(op, ChangeOperator):
+        return
+    for when in (At.OLD, At.NEW):
+        validate(op.at(when))
+
+
+# --- what passes make of it --------------------------------------------------------------------------
+
+
+@QUERIES
+def test_it_has_a_rule_for_its_change(op: Operator) -> None:
+    node = Node(NodeRef(9), op)
+    change = differentiate_node(op, node.own, EVERYTHING)
+    if change is None:
+        assert not op.sources
+        return
+    validate(change)
+    assert change.weighted
+    assert len(change.columns) == len(op.columns)
+
+
+@CHANGES
+def test_a_change_has_no_change(op: Operator) -> None:
+    with pytest.raises(NotImplementedError, match=f"{type(op).__name__} stands in changes"):
+        differentiate(op, EVERYTHING)
+
+
+@QUERIES
+def test_it_is_pruned(op: Operator) -> None:
+    pruned = prune(op)
+    validate(pruned)
+    assert pruned.columns == op.columns
+
+
+@QUERIES
+def test_it_is_kept_as_json(op: Operator) -> None:
+    assert load(dump((op,)), read_expression) == (op,)
+
+
+@CHANGES
+def test_a_change_is_never_kept(op: Operator) -> None:
+    with pytest.raises(KeyError, match=type(op).__name__):
+        load(dump((op,)), read_expression)
+
+
+@ALL
+def test_what_arranges_plans_leaves_a_valid_one(op: Operator) -> None:
+    sizes = Sizes(lambda _: 10, lambda _: 1, lambda _: ("k",), 100)
+    steps, rest = with_steps(op)
+    for made in (connect_joins(op), order_joins(op, sizes), rest, *(s.plan for s in steps)):
+        validate(made)
+    assert rest.columns == connect_joins(op).columns == order_joins(op, sizes).columns == op.columns
+
+
+@QUERIES
+def test_a_node_is_made_of_it_if_it_keeps_rows(op: Operator) -> None:
+    nodes = split_into_nodes(op)
+    assert len(nodes) == (2 if op.keeps_rows and not op.shares_table else 1)
+    assert nodes[-1].plan.columns == op.columns
+    for node in nodes:
+        validate(node.plan)
+
+
+@QUERIES
+def test_it_is_told_apart_where_only_what_adds_may_stand(op: Operator) -> None:
+    """The name of a class is the answer for what nobody thought of."""
+    assert find_taking_operator([Node(NodeRef(1), op)], EVERYTHING) != type(op).__name__
+
+
+# --- what it means -----------------------------------------------------------------------------------
+
+
+@TEXTS
+def test_its_text_gives_its_columns_and_weights(op: Operator) -> None:
+    """A fixpoint has no text of its own: it is a program, whose plans have one each."""
+    con = duckdb.connect()
+    for scan in (s for s in op.walk() if isinstance(s, Scan)):
+        kinds = [*(f'"{c}" INTEGER' for _, c in scan.names), *(["_w INTEGER"] if scan.weighted else [])]
+        con.execute(f'CREATE OR REPLACE TABLE "frame_{frame_name(scan)}" ({", ".join(kinds)})')
+    found = [row[0] for row in con.execute(f"DESCRIBE {duck_sql(render(op))}").fetchall()]
+    assert sorted(found) == sorted([*op.columns, *([WEIGHT] if op.weighted else [])])
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Tables at the driver; of all the columns of a table there are some rows, or none."""
+
+    content: bool = True
+    rehearsal: bool = False
+
+    def without_rows(self) -> Memory:
+        return Memory(False, rehearsal=True)
+
+    def read_change(self, source: Reference) -> pa.Table:
+        rows = pa.table({"k": pa.array([1, 1], pa.int32()), "v": pa.array([1, 2], pa.int32())})
+        return rows.append_column(WEIGHT, pa.array([1, -1], pa.int32())).slice(0, 2 if self.content else 0)
+
+    def read_content(self, scan: Scan) -> pa.Table:
+        kinds = {c: pa.int64() if c in ("s", "n", "c") else pa.int32() for _, c in scan.names}
+        rows = pa.table({c: pa.array([1, 2], kind) for c, kind in kinds.items()})
+        return rows.slice(0, 2 if self.content else 0)
+
+    def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
+        return Refusal("not in memory")
+
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | Refusal:
+        return Refusal("not in memory")
+
+
+@AT_DRIVER
+def test_arrow_computes_what_claims_to_run_at_the_driver(op: Operator) -> None:
+    """Terms have no rows of their own there: `Added` sums them as it makes them."""
+    found = evaluate_plan(Memory(), op)
+    assert isinstance(found, Evaluated) == all(part.runs_at_driver for part in op.walk())
+    if isinstance(found, Evaluated):
+        assert {*op.columns, *([WEIGHT] if op.weighted else [])} <= {*found.rows.column_names}
+
+
+@ALL
+def test_nothing_comes_of_nothing(op: Operator) -> None:
+    """What claims to have no rows without those of its first input is left out, and is empty at the driver."""
+    if not op.empty_without_input:
+        return
+    if op.runs_at_driver and not isinstance(op, Terms):
+        found = evaluate_plan(Memory(content=False), op)
+        assert isinstance(found, Evaluated)
+        assert found.rows.num_rows == 0
+    first, *others = op.inputs
+    reducer = Reducer(Memory(content=False), lambda _: False)
+    assert reducer.reduce(op.with_inputs((_emptied(first), *others))) is None
+
+
+def _emptied(op: Operator) -> Operator:
+    """The same with a source of which nothing is left."""
+    if isinstance(op, Scan):
+        nothing = Keys(Trimmed(CHANGE), (column("k"),))
+        return Trimmed(op) if op.weighted else Touched(op, (column(op.columns[0]),), nothing)
+    first, *others = op.inputs
+    return op.with_inputs((_emptied(first), *others))
+
+
+@ALL
+def test_its_traits_agree_with_its_columns(op: Operator) -> None:
+    if op.passes_columns or op.passes_rows:
+        assert op.columns[: len(op.inputs[0].columns)] == op.inputs[0].columns
+    if op.gives_keys:
+        assert not op.weighted
+    if op.shares_table:
+        assert op.keeps_rows
+
+
+@ALL
+def test_a_unique_key_is_made_of_its_columns(op: Operator) -> None:
+    key = unique_key(op, lambda _: ("k",))
+    assert set(key) <= set(op.columns)
+    if op.passes_rows:
+        assert key == unique_key(ROWS, lambda _: ("k",))
+
+
+# --- what people read --------------------------------------------------------------------------------
+
+
+@ALL
+def test_it_is_told_in_one_line(op: Operator) -> None:
+    assert title(op)
+    assert "\n" not in title(op)
+    assert "frozenset" not in title(op)
+    assert tree(op)[0] == title(op)
+
+
+@QUERIES
+def test_its_cost_is_told(op: Operator) -> None:
+    """What treats rows one by one is linear; all others say how they are kept up to date."""
+    told = strategy.dispatch(type(op)) is not strategy.dispatch(object)
+    assert told == (not op.row_by_row)
+    assert all(strategy(op))
+
+
+@QUERIES
+def test_the_columns_of_its_table_have_a_purpose(op: Operator) -> None:
+    if op.keeps_rows:
+        assert all(purposes_of(op)[c] for c in op.columns)
