@@ -162,7 +162,7 @@ def test_a_reader_cannot_publish(world: World) -> None:
 
 def test_not_inside_of_a_transaction(world: World) -> None:
     connection = world.connect()
-    with connection.transaction(), pytest.raises(InternalError, match="inside of a transaction"):
+    with connection.transaction(), pytest.raises(InternalError, match="inside an open transaction"):
         create(connection, BAG)
 
 

@@ -101,7 +101,7 @@ def test_an_unknown_answer_is_judged_by_its_plan(tr: Trickle) -> None:
         "CREATE STREAM TABLE s AS SELECT x, x IN (SELECT y FROM g) AS among FROM g WHERE x NOT IN (SELECT 7)"
     )
     assert tr.table("s").where("among IS NULL").count() == 1
-    with pytest.warns(UserWarning, match="Spark says false"):
+    with pytest.warns(UserWarning, match="Spark returns false"):
         assert audit(tr, "s") == []
 
 

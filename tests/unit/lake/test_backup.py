@@ -329,7 +329,7 @@ FOUND: list[tuple[Callable[[Path], None], str]] = [
     (lambda folder: one_file(folder).write_bytes(b"x" * one_file(folder).stat().st_size), "cannot be read"),
     (
         lambda folder: shutil.copy(one_file(folder), one_file(folder).parent / "x.parquet"),
-        "no snapshot knows",
+        "no snapshot contains",
     ),
     (
         in_catalog("UPDATE ducklake_data_file SET record_count = 7 WHERE data_file_id = 0"),

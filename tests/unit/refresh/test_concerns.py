@@ -57,7 +57,7 @@ def test_auto_that_always_computes_everything_says_so() -> None:
     (found,) = find_concerns(world("SELECT id, current_date() AS d FROM t").nodes, Mode.AUTO, Settings())
     assert found.subject == "clock"
     assert found.reason.startswith(
-        "AUTO computes everything at every refresh, because current_date() depends"
+        "AUTO computes everything at every refresh because the value of current_date() depends"
     )
 
 

@@ -68,7 +68,7 @@ def test_reasons_to_wait() -> None:
     cases = {
         "SUSPENDED": standing(10, status=Status.SUSPENDED, error="it failed"),
         "FUSED": standing(10, status=Status.FUSED, error="too much"),
-        "retried": standing(10, retry_at=NOW + timedelta(seconds=3)),
+        "retry": standing(10, retry_at=NOW + timedelta(seconds=3)),
     }
     for word, known in cases.items():
         found = plan(world(ONE, a=known), NOW, SETTINGS)
