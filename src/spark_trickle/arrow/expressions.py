@@ -97,11 +97,8 @@ def _is_known(expr: Expr) -> bool:
         case Function():
             return expr.name.lower() in _FUNCTIONS and bool(expr.arguments)
         case Cast():
-            return not expr.type.upper().startswith(_NESTED)
+            return not any(word in expr.type.upper() for word in ("STRUCT", "INTERVAL"))
     return True
-
-
-_NESTED = ("STRUCT", "INTERVAL")
 
 
 @singledispatch
@@ -197,6 +194,7 @@ def _value_of_negation(expr: Negate, rows: pa.Table) -> Value:
 
 @_value.register
 def _value_of_cast(expr: Cast, rows: pa.Table) -> Value:
+    """TRY_CAST is no different: only what fits is cast here."""
     return cast(_value(expr.input, rows), expr.type)
 
 
