@@ -282,7 +282,9 @@ def test_what_makes_refreshes_dear_is_told_at_once(tr: Trickle) -> None:
     )
     assert tr.sql("CREATE STREAM TABLE c AS SELECT k, v FROM t").collect()[0]["warnings"] == ""
     clock = tr.sql("ALTER STREAM TABLE c AS SELECT k, v + year(current_date()) AS v FROM t").collect()[0]
-    assert "AUTO computes everything at every refresh because the value of current_date()" in clock["warnings"]
+    assert (
+        "AUTO computes everything at every refresh because the value of current_date()" in clock["warnings"]
+    )
     told = tr.sql("SELECT name, event, message FROM trickle.alerts()").collect()
     assert [(r["name"], r["event"]) for r in told] == [
         ("main.c", "costly_definition"),
