@@ -135,9 +135,21 @@ def status(
                 live.update(_status_table(tr))
 
 
-def explain(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
+def explain(
+    warehouse: Warehouse,
+    name: Name,
+    executed: Annotated[
+        bool, typer.Option("--executed", help="Show what a refresh executed, operator by operator.")
+    ] = False,
+    number: Annotated[int, typer.Option("-n", help="Which refresh: 1 is the newest.", min=1)] = 1,
+    data_path: DataPath = None,
+    as_json: AsJson = False,
+) -> None:
     """Explain a stream table: operators, inner tables, delta programs, costs, and the next refresh."""
     with open_at(warehouse, data_path) as tr:
+        if executed:
+            ask(tr, "explain_refresh", name, number, as_json=as_json)
+            return
         rows = _fetched(tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})"))
         print_rows(("property", "value"), rows, as_json)
 

@@ -27,7 +27,7 @@ _COLUMNS = {
 
 
 def explain_refresh(work: Work, table: Table, number: int | str = 1) -> Answer:
-    """One of the last refreshes; the newest is number 1."""
+    """What one of the last refreshes executed, operator by operator; the newest is number 1."""
     if not isinstance(number, int) or number < 1:
         raise InvalidDefinitionError(
             f"there is no refresh number {number}", "Write 1 for the newest refresh, 2 for the one before it."
