@@ -34,6 +34,9 @@ def test_from_init_to_vacuum(tmp_path: Path, capsys: Captured) -> None:
     assert {r["last_action"] for r in said(capsys, "status", place)} == {"DIFFERENTIAL"}
     assert [r["action"] for r in said(capsys, "history", place, "total", "-n", "1")] == ["DIFFERENTIAL"]
     assert {"property", "value"} == set(said(capsys, "explain", place, "total")[0])
+    executed = said(capsys, "explain", place, "total", "--executed")
+    assert {(r["action"], r["engine"]) for r in executed} == {("DIFFERENTIAL", "driver")}
+    assert {r["action"] for r in said(capsys, "explain", place, "total", "--executed", "-n", "2")} == {"FULL"}
     assert [r["name"] for r in said(capsys, "dag", place)] == ["main.a", "main.total", "main.twice"]
     assert said(capsys, "audit", place, "twice") == []
     changes = said(capsys, "changes", place, "total", "--since", "3")
