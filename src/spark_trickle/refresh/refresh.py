@@ -28,6 +28,7 @@ from spark_trickle.refresh.program import Changes, run_program
 from spark_trickle.refresh.record import Occasion, record_refresh, report_of
 from spark_trickle.refresh.unseen import find_seen_changes
 from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
+from spark_trickle.txn.savepoint import roll_back, take_savepoint
 from spark_trickle.txn.work import Work, now
 
 
@@ -62,7 +63,7 @@ def _run(
     It may hold what never was at one time: the old row of a table beside the new one of another, which cancel
     out, or a row that came and went. A query need not bear that.
     """
-    before = dict(work.changes)
+    savepoint = take_savepoint(work)
     try:
         outcome = run_nodes(work, table, knows, decision, facts, clock)
         if isinstance(outcome, Outcome):
@@ -73,7 +74,7 @@ def _run(
         if decision.action is not Action.DIFFERENTIAL or not error.by_value:
             raise
         reason = f"the change alone could not be computed: {error.condition}"
-    work.changes = before
+    roll_back(work, savepoint)
     instead = Decision(Action.FULL, f"{decision.reason}; {reason}")
     return instead, run_everything(work, table, knows, instead, facts, clock)
 

@@ -15,6 +15,7 @@ from spark_trickle.txn import compact
 from spark_trickle.txn.connection import WarehouseConnection
 from spark_trickle.txn.net import merge_changes
 from spark_trickle.txn.retry import RetryPolicy, retry_work
+from spark_trickle.txn.savepoint import roll_back, take_savepoint
 from spark_trickle.txn.work import Work, begin
 
 
@@ -107,15 +108,12 @@ class Transactions:
 
 def _run_statement(work: Work, action: Callable[[Work], Result | None]) -> Result:
     """A statement that fails leaves nothing: neither definitions nor changes nor files."""
-    kept = (work.catalog, list(work.definitions), dict(work.changes), len(work.written))
+    savepoint = take_savepoint(work)
     try:
         return action(work) or Result()
     except BaseException:
-        fresh = work.written[kept[3] :]
-        work.catalog, work.definitions, work.changes = kept[0], kept[1], kept[2]
-        work.written = work.written[: kept[3]]
         work.reads.note_all_tables()  # that it failed may hang on any row
-        replace(work, written=fresh).discard()
+        roll_back(work, savepoint)
         raise
 
 
