@@ -36,6 +36,7 @@ from spark_trickle.refresh.refresh import (
     report_of,
     run_program,
 )
+from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.txn.net import difference
 from spark_trickle.txn.work import Work, now
 
@@ -199,6 +200,10 @@ def _next_turn(work: Work, member: Member) -> bool:
 
 
 def _take(work: Work, member: Member, changed: set[str] | None, first: bool) -> None:
+    run_in_child_session(work, member.table, lambda: _compute_turn(work, member, changed, first))
+
+
+def _compute_turn(work: Work, member: Member, changed: set[str] | None, first: bool) -> None:
     stream, tables = definition(member.table), node_tables(work, member.table)
     frontier = member.state.knows or Frontier(work.base.id, work.base.id)
     before = {t.id: work.files(t) for t in tables.values()}

@@ -39,6 +39,7 @@ from spark_trickle.refresh.node import Clock
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild, zone_of
 from spark_trickle.refresh.query_names import wording_of
 from spark_trickle.refresh.refresh import Occasion, outside, refresh, run_nodes
+from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql.dialect.moments import moments_of
 from spark_trickle.sql.statements import kinds as s
@@ -199,7 +200,9 @@ def fill(
     with reading(work.place.warehouse.engine) as connection:
         expected = states.state(connection, table.id).frontier
     facts = Facts(stream.mode, None, work.base.id, (), 0, 0)
-    done = run_nodes(work, table, None, Decision(Action.FULL, why), facts, clock)
+    done = run_in_child_session(
+        work, table, lambda: run_nodes(work, table, None, Decision(Action.FULL, why), facts, clock)
+    )
     report = RefreshReport(
         name=table.full_name,
         action=action,

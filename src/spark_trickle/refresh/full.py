@@ -86,6 +86,7 @@ def is_followed(work: Work, table: Table) -> bool:
 def _replaced(inputs: Inputs, node: Node, come: Signed, clock: Clock) -> Filled:
     """The new rows are written before the old ones go, because queries may read them."""
     work, table = inputs.work, inputs.tables[node.name]
+    work.place.follow_all_settings()
     frame = plan_frame(inputs, run_steps_first(inputs, node, come, clock), clock)
     with clock.phase("write"):
         files = store_frame(work, table, frame)

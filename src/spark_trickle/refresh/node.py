@@ -124,6 +124,7 @@ def run_few(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled 
 
 def run_many(inputs: Inputs, node: Node, plan: Operator, clock: Clock) -> Filled:
     """Rows that stay on the executors."""
+    inputs.work.place.follow_all_settings()
     table = inputs.tables[node.name]
     frame = plan_frame(inputs, plan, clock)
     only_comes = isinstance(plan, Signed) and plan.sign > 0

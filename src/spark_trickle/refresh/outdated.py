@@ -26,7 +26,7 @@ def find_reasons_to_rebuild(work: Work, table: Table) -> tuple[str, ...]:
     found = [f"{column} has another type now" for column in find_retyped_columns(work, stream)]
     found += lost_identity(work, table)
     found += _replaced_views(work, stream)
-    here = time_zone(work.place.spark) if stream.time_zone else ""
+    here = time_zone(work.place.session) if stream.time_zone else ""
     if canonical_zone(here) != canonical_zone(stream.time_zone):
         found.append(f"the time zone of the session is {here}, and was {stream.time_zone} when it was made")
     return tuple(found)
@@ -46,4 +46,4 @@ def zone_of(work: Work, plan: str, sources: Iterable[Source]) -> str:
     Whoever has neither times nor functions with such names cannot; the others may.
     """
     has_times = any(_TIME.search(kind) for source in sources for _, _, kind in source.columns)
-    return time_zone(work.place.spark) if has_times or _OF_TIMES.search(plan) else ""
+    return time_zone(work.place.session) if has_times or _OF_TIMES.search(plan) else ""

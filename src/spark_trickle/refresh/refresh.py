@@ -42,9 +42,10 @@ from spark_trickle.refresh.node import (
     run_with_result,
 )
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild
+from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.refresh.unseen import find_seen_changes
-from spark_trickle.spark.session import small_jobs
+from spark_trickle.spark.child_session import small_jobs
 from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work, now
 
@@ -80,7 +81,10 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     decision = append_only_ended(work, table, facts, decision)
     filled = Filled()
     if decision.action is not Action.NO_DATA:
-        decision, filled = _run(work, table, state.knows, decision, facts, clock)
+        chosen = decision
+        decision, filled = run_in_child_session(
+            work, table, lambda: _run(work, table, state.knows, chosen, facts, clock)
+        )
     report = replace(
         report_of(table, decision, facts, work, clock), rows_inserted=filled.come, rows_deleted=filled.gone
     )
