@@ -182,8 +182,8 @@ class Trickle(Maintenance):
             case s.SetSetting(name, value):
                 settings = self._place.settings.with_values({name.lower(): value})
                 self._set_place(replace(self._place, settings=settings))
-                self._place.views.most = settings.cache_entries
-                self._place.storage.recent.most_bytes = int(settings.cache_megabytes * 2**20)
+                self._place.views.resize(settings.cache_entries)
+                self._place.storage.recent.resize(int(settings.cache_megabytes * 2**20))
                 self._place.index.resize(int(settings.index_megabytes * 2**20))
                 return Result(snapshot=self._reading().base.id)
             case s.RefreshStream(name):

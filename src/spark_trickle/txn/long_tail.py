@@ -18,6 +18,7 @@ from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import from_storage
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import Log
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import Scalar
@@ -35,7 +36,6 @@ from spark_trickle.spark.read import (
     tail_of_keys,
 )
 from spark_trickle.txn.last_change import Keys, Numbers, last_changes, number_rows, words
-from spark_trickle.txn.latest import Latest
 
 _KEPT = 8  # tails of which is known what their keys tell
 _MANY_KEYS = 100_000  # below that a hash join is as fast as bits that Spark has to make first
@@ -56,8 +56,8 @@ class LongTails:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._engine, self._storage = warehouse.engine, warehouse.storage
-        self._marks = Latest[_Marks | None](_KEPT)
-        self._numbers = Latest[Bits | None](_KEPT)
+        self._marks = Cache[tuple[object, ...], _Marks | None](_KEPT)
+        self._numbers = Cache[tuple[object, ...], Bits | None](_KEPT)
 
     def read(self, spark: Session, table: Table, log: Log) -> Tail:
         key = table.distinct_by

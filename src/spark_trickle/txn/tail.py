@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import can_hold, from_storage, images, sum_weights
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import DataFile, Log
 from spark_trickle.model.room import Room
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Session, local_frame
 from spark_trickle.spark.read import Counted, Replaced, Tail, identity_columns
-from spark_trickle.txn.latest import Latest
 from spark_trickle.txn.long_tail import LongTails, identity_of
 
 _KEPT = 64  # tails in memory
@@ -33,7 +33,7 @@ class Tails:
         self._storage = warehouse.storage
         self._room = room
         self._long = LongTails(warehouse)
-        self._known = Latest[_Short | None](_KEPT)
+        self._known = Cache[tuple[object, ...], _Short | None](_KEPT)
 
     def read(self, spark: Session, table: Table, log: Log) -> Tail | None:
         """None if there is no tail; rows that are here already, unless they are too many."""
