@@ -10,12 +10,11 @@ refresh, ties and unordered aggregates leave a choice, and floats are rounded in
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from spark_trickle.errors import TransactionStateError, TrickleError
+from spark_trickle.errors import QueryError, TransactionStateError, TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.reports import past
@@ -28,9 +27,10 @@ from spark_trickle.refresh.inputs import Inputs
 from spark_trickle.refresh.query_names import by_known_names
 from spark_trickle.refresh.refresh import definition, node_tables
 from spark_trickle.refresh.rounding import beyond_rounding, near_pairs, rounding_over, without_pairs
-from spark_trickle.spark.frames import Frame
+from spark_trickle.refresh.sessions import misses_function
+from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.run import run_sql
-from spark_trickle.spark.session import in_time_zone
+from spark_trickle.spark.session import in_time_zone, time_zone
 from spark_trickle.sql.audit.any_order import loose_columns
 from spark_trickle.sql.audit.membership import membership_is_value
 from spark_trickle.sql.audit.perturb import count_sensitive, is_scale_free, perturb_query
@@ -44,8 +44,15 @@ from spark_trickle.txn.work import Work
 
 def audit(work: Work, table: Table) -> Frame:
     """The rows that differ, and how often each is missing from the stream table or too much in it."""
-    zone = definition(table).time_zone
-    with in_time_zone(work.place.spark, zone) if zone else nullcontext():
+    zone, session = definition(table).time_zone, work.place.session
+    if zone in ("", time_zone(session)):
+        return _judged(work, table)
+    try:
+        return _judged(replace(work, place=work.place.in_child(zone)), table)
+    except QueryError as error:
+        if not misses_function(error):
+            raise
+    with in_time_zone(session, zone):  # what its query calls is known only there
         return _judged(work, table)
 
 
@@ -55,23 +62,28 @@ def _judged(work: Work, table: Table) -> Frame:
     if not why:
         try:
             # At once: some queries Spark refuses only when it runs them, a recursion even at some depth.
-            return _keep(work, table, _judged_by_spark(work, then, table, moment))
+            return _hand_over(work, table, _judged_by_spark(work, then, table, moment))
         except TrickleError as refusal:
-            if refusal.retryable:
+            if refusal.retryable or (misses_function(refusal) and work.place.child is not None):
                 raise
             why = f"Spark cannot run its query: {refusal.message}"
     text = f'the plan of "{table.full_name}" was recomputed for the audit because {why}'
     warnings.warn(text, stacklevel=2)
     try:
-        return _keep(work, table, _differences(work, table, _by_plan(work, then, table, moment)))
+        return _hand_over(work, table, _differences(work, table, _by_plan(work, then, table, moment)))
     finally:
         then.discard()
 
 
-def _keep(work: Work, table: Table, differing: Frame) -> Frame:
+def _hand_over(work: Work, table: Table, differing: Frame) -> Frame:
+    return _keep(work, table, differing, work.place.session)
+
+
+def _keep(work: Work, table: Table, differing: Frame, session: Session | None = None) -> Frame:
     """Computed now; under names that every file format takes."""
     numbered = differing.toDF(*_numbered(table), "difference", "rows")
-    return keep_result(work, table, numbered).toDF(*table.column_names, "difference", "rows")
+    kept = keep_result(work, table, numbered, session)
+    return kept.toDF(*table.column_names, "difference", "rows")
 
 
 def _obstacle(table: Table) -> str:

@@ -38,6 +38,7 @@ from spark_trickle.refresh.refresh import (
     outside,
     refuse_above_fuse,
 )
+from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.txn.net import difference
 from spark_trickle.txn.work import Work, now
 
@@ -198,6 +199,10 @@ def _next_turn(work: Work, member: Member) -> bool:
 
 
 def _take(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
+    run_in_child_session(work, member.table, lambda: _compute_turn(work, member, changed, first))
+
+
+def _compute_turn(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
     stream, tables = definition(member.table), node_tables(work, member.table)
     frontier = member.state.knows or Frontier(work.base.id, work.base.id)
     before = {t.id: work.files(t) for t in tables.values()}

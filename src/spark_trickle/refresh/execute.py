@@ -39,11 +39,11 @@ from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_sou
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.steps import frame_of, run_steps
 from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
+from spark_trickle.spark.child_session import create_frame, small_jobs
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import count, run_sql
-from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.render.beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
 from spark_trickle.txn.net import net_change
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
@@ -193,10 +193,9 @@ def _reducer_of(job: NodeJob) -> Reducer | None:
 
 def _with_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
     """Rows at the driver, for Spark to read under their names."""
-    create = inputs.work.place.spark.createDataFrame
-    return inputs.with_steps(
-        {name: StepRows(create(rows.combine_chunks()), rows.num_rows) for name, rows in kept.items()}
-    )
+    spark = inputs.work.place.spark
+    frames = {name: create_frame(spark, rows.combine_chunks()) for name, rows in kept.items()}
+    return inputs.with_steps({name: StepRows(f, kept[name].num_rows) for name, f in frames.items()})
 
 
 def _is_shown_beside(job: NodeJob, result: Node) -> bool:
@@ -298,6 +297,7 @@ def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Don
     """Rows that stay on the executors; new ones are written before old ones go, as queries may read them."""
     inputs, plan, start = job.inputs, _rest_of(job), perf_counter()
     work, table = inputs.work, job.table
+    work.place.follow_all_settings()
     frame = _plan_frame(inputs, plan, clock)
     is_net = job.replaces or (isinstance(plan, Signed) and plan.sign > 0)
     with clock.phase("write"):

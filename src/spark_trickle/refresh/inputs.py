@@ -131,10 +131,8 @@ class Inputs:
         if not many:
             return here
         key = ("log", table.id, table.columns, tuple((f.path, f.role) for f in many))
-        rest = place.views.view(
-            key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many)
-        )
-        return place.spark.table(rest).unionByName(here)
+        rest = place.view(key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many))
+        return (place.spark.table(rest) if isinstance(rest, str) else rest).unionByName(here)
 
     def _source(self, name: Reference, at: At) -> Frame | str:
         source = next(s for s in self.stream.sources if TableRef(s.table_id) == name)
@@ -144,7 +142,7 @@ class Inputs:
         files = self.work.files(table) if at is At.NEW else self.source_before(table)
         return self._held(table, files, source)
 
-    def _held(self, table: Table, files: Sequence[DataFile], source: Source | None = None) -> str:
+    def _held(self, table: Table, files: Sequence[DataFile], source: Source | None = None) -> Frame | str:
         """What is new now is old at the next refresh, and a table that did not change is both."""
 
         def make() -> Frame:
@@ -153,7 +151,7 @@ class Inputs:
 
         names = source.columns if source is not None else ()
         key = ("rows", table.id, table.columns, names, tuple((f.path, f.as_of) for f in files))
-        return self.work.place.views.view(key, make)
+        return self.work.place.view(key, make)
 
     def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
         """Columns under the names that the plan knows, whatever they are called by now."""
@@ -181,7 +179,7 @@ class Inputs:
             return self.work.files(table)
         return self.node_before(table) if name in self.tables else self.source_before(table)
 
-    def _change(self, source: Source, table: Table) -> str:
+    def _change(self, source: Source, table: Table) -> Frame | str:
         """What changed since the frontier; few rows are summed here, so that what cancels out is gone.
 
         Stream tables that read the same change, with the same columns or not, share one scan of it.
@@ -198,9 +196,9 @@ class Inputs:
 
         key = ("change", table.id, table.columns, tuple((f.path, f.role) for f in files))
         if not has_renamed_columns(source, table):
-            return place.views.view(key, make)
+            return place.view(key, make)
         named = (*key, source.columns)
-        return place.views.view(named, lambda: self._known_names(source, table, make()))
+        return place.view(named, lambda: self._known_names(source, table, make()))
 
 
 def _average(files: Sequence[DataFile]) -> int:

@@ -26,6 +26,7 @@ from spark_trickle.refresh.outcome import Outcome
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild
 from spark_trickle.refresh.program import Changes, run_program
 from spark_trickle.refresh.record import Occasion, record_refresh, report_of
+from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.refresh.unseen import find_seen_changes
 from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
 from spark_trickle.txn.savepoint import roll_back, take_savepoint
@@ -47,7 +48,10 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     decision = append_only_ended(work, table, facts, decision)
     outcome = Outcome()
     if decision.action is not Action.NO_DATA:
-        decision, outcome = _run(work, table, state.knows, decision, facts, clock)
+        chosen = decision
+        decision, outcome = run_in_child_session(
+            work, table, lambda: _run(work, table, state.knows, chosen, facts, clock)
+        )
     report = report_of(table, decision, facts, work, clock, outcome)
     if decision.action is not Action.NO_DATA or occasion.together:
         others = outside(work, [table], occasion.at_commit)

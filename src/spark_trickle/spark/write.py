@@ -68,10 +68,10 @@ def write_staged(frame: DataFrame, folder: str) -> int:
     return read_counts()["rows"]
 
 
-def read_staged(frame: DataFrame, folder: str) -> DataFrame:
-    """What was written down of a frame."""
+def read_staged(frame: DataFrame, folder: str, spark: SparkSession | None = None) -> DataFrame:
+    """What was written down of a frame, for its session unless another is named."""
     with explained(""):
-        return strict_reader(frame.sparkSession).schema(_staged(frame).schema).parquet(folder)
+        return strict_reader(spark or frame.sparkSession).schema(_staged(frame).schema).parquet(folder)
 
 
 def _staged(frame: DataFrame) -> DataFrame:

@@ -38,9 +38,10 @@ from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import fixed_width
 from spark_trickle.settings import Settings
+from spark_trickle.spark.child_session import LazyChild
 from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.read import content, identity_columns, rows_with_weights
-from spark_trickle.spark.view_cache import ViewCache
+from spark_trickle.spark.view_cache import Key, ViewCache
 from spark_trickle.txn.overlap import find_conflict
 from spark_trickle.txn.reads import Reads
 from spark_trickle.txn.tail import Tails
@@ -57,7 +58,7 @@ class Place:
     """Where statements run: the warehouse, Spark, the settings, and the schema of unqualified names."""
 
     warehouse: Warehouse
-    spark: Session
+    session: Session  # the user's: what users get is a DataFrame of this one
     settings: Settings
     schema: str
     lease: SessionLease
@@ -68,6 +69,25 @@ class Place:
     kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
     unlanded: dict[str, int] = field(default_factory=dict)  # records of logs on their way, by source
+    only_for_user: set[str] = field(default_factory=set)  # plans with functions of the user's session
+    child: LazyChild | None = None  # a session of ours, where what runs is no affair of the user's
+
+    @property
+    def spark(self) -> Session:
+        """The session in which DataFrames are made and run."""
+        return self.session if self.child is None else self.child.spark
+
+    def in_child(self, zone: str = "") -> Place:
+        return replace(self, child=LazyChild(self.session, zone))
+
+    def view(self, key: Key, make: Callable[[], Frame]) -> Frame | str:
+        """Rows that will be read again, for the session that is at work."""
+        return self.views.view(self.spark, key, make)
+
+    def follow_all_settings(self) -> None:
+        """Before the executors do much work: their number of partitions is what the user says by now."""
+        if self.child is not None:
+            self.child.follow_all()
 
     @property
     def storage(self) -> Storage:
@@ -169,7 +189,7 @@ class Work:
     def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
         place, log = self.place, split_log(files)
         settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
-        tail = place.tails.read(table, log)
+        tail = place.tails.read(place.spark, table, log)
         return content(settled, table, tail, _can_broadcast(table, log, place.settings))
 
     # --- changing --------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ nothing is read: a single look is cheaper by a job than by reading all of it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from threading import RLock
 from typing import TypeVar, cast
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from spark_trickle.lake.storage.files import Storage
 from spark_trickle.model.arrow import FIELD_ID, arrow_schema, can_hold, from_storage, python_values
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.packed import Numbers, Packed, Places, pack, places
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
@@ -36,18 +37,20 @@ class ColumnIndex:
     def __init__(self, storage: Storage, most_bytes: int) -> None:
         self._storage = storage
         self._most_bytes = most_bytes
-        self.bytes = 0
         self.lookups = 0  # that needed no job
-        self._kept: OrderedDict[_Key, Packed | Places] = OrderedDict()
+        self._cache = Cache[_Key, Packed | Places](most_bytes, weigh=attrgetter("bytes"))
         self._asked: set[tuple[int, str]] = set()
         self._crowded: dict[tuple[int, str, int], tuple[frozenset[object], int]] = {}
-        self._lock = RLock()
+        self._one_reader = RLock()  # so that no column is read twice at once
+
+    @property
+    def bytes(self) -> int:
+        return self._cache.weight
 
     def resize(self, most_bytes: int) -> None:
         """A smaller budget frees memory at once."""
-        with self._lock:
-            self._most_bytes = most_bytes
-            self._trim()
+        self._most_bytes = most_bytes
+        self._cache.resize(most_bytes)
 
     def rows(self, table: Table, files: Sequence[DataFile], names: Sequence[str]) -> pa.Table | None:
         """All rows, with weights; None if they are for Spark to read."""
@@ -113,26 +116,24 @@ class ColumnIndex:
         if not files or not all(can_hold(c.type) for c in needed):
             return None
         narrow, parts = replace(table, columns=needed), []
-        with self._lock:
+        with self._one_reader:
             if (table.id, by) not in self._asked:
                 self._asked.add((table.id, by))
                 return None
-            try:
-                for file in files:
-                    columns = self._columns(narrow, file)
-                    chosen = None if columns is None else choose(file, columns)
-                    if columns is None or chosen is None:
-                        return None
-                    parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
-            finally:
-                self._trim()  # what was read for nothing counts too
+            for file in files:
+                columns = self._columns(narrow, file)
+                chosen = None if columns is None else choose(file, columns)
+                if columns is None or chosen is None:
+                    return None
+                parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
             self.lookups += 1
         return pa.concat_tables(parts)
 
     def _columns(self, table: Table, file: DataFile) -> _Columns | None:
         """The columns of a file by name, with weights; those that are not here yet are read."""
         keys = {f.name: _key(file, f) for f in arrow_schema(table)}
-        missing = [n for n, key in keys.items() if key not in self._kept]
+        columns = {n: self._cache.find(key) for n, key in keys.items()}
+        missing = [n for n, column in columns.items() if column is None]
         if missing:
             part = replace(table, columns=tuple(c for c in table.columns if c.name in missing))
             wanted = [*(c.id for c in part.columns), WEIGHT_ID]
@@ -140,27 +141,15 @@ class ColumnIndex:
             if rows is None:
                 return None
             for n in missing:
-                self._known(keys[n], partial(pack, rows.column(n)))
-        return {n: self._known(key, _unexpected) for n, key in keys.items()}
+                columns[n] = self._known(keys[n], partial(pack, rows.column(n)))
+        return cast(_Columns, columns)
 
     def _known(self, key: _Key, make: Callable[[], _Kept]) -> _Kept:
-        if key not in self._kept:
-            self._kept[key] = make()
-            self.bytes += self._kept[key].bytes
-        self._kept.move_to_end(key)
-        return cast(_Kept, self._kept[key])
-
-    def _trim(self) -> None:
-        while self.bytes > self._most_bytes:
-            self.bytes -= self._kept.popitem(last=False)[1].bytes
+        return cast(_Kept, self._cache.get(key, make))
 
 
 def _key(file: DataFile, field: pa.Field) -> _Key:
     return file.path, int(field.metadata[FIELD_ID]), str(field.type), "values"
-
-
-def _unexpected() -> Packed:
-    raise AssertionError("it was just read")
 
 
 def _memory(table: Table, needed: Sequence[Column], files: Sequence[DataFile]) -> int:
