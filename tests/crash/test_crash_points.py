@@ -92,7 +92,7 @@ STATEMENTS = {
     "optimize": Statements(("OPTIMIZE account",), {}),
     "vacuum": Statements(("VACUUM RETAIN 0 HOURS",), {}),
 }
-# The statement that `make test` kills at each point; `make test-all` kills every statement that passes there.
+# The statement that `make test` kills at each point; the slow tests kill every statement that passes there.
 KILLED = {
     "before_data": "update",
     "half_data": "insert",
