@@ -107,7 +107,8 @@ def test_old_versions_of_a_table_are_not_held(tr: Trickle) -> None:
     spark, held = child.spark, ViewCache()
 
     def views() -> set[str]:
-        return {t.name for t in spark.catalog.listTables() if t.name.startswith("trickle_held_")}
+        shown = spark.sql("SHOW TABLES").collect()
+        return {t.tableName for t in shown if t.tableName.startswith("trickle_held_")}
 
     def view(cache: ViewCache, *key: object) -> str:
         name = cache.view(spark, key, lambda: spark.range(1))

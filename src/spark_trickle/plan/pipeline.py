@@ -14,7 +14,7 @@ from functools import lru_cache
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import At, Operator, UnionAll
 from spark_trickle.algebra.prune import prune
-from spark_trickle.algebra.references import ComputedRef, NodeRef, Reference, StepRef
+from spark_trickle.algebra.references import ComputedRef, NodeRef, Reference, StepRef, TableRef
 from spark_trickle.algebra.validate import validate
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.arrange import arrange_change, count_ties
@@ -106,7 +106,10 @@ def _node_of(tree: Tree) -> Node:
 
 
 def _changed_sources(node: Node, context: Context) -> frozenset[Reference]:
-    return node.sources if context.changed is None else context.changed & node.sources
+    """Rows that a recursion finds are no source of it."""
+    if context.changed is not None:
+        return context.changed & node.sources
+    return frozenset(s for s in node.sources if isinstance(s, TableRef | NodeRef))
 
 
 @lru_cache(maxsize=1024)
