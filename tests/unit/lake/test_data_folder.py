@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -414,14 +415,21 @@ def as_somebody_else() -> Iterator[None]:
         os.seteuid(user)
 
 
+def show_to_all(path: Path) -> None:
+    """pytest's temporary folders, of which a worker has one more, are closed to others."""
+    temporary = Path(tempfile.gettempdir())
+    for parent in path.parents:
+        if temporary in parent.parents:
+            parent.chmod(0o755)
+
+
 @pytest.fixture
 def protected(folder: Path) -> Iterator[Path]:
     """A warehouse in which nobody may write."""
     paths = [folder, *folder.rglob("*")]
     for path in paths:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for parent in list(folder.parents)[:3]:
-        parent.chmod(0o755)
+    show_to_all(folder)
     yield folder
     for path in paths:
         path.chmod(0o755)
@@ -443,8 +451,7 @@ def test_commits_that_are_only_in_the_log_need_a_writer(folder: Path, tmp_path: 
     (copy / f"{CATALOG_FILE}-shm").unlink()
     for path in [copy, *copy.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for parent in list(copy.parents)[:3]:
-        parent.chmod(0o755)
+    show_to_all(copy)
     with as_somebody_else(), pytest.raises(WarehouseError, match="has commits in"), opened(copy):
         pass
     for path in [copy, *copy.rglob("*")]:
