@@ -367,7 +367,7 @@ def test_lost_slots_are_noticed(world: World) -> None:
     drop_slot(mirror.connection, mirror.slot)
     assert slot_state(mirror.connection, mirror.slot) is None
     for act in (mirror.peek, lambda: advance(mirror.connection, mirror.slot, mirror.after)):
-        with pytest.raises(ResyncNeededError, match="does not exist"):
+        with pytest.raises(ResyncNeededError, match="no longer exists"):
             act()
 
 
