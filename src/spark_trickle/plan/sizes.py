@@ -22,13 +22,13 @@ class Sizes:
 
     def of(self, relation: Operator) -> float:
         """Rows to be read, at most."""
-        return max((self._scanned(s) for s in relation.walk() if isinstance(s, Scan)), default=1.0)
+        return max((self._count_scanned(s) for s in relation.walk() if isinstance(s, Scan)), default=1.0)
 
     def whole(self, relation: Operator) -> float:
         """The same for the whole of a table of which only a change is read."""
         return max((float(self.rows(s.source)) for s in relation.walk() if isinstance(s, Scan)), default=1.0)
 
-    def _scanned(self, scan: Scan) -> float:
+    def _count_scanned(self, scan: Scan) -> float:
         return float(self.changed(scan.source) if scan.moment is At.DELTA else self.rows(scan.source))
 
 

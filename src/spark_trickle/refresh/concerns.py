@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_trickle.algebra.explain import Cost, strategy
+from spark_trickle.algebra.explain import Cost, describe_strategy
 from spark_trickle.algebra.operators import Join, Operator, Scan
 from spark_trickle.algebra.stateful_operators import Aggregate, Recursive, TopK, Window
 from spark_trickle.model.stream import Mode
@@ -68,7 +68,7 @@ def _of_node(node: Node, settings: Settings) -> Iterator[Concern]:
             "Put a part of the join into a stream table of its own, and read that.",
         )
     for op in node.plan.walk():
-        cost, how = strategy(op)
+        cost, how = describe_strategy(op)
         if cost is Cost.ALL:
             yield Concern(
                 "whole input", f"{how}, which reads the whole input", _ADVICE.get(type(op), _ANY_ADVICE)

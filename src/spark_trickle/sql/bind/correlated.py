@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.conditions import join_conjuncts
 from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Project, column
 from spark_trickle.sql.bind.aggregates import is_aggregated
@@ -40,7 +40,7 @@ class Side:
     residual: tuple[Expr, ...] = ()
 
     def join(self, left: Operator, kind: JoinKind, mark: str | None = None) -> Join:
-        return Join(left, self.plan, kind, self.keys, conjunction(list(self.residual)), mark)
+        return Join(left, self.plan, kind, self.keys, join_conjuncts(list(self.residual)), mark)
 
     def also(self, keys: tuple[KeyPair, ...] = (), residual: tuple[Expr, ...] = ()) -> Side:
         return replace(self, keys=self.keys + keys, residual=self.residual + residual)

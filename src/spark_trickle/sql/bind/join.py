@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.conditions import join_conjuncts
 from spark_trickle.algebra.expressions import Expr, Function
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Output, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
@@ -114,7 +114,7 @@ def _conditions(
         else:
             rest.append(part)
     rest = equalities_aligned(rest, Join(one.plan, two.plan, JoinKind.INNER), env)
-    return align_types(tuple(keys), one.plan, two.plan, env), conjunction([to_expr(p) for p in rest])
+    return align_types(tuple(keys), one.plan, two.plan, env), join_conjuncts([to_expr(p) for p in rest])
 
 
 def _asked_before(
@@ -126,7 +126,7 @@ def _asked_before(
     side = one if how.swapped else two
     exprs, inside = [to_expr(part) for part in parts], frozenset(side.plan.columns)
     own = [bool(e.columns) and e.columns <= inside for e in exprs]
-    predicate = conjunction([e for e, is_own in zip(exprs, own, strict=True) if is_own])
+    predicate = join_conjuncts([e for e, is_own in zip(exprs, own, strict=True) if is_own])
     if predicate is None:
         return one, two, parts
     side = side.filter_rows(predicate)

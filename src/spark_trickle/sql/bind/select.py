@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.conditions import join_conjuncts
 from spark_trickle.algebra.expressions import Comparison, Expr, integer
 from spark_trickle.algebra.operators import Generate, Output, Project, column
 from spark_trickle.algebra.stateful_operators import SortKey, Window
@@ -59,7 +59,7 @@ def _filter_where(select: exp.Select, rows: Relation, env: Env) -> Relation:
             )
     resolved = [resolve(part, rows.scope, env) for part in plain]
     tests = [to_expr(part) for part in equalities_aligned(resolved, rows.plan, env)]
-    for test in tests if len(tests) <= _MOST_FILTERS else filter(None, [conjunction(tests)]):
+    for test in tests if len(tests) <= _MOST_FILTERS else filter(None, [join_conjuncts(tests)]):
         rows = rows.filter_rows(test)
     for part in (part for part in parts if contains(part, is_subquery)):
         rows = filter_by_subquery(part, rows, env)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from spark_trickle.algebra.operators import Operator
-from spark_trickle.algebra.prune import expressions
+from spark_trickle.algebra.prune import list_expressions
 from spark_trickle.sql.dialect.functions import MOMENTS, WITHOUT_BRACKETS
 from spark_trickle.sql.lexer.words import Word, WordKind, split_words
 
@@ -20,7 +20,7 @@ _MAKE_TIMES = frozenset(("DATE", "TIMESTAMP", "TO_DATE", "TO_TIMESTAMP", "TRY_TO
 
 
 def moments_of(plans: Iterable[Operator]) -> tuple[str, ...]:
-    texts = (e.sql for plan in plans for op in plan.walk() for e in expressions(op))
+    texts = (e.sql for plan in plans for op in plan.walk() for e in list_expressions(op))
     return tuple(dict.fromkeys(name for text in texts for name in moments_in(text)))
 
 
