@@ -22,7 +22,7 @@ from spark_trickle.algebra.stateful_operators import Aggregate, Recursive
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.recursive import recompute_fixpoint
 from spark_trickle.delta.stateful import fold_sums, recompute_groups
-from spark_trickle.delta.touched import subtract_before, restrict_to_keys, collect_touched_keys
+from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract_before
 from spark_trickle.errors import TrickleError
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.sql.bind import limit
@@ -137,7 +137,9 @@ class Doubting(Compiled):
         if isinstance(node.plan, Aggregate) and node.plan.algebraic:
             delta = differentiate(node.plan.input, changed)
             if delta is not None:
-                self._same(fold_sums(node.plan, node.own, delta), recompute_groups(node.plan, node.own, delta))
+                self._same(
+                    fold_sums(node.plan, node.own, delta), recompute_groups(node.plan, node.own, delta)
+                )
         if isinstance(node.plan, Recursive) and (delta := self.delta_plan(node, changed)) is not None:
             self._same(delta, recompute_fixpoint(node.plan, node.own))
         # The step of a recursion reads rows that are there only while it runs.
@@ -160,7 +162,9 @@ class Doubting(Compiled):
 def _joined_again(op: Join, changed: frozenset[str]) -> Operator:
     """The generic rule for a join of any kind: rows with touched keys, before and after."""
     lefts, rights = tuple(k.left for k in op.keys), tuple(k.right for k in op.keys)
-    keys = collect_touched_keys((differentiate(op.left, changed), lefts), (differentiate(op.right, changed), rights))
+    keys = collect_touched_keys(
+        (differentiate(op.left, changed), lefts), (differentiate(op.right, changed), rights)
+    )
 
     def joined(when: At) -> Operator:
         return replace(

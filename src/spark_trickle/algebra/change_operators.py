@@ -357,7 +357,7 @@ class Fixpoint(ChangeOperator):
                 yield from ((f"{a.name} at first", a.plan) for a in part.start)
                 yield from ((f"{a.name} in each round, added to {part.found}", a.plan) for a in part.body)
 
-    def mapped(self, change: Callable[[Operator], Operator]) -> Fixpoint:
+    def map_plans(self, change: Callable[[Operator], Operator]) -> Fixpoint:
         """The same program with other plans."""
 
         def map_assignments(parts: tuple[Assign, ...]) -> tuple[Assign, ...]:

@@ -17,7 +17,9 @@ def remove_brackets(expr: Expr) -> Expr:
 
 def all_of(tests: Sequence[Expr]) -> Expr:
     """One or more tests, each of which binds tighter than AND or is a list of tests itself."""
-    return _connect_tests(And, [t for test in tests for t in (test.tests if isinstance(test, And) else (test,))])
+    return _connect_tests(
+        And, [t for test in tests for t in (test.tests if isinstance(test, And) else (test,))]
+    )
 
 
 def any_of(tests: Sequence[Expr]) -> Expr:

@@ -27,14 +27,19 @@ def _prune_operator(op: Operator, needed: frozenset[str]) -> Operator:
         case Join():
             below = _list_named_columns(op) | needed
             if op.kind in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.MARK):
-                left, right = _prune_operator(op.left, below), _prune_operator(op.right, _list_named_columns(op))
+                left, right = (
+                    _prune_operator(op.left, below),
+                    _prune_operator(op.right, _list_named_columns(op)),
+                )
                 return replace(op, left=left, right=right)
         case Aggregate():
             below = _list_named_columns(op)
         case _ if op.passes_columns:
             below = _list_named_columns(op) | needed
         case _:  # read by position, or as whole rows
-            return op.with_inputs(tuple(_prune_operator(child, frozenset(child.columns)) for child in op.inputs))
+            return op.with_inputs(
+                tuple(_prune_operator(child, frozenset(child.columns)) for child in op.inputs)
+            )
     return op.with_inputs(tuple(_prune_operator(child, below) for child in op.inputs))
 
 

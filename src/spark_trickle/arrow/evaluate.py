@@ -46,13 +46,20 @@ from spark_trickle.algebra.operators import (
 )
 from spark_trickle.algebra.references import Reference
 from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Materialized, TopK
-from spark_trickle.arrow.expressions import evaluate, may_evaluate, evaluate_predicate
-from spark_trickle.arrow.extrema import aggregate_groups, fold_change, sum_partially, find_shaken_groups
+from spark_trickle.arrow.expressions import evaluate, evaluate_predicate, may_evaluate
+from spark_trickle.arrow.extrema import aggregate_groups, find_shaken_groups, fold_change, sum_partially
 from spark_trickle.arrow.groups import cancel_out, group_rows, with_sign
-from spark_trickle.arrow.joins import join_rows, find_matches
-from spark_trickle.arrow.restrict import Wanted, trace_wanted, choose_column, select_wanted, rename_wanted, want_values
+from spark_trickle.arrow.joins import find_matches, join_rows
+from spark_trickle.arrow.restrict import (
+    Wanted,
+    choose_column,
+    rename_wanted,
+    select_wanted,
+    trace_wanted,
+    want_values,
+)
 from spark_trickle.arrow.sums import add_to_stored, sum_change
-from spark_trickle.arrow.top_k import fill_buffer, take_first_rows, flag_unfit_buffer, keep_within_buffer
+from spark_trickle.arrow.top_k import fill_buffer, flag_unfit_buffer, keep_within_buffer, take_first_rows
 from spark_trickle.arrow.unsupported import ForSpark, Refusal
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
@@ -208,7 +215,9 @@ class _Evaluation:
                 return self._compute_join(plan, wanted)
             case Aggregate():
                 rows = self.compute_rows(plan.input, trace_wanted(plan.keys, wanted))
-                return aggregate_groups(plan, rows) if rows.num_rows or not plan.keys else _make_empty_rows(plan)
+                return (
+                    aggregate_groups(plan, rows) if rows.num_rows or not plan.keys else _make_empty_rows(plan)
+                )
             case TopK():
                 return take_first_rows(plan, self.compute_rows(plan.input))
             case Buffer():
@@ -225,7 +234,9 @@ class _Evaluation:
                 return sum_partially(plan, self.compute_rows(plan.input))
             case Shaken():
                 part = self.compute_rows(plan.partial)
-                return find_shaken_groups(plan, part, self.compute_rows(plan.own, _want_keys(plan.keys, part)))
+                return find_shaken_groups(
+                    plan, part, self.compute_rows(plan.own, _want_keys(plan.keys, part))
+                )
             case Fold():
                 part = self.compute_rows(plan.partial)
                 return fold_change(plan, part, self.compute_rows(plan.own, _want_keys(plan.keys, part)))
@@ -271,7 +282,9 @@ class _Evaluation:
     def _compute_touched(self, plan: Touched, wanted: _Sought) -> pa.Table:
         keys = self.compute_rows(plan.keys)
         if isinstance(plan, Untouched):
-            rows = self.compute_rows(plan.input, wanted)  # what has no touched key cannot be looked up by keys
+            rows = self.compute_rows(
+                plan.input, wanted
+            )  # what has no touched key cannot be looked up by keys
             return rows.filter(pc.invert(_find_hits(plan, rows, keys)))
         # All rows of an input are read if something is unfit, which a rehearsal does not expect.
         unread = not plan.exprs if self._reader.rehearsal else not keys.num_rows
@@ -283,7 +296,10 @@ class _Evaluation:
 
     def _compute_join(self, plan: Join, wanted: _Sought) -> pa.Table:
         """The side that is known to be few rows comes first, and says which rows of the other are needed."""
-        of_left, of_right = select_wanted(plan.left.columns, wanted), select_wanted(plan.right.columns, wanted)
+        of_left, of_right = (
+            select_wanted(plan.left.columns, wanted),
+            select_wanted(plan.right.columns, wanted),
+        )
         inner = plan.kind is JoinKind.INNER
         if inner and not plan.left.weighted and (plan.right.weighted or (of_right and not of_left)):
             right = self.compute_rows(plan.right, of_right)
@@ -293,7 +309,9 @@ class _Evaluation:
             return join_rows(plan, self.compute_rows(plan.left), self.compute_rows(plan.right))
         left = self.compute_rows(plan.left, of_left)
         by_keys = want_values((k.right, evaluate(k.left, left), k.null_safe) for k in plan.keys)
-        return join_rows(plan, left, self.compute_rows(plan.right, [*by_keys, *of_right] if inner else by_keys))
+        return join_rows(
+            plan, left, self.compute_rows(plan.right, [*by_keys, *of_right] if inner else by_keys)
+        )
 
 
 def _want_keys(names: Sequence[str], rows: pa.Table) -> list[Wanted]:

@@ -44,16 +44,16 @@ from spark_trickle.arrow.values import (
     align_for_comparison,
     cast_as_spark,
     cast_to,
-    find_common_type,
-    make_comparable,
     compute_arithmetic,
-    is_number,
-    match_like,
-    read_literal,
-    negate_number,
-    extract_part,
-    shift_date,
     compute_square_root,
+    extract_part,
+    find_common_type,
+    is_number,
+    make_comparable,
+    match_like,
+    negate_number,
+    read_literal,
+    shift_date,
     take_substring,
 )
 from spark_trickle.model.arrow import flat
@@ -158,7 +158,10 @@ def _evaluate_comparison(expr: Comparison, rows: pa.Table) -> Value:
 
 @_evaluate_part.register
 def _evaluate_range(expr: Between, rows: pa.Table) -> Value:
-    low, high = _compare_values(">=", expr.input, expr.low, rows), _compare_values("<=", expr.input, expr.high, rows)
+    low, high = (
+        _compare_values(">=", expr.input, expr.low, rows),
+        _compare_values("<=", expr.input, expr.high, rows),
+    )
     return pc.and_kleene(low, high)
 
 
@@ -215,7 +218,9 @@ def _evaluate_test(expr: Expr, rows: pa.Table) -> Value:
 def _compare_values(op: str, left: Expr, right: Expr, rows: pa.Table) -> Value:
     if op not in _COMPARE:
         raise ForSpark
-    return _COMPARE[op](*align_for_comparison(left, right, _evaluate_part(left, rows), _evaluate_part(right, rows)))
+    return _COMPARE[op](
+        *align_for_comparison(left, right, _evaluate_part(left, rows), _evaluate_part(right, rows))
+    )
 
 
 def _is_one_of(value: Value, others: list[Value]) -> Value:

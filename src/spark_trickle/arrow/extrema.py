@@ -12,14 +12,14 @@ from spark_trickle.algebra.stateful_operators import Aggregate, Call
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
     Column,
+    add_values,
     apply_sign,
-    list_summed_names,
-    list_xored_names,
     combine_values,
     find_stored,
     group_rows,
-    add_values,
+    list_summed_names,
     list_totals,
+    list_xored_names,
     with_sign,
 )
 from spark_trickle.arrow.unsupported import ForSpark
@@ -63,7 +63,9 @@ def sum_partially(op: Partial, changed: pa.Table, counted: bool = False) -> pa.T
     if not counted and not pc.any(pc.less(weight, 0)).as_py():
         made = _add_inserted_values(pa.table({**keys, **sums}), picks, values, list(keys), totals)
     else:
-        made = group_rows(pa.table({**keys, **sums}), list(keys), list_summed_names(totals), xors=list_xored_names(totals))
+        made = group_rows(
+            pa.table({**keys, **sums}), list(keys), list_summed_names(totals), xors=list_xored_names(totals)
+        )
         for c in picks:
             changes = pa.table({**keys, _VALUE: values[c.name], WEIGHT: weight})
             made = _add_best_values(made, c, changes, list(keys))
@@ -86,7 +88,9 @@ def _add_inserted_values(
     for c in picks:
         make_comparable(values[c.name], values[c.name])  # NaN and nested values have an order of their own
         rows = rows.append_column(c.name, values[c.name])
-    made = group_rows(rows, keys, list_summed_names(totals), {c.name: c.pick for c in picks}, list_xored_names(totals))
+    made = group_rows(
+        rows, keys, list_summed_names(totals), {c.name: c.pick for c in picks}, list_xored_names(totals)
+    )
     for c in picks:
         made = made.append_column(c.gone, pa.nulls(made.num_rows, values[c.name].type))
         made = made.append_column(f"{c.name}{_NET}", pa.nulls(made.num_rows, pa.int64()))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.operators import column
 from spark_trickle.algebra.stateful_operators import Call
-from spark_trickle.arrow.joins import number_rows, find_pairs
+from spark_trickle.arrow.joins import find_pairs, number_rows
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.arrow.values import make_comparable
 from spark_trickle.model.arrow import net_change

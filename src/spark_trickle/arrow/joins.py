@@ -72,7 +72,10 @@ def find_pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa
     names, mine, theirs = _read_keys(keys)
     if left * right > _MOST_MATCHES and _count_pairs(names, mine, theirs) > _MOST_MATCHES:
         raise ForSpark
-    ones, others = mine.append_column(_LEFT, number_rows(left)), theirs.append_column(_RIGHT, number_rows(right))
+    ones, others = (
+        mine.append_column(_LEFT, number_rows(left)),
+        theirs.append_column(_RIGHT, number_rows(right)),
+    )
     found = ones.join(others, names, join_type="inner", use_threads=False)
     return flat(found.column(_LEFT)), flat(found.column(_RIGHT))
 

@@ -42,7 +42,9 @@ class Reducer:
     def reduce(self, op: Operator) -> Operator | None:
         """None if there are no rows."""
         if op not in self._known:
-            self._known[op] = self._compute_at_driver(op) if _is_join_of_change(op) else self._reduce_inputs(op)
+            self._known[op] = (
+                self._compute_at_driver(op) if _is_join_of_change(op) else self._reduce_inputs(op)
+            )
         return self._known[op]
 
     def _compute_at_driver(self, op: Operator) -> Operator | None:

@@ -11,12 +11,12 @@ from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
     Column,
     apply_sign,
-    list_summed_names,
-    list_xored_names,
     combine_values,
     find_stored,
     group_rows,
+    list_summed_names,
     list_totals,
+    list_xored_names,
     with_sign,
 )
 from spark_trickle.arrow.joins import find_matches

@@ -179,7 +179,9 @@ def _cast_safely(value: Value, kind: pa.DataType) -> Value:
     if pa.types.is_decimal128(value.type) and pa.types.is_decimal128(kind):
         more = kind.scale - value.type.scale
         narrower = value.type.precision + more > kind.precision
-        if narrower and find_most_units(value) * 10**more >= 10**kind.precision:  # Arrow does not always say so
+        if (
+            narrower and find_most_units(value) * 10**more >= 10**kind.precision
+        ):  # Arrow does not always say so
             raise ForSpark
     try:
         return value.cast(kind)

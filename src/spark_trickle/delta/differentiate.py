@@ -28,7 +28,7 @@ from spark_trickle.algebra.operators import (
 )
 from spark_trickle.algebra.references import Reference
 from spark_trickle.algebra.stateful_operators import Materialized
-from spark_trickle.delta.touched import subtract_before, restrict_to_keys, collect_touched_keys
+from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract_before
 
 Changed = frozenset[Reference]
 

@@ -47,7 +47,9 @@ def build_fixpoint(op: Recursive) -> Fixpoint:
     start, step = op.base, _read_rows_at_hand(op, op.step)
     if op.distinct:
         start, step = Different(start), drop_rows_among(Different(step), everything)
-    rounds = Rounds((Assign(last, start),), (Assign(last, step),), last, all_rows, find_obstacle(op) is not None)
+    rounds = Rounds(
+        (Assign(last, start),), (Assign(last, step),), last, all_rows, find_obstacle(op) is not None
+    )
     return Fixpoint((rounds,), everything)
 
 
@@ -61,7 +63,7 @@ def follow_change(op: Recursive, own: Scan, changed: Changed) -> Operator | None
 
     From R = B + S(R), because S is linear: ΔR = ΔB + (S_new − S_old)(R_old) + S_new(ΔR). What cancels out is
     dropped in every round. Rows that led nowhere may now lead in circles although nothing leads to them:
-    then the rounds do not end, or `_circling` does not, and everything is computed again.
+    then the rounds do not end, or `_look_for_circles` does not, and everything is computed again.
     """
     seed = _build_seed(op, own, changed)
     if seed is None:
@@ -183,7 +185,9 @@ def _rederive_lost(op: Recursive, own: Scan, gone: Scan) -> tuple[Operator, Oper
         return Project(stay, tuple(Output(n, column(c)) for n, c in scan.names))
 
     base, step = (
-        keep_rows_among(narrow_to_keys(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), gone), gone)
+        keep_rows_among(
+            narrow_to_keys(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), gone), gone
+        )
         for plan in (op.base, op.step)
     )
     return base, _replace_scans(step, op.source, read_rest)

@@ -26,7 +26,7 @@ from spark_trickle.algebra.recursion import find_obstacle
 from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK, Window
 from spark_trickle.delta.differentiate import Changed, differentiate
 from spark_trickle.delta.recursive import follow_change, recompute_fixpoint, rederive
-from spark_trickle.delta.touched import restrict_to_keys, subtract, collect_touched_keys
+from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract
 
 
 @singledispatch

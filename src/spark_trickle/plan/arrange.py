@@ -22,7 +22,7 @@ def arrange_change(plan: Operator, small: bool, rows: Callable[[NodeRef], int]) 
     @memoize
     def visit(op: Operator) -> Operator:
         if isinstance(op, Fixpoint):
-            return op.mapped(visit)
+            return op.map_plans(visit)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
         match inner:
             case Added(Terms() as terms, Scan(NodeRef() as own)):

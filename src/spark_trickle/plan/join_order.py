@@ -51,7 +51,11 @@ def connect_joins(plan: Operator) -> Operator:
         web = replace(web, relations=tuple(visit(r) for r in web.relations))
         if len(web.relations) == 1:
             assert isinstance(op, Filter)
-            return replace(op, input=web.relations[0]) if not isinstance(op.input, Filter) else _filter_relation(web)
+            return (
+                replace(op, input=web.relations[0])
+                if not isinstance(op.input, Filter)
+                else _filter_relation(web)
+            )
         return _restore_columns(op.columns, _join_web(web, 0))
 
     return visit(plan)
@@ -135,7 +139,7 @@ def _join_web(web: _Web, first: int, different: Different | None = None) -> Oper
     while relations:
         shared = [_find_keys(made, r, left) for r in relations]
         rank = [
-            (not keys, (0, 0) if guess is None else guess.cost(r, tuple(keys.values())), n)
+            (not keys, (0, 0) if guess is None else guess.estimate_cost(r, tuple(keys.values())), n)
             for n, (r, keys) in enumerate(zip(relations, shared, strict=True))
         ]
         chosen = min(rank)[2]
@@ -143,7 +147,7 @@ def _join_web(web: _Web, first: int, different: Different | None = None) -> Oper
         broadcast = guess is not None and guess.is_few
         made = _join_next(made, other, keys, left, broadcast)
         if guess is not None:
-            guess.join(other, tuple(keys.values()))
+            guess.add_join(other, tuple(keys.values()))
     rest = join_conjuncts([c.expr for c in left])
     return made if rest is None else Filter(made, rest)
 

@@ -96,7 +96,9 @@ def _split_trees(trees: Trees, _: Context) -> Trees:
 
 def _differentiate_trees(trees: Trees, context: Context) -> Trees:
     nodes = ((tree, _find_node(tree)) for tree in trees)
-    changes = ((tree, _differentiate_node(node, _find_changed_sources(node, context))) for tree, node in nodes)
+    changes = (
+        (tree, _differentiate_node(node, _find_changed_sources(node, context))) for tree, node in nodes
+    )
     return tuple(replace(tree, plan=change) for tree, change in changes if change is not None)
 
 
@@ -165,17 +167,29 @@ BIND = "names are found; views, CTEs and subqueries become joins, semi joins and
 RENDER = "each tree becomes one SQL text, in which {t1_new} stands for the rows of a table"
 DEFINITION = (
     Pass(
-        "connect", "filters go to their tables, and tables are joined by what they have in common", _connect_trees
+        "connect",
+        "filters go to their tables, and tables are joined by what they have in common",
+        _connect_trees,
     ),
     Pass("prune", "only columns that are used are read", _prune_trees),
     Pass("split", "each operator that keeps rows becomes a node with a table", _split_trees),
 )
 CHANGE = (
     Pass(
-        "differentiate", "each node becomes its change, with one term for each changed input", _differentiate_trees
+        "differentiate",
+        "each node becomes its change, with one term for each changed input",
+        _differentiate_trees,
     ),
-    Pass("arrange", "the change is arranged for the rows that changed and those that are stored", _arrange_trees),
-    Pass("order", "joins begin with the change, and go on with the table that finds the fewest rows", _order_trees),
+    Pass(
+        "arrange",
+        "the change is arranged for the rows that changed and those that are stored",
+        _arrange_trees,
+    ),
+    Pass(
+        "order",
+        "joins begin with the change, and go on with the table that finds the fewest rows",
+        _order_trees,
+    ),
 )
 CONTENT = (
     Pass(

@@ -11,7 +11,7 @@ from spark_trickle.algebra.stateful_operators import Aggregate, Recursive, TopK,
 from spark_trickle.model.stream import Mode
 from spark_trickle.plan.split import Node
 from spark_trickle.settings import Settings
-from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.dialect.moments import list_moments
 
 _ADVICE: dict[type[Operator], str] = {
     Window: "Add PARTITION BY, so that only touched partitions are recomputed.",
@@ -40,7 +40,7 @@ def find_concerns(nodes: Sequence[Node], mode: Mode, settings: Settings) -> tupl
     """What should be known of a definition; nothing of one that is computed in full as its user wants."""
     if mode is Mode.FULL:
         return ()
-    if moments := moments_of(n.plan for n in nodes):
+    if moments := list_moments(n.plan for n in nodes):
         names = ", ".join(f"{m}()" for m in moments)
         reason = f"AUTO computes everything at every refresh because the value of {names} depends on the time"
         return (

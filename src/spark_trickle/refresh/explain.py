@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.explain import find_cost, describe_strategy
+from spark_trickle.algebra.explain import describe_strategy, find_cost
 from spark_trickle.algebra.explain import write_tree as list_tree
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import Reference, TableRef
@@ -45,7 +45,7 @@ from spark_trickle.refresh.refresh import changes_of, definition, known_facts, n
 from spark_trickle.refresh.sizes import sizes_of, sizes_of_catalog
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
 from spark_trickle.spark.frames import local_frame
-from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.dialect.moments import list_moments
 from spark_trickle.sql.render.query import render
 from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work
@@ -235,7 +235,7 @@ def validate(work: Work, query: str) -> list[tuple[str, str, str]]:
     except TrickleError as error:
         return [("supported", "error", f"{error.message}. {error.hint}")]
     found: list[tuple[str, str, str]] = []
-    moments = moments_of(n.plan for n in compiled.nodes)
+    moments = list_moments(n.plan for n in compiled.nodes)
     if moments:
         names = ", ".join(f"{m}()" for m in moments)
         found.append(("deterministic", "warning", f"{names}: every refresh computes everything"))

@@ -29,7 +29,7 @@ from spark_trickle.plan.sizes import Sizes
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.plan.steps import with_steps
 from spark_trickle.sql.bind.translate import read_expression
-from spark_trickle.sql.render.query import frame_name, render
+from spark_trickle.sql.render.query import name_frame, render
 from tests.laws.duck import duck_sql
 from tests.unit.algebra.samples import (
     CHANGE,
@@ -139,7 +139,7 @@ def test_its_text_gives_its_columns_and_weights(op: Operator) -> None:
     con = duckdb.connect()
     for scan in (s for s in op.walk() if isinstance(s, Scan)):
         kinds = [*(f'"{c}" INTEGER' for _, c in scan.names), *(["_w INTEGER"] if scan.weighted else [])]
-        con.execute(f'CREATE OR REPLACE TABLE "frame_{frame_name(scan)}" ({", ".join(kinds)})')
+        con.execute(f'CREATE OR REPLACE TABLE "frame_{name_frame(scan)}" ({", ".join(kinds)})')
     found = [row[0] for row in con.execute(f"DESCRIBE {duck_sql(render(op))}").fetchall()]
     assert sorted(found) == sorted([*op.columns, *([WEIGHT] if op.weighted else [])])
 

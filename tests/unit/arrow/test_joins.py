@@ -12,7 +12,7 @@ from spark_trickle.algebra.expressions import Comparison, Expr
 from spark_trickle.algebra.operators import At, Join, JoinKind, KeyPair, Scan, column
 from spark_trickle.algebra.references import TableRef
 from spark_trickle.arrow import joins
-from spark_trickle.arrow.joins import join_rows, find_matches
+from spark_trickle.arrow.joins import find_matches, join_rows
 from spark_trickle.arrow.unsupported import ForSpark
 
 LEFT = Scan(TableRef(1), (("a", "a"), ("b", "b")), At.NEW)
