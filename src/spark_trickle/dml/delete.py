@@ -12,7 +12,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql.lexer.words import quote
-from spark_trickle.sql.statements.bounds import most_key_rows
+from spark_trickle.sql.statements.bounds import count_most_key_rows
 from spark_trickle.sql.statements.determinism import judges_values
 from spark_trickle.sql.statements.kinds import Delete, Update
 from spark_trickle.txn.query import run_query
@@ -56,7 +56,7 @@ def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone
     total, where = work.row_count(table), statement.where
     if where and table.unique:
         key = tuple(c.name for c in table.key_columns)
-        keyed = most_key_rows(where, key, (statement.alias or table.name,))
+        keyed = count_most_key_rows(where, key, (statement.alias or table.name,))
         total = total if keyed is None else min(total, keyed)
     if total <= work.place.settings.max_driver_rows:
         return total

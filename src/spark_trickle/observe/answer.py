@@ -48,4 +48,4 @@ class Function:
 
 
 def stream_of(work: Work, name: str) -> Table:
-    return stream_table(work, Cursor(name).name())
+    return stream_table(work, Cursor(name).read_name())

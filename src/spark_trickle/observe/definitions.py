@@ -125,7 +125,7 @@ def _parsed(text: str) -> list[dict[str, Any]]:
 def _statement(d: dict[str, Any]) -> CreateStream:
     options = tuple((k, str(v).lower()) for k, v in (d.get("options") or {}).items())
     return CreateStream(
-        Cursor(d["name"]).name(),
+        Cursor(d["name"]).read_name(),
         d["query"],
         tuple(d.get("columns") or ()),
         d.get("schedule"),

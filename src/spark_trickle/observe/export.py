@@ -9,7 +9,7 @@ from spark_trickle.model.stream import Stream
 from spark_trickle.model.table import Relation, Table, View
 from spark_trickle.model.types import sql_name
 from spark_trickle.refresh.query_names import wording_of
-from spark_trickle.sql.lexer.words import literal, quote, split_words
+from spark_trickle.sql.lexer.words import quote, quote_literal, split_words
 from spark_trickle.sql.names.references import Reference
 from spark_trickle.sql.names.replace_references import replace_references
 from spark_trickle.txn.work import Work
@@ -23,7 +23,7 @@ def definition_sql(work: Work, table: Table, stream: Stream) -> str:
     if stream.schedule is not None:
         cron = stream.schedule.lower().startswith("cron ")
         text = stream.schedule[5:] if cron else stream.schedule
-        parts.append(f"{'SCHEDULE CRON' if cron else 'SCHEDULE'} {literal(text)}")
+        parts.append(f"{'SCHEDULE CRON' if cron else 'SCHEDULE'} {quote_literal(text)}")
     parts.append(f"REFRESH MODE {stream.mode}")
     options = [f"{k} = {_option(v)}" for k, v in sorted(stream.options.texts().items())]
     if options:
@@ -35,7 +35,7 @@ def definition_sql(work: Work, table: Table, stream: Stream) -> str:
 
 
 def _option(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) else literal(value)
+    return value if _PLAIN.fullmatch(value) else quote_literal(value)
 
 
 def _query_by_present_names(query: str, home: str, texts: Catalog, now: Catalog) -> str:

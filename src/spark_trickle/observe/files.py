@@ -12,6 +12,6 @@ VERIFY_COLUMNS = {"severity": "string", "table_name": "string", "path": "string"
 
 def verify(work: Work, name: str | None = None) -> Answer:
     """Read every data file, of one table or of all, and compare it with what the catalog knows of it."""
-    table = None if name is None else work.catalog.table(Cursor(name).name(), work.place.schema)
+    table = None if name is None else work.catalog.table(Cursor(name).read_name(), work.place.schema)
     found = verify_files(work.place.warehouse, now(), table)
     return Answer(VERIFY_COLUMNS, [(f.severity, f.table, f.path, f.detail) for f in found])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from spark_trickle.algebra.explain import cost
+from spark_trickle.algebra.explain import find_cost
 from spark_trickle.lake.catalog import reports, states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.reports import Past, quantile
@@ -265,7 +265,7 @@ def explain_refresh_cost(work: Work, table: Table) -> Answer:
         ("changed rows", str(facts.changed_rows)),
         ("source rows", str(facts.source_rows or work_rows(work, table))),
     ]
-    rows += [(f"{node.name} cost", cost(node.plan).value) for node in nodes_of(table.stream.plan)]
+    rows += [(f"{node.name} cost", find_cost(node.plan).value) for node in nodes_of(table.stream.plan)]
     if facts.changed_rows:
         rows.append(("estimate", estimate(facts.known, facts.changed_rows, facts.source_rows).text))
     return Answer({"property": "string", "value": "string"}, rows)

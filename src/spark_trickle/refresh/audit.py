@@ -31,10 +31,10 @@ from spark_trickle.refresh.sessions import misses_function
 from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.session import in_time_zone, time_zone
-from spark_trickle.sql.audit.any_order import loose_columns
+from spark_trickle.sql.audit.any_order import find_loose_columns
 from spark_trickle.sql.audit.membership import membership_is_value
 from spark_trickle.sql.audit.perturb import count_sensitive, is_scale_free, perturb_query
-from spark_trickle.sql.audit.ties import choice_of
+from spark_trickle.sql.audit.ties import find_choice
 from spark_trickle.sql.dialect.moments import CLOCKS, fix_moment
 from spark_trickle.sql.lexer.words import split_words
 from spark_trickle.txn.query import catalog_at, run_query, snapshot_by_id
@@ -160,11 +160,13 @@ def _nearest(asked: _Asked) -> Frame:
     """The rows of the query; where it leaves Spark a choice, the one that is nearest to what is there."""
     columns, plain = _numbered(asked.table), asked.rows()
     spark = asked.work.place.spark
-    if (choice := choice_of(asked.query, plain.columns)) is not None:
-        return run_sql(spark, choice.nearest(columns), rows=asked.rows(choice.query), found=asked.found)
-    if (loose := loose_columns(asked.query, columns)) is not None:
+    if (choice := find_choice(asked.query, plain.columns)) is not None:
+        return run_sql(
+            spark, choice.select_nearest(columns), rows=asked.rows(choice.query), found=asked.found
+        )
+    if (loose := find_loose_columns(asked.query, columns)) is not None:
         rows = asked.rows(loose.query).toDF(*columns)
-        return run_sql(spark, loose.nearest(columns, asked.floats), rows=rows, found=asked.found)
+        return run_sql(spark, loose.select_nearest(columns, asked.floats), rows=rows, found=asked.found)
     return plain.toDF(*columns)
 
 

@@ -32,7 +32,7 @@ from spark_trickle.sql.bind.scope import Bound, Find, SourceTable, SourceView
 from spark_trickle.sql.bind.translate import read_expression
 from spark_trickle.sql.dialect.additions import may_be_taken, without_additions
 from spark_trickle.sql.dialect.spark import refuse_large_query
-from spark_trickle.sql.render.query import frame_name, render
+from spark_trickle.sql.render.query import name_frame, render
 from spark_trickle.txn.names import check_column_count
 from spark_trickle.txn.query import analyze_query
 from spark_trickle.txn.work import Work
@@ -195,7 +195,7 @@ def over_empty_tables(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) 
                 table = nodes[node]
             case _:  # rows that a recursion found last, whose types are those of its start
                 continue
-        frames[frame_name(scan)] = empty(work.place.spark, table)
+        frames[name_frame(scan)] = empty(work.place.spark, table)
     return run_sql(work.place.spark, render(op), available=(), **frames)
 
 

@@ -44,7 +44,13 @@ from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import count, run_sql
-from spark_trickle.sql.render.beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
+from spark_trickle.sql.render.beside import (
+    KEEP,
+    name_shown_columns,
+    name_stored_columns,
+    render_beside,
+    shows_only,
+)
 from spark_trickle.txn.net import net_change
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work
@@ -217,9 +223,9 @@ def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock
         return Declined(f"more than {room.rows:,} rows come of it", job)
     note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
-        done = _store_few(job, _rename(rows, stored_columns(job.node.own)), note)
+        done = _store_few(job, _rename(rows, name_stored_columns(job.node.own)), note)
         shown = replace(job, inputs=done.inputs, node=result, executions=done.executions)
-        after = _store_few(shown, _rename(rows.filter(rows.column(KEEP)), shown_columns(result.plan)))
+        after = _store_few(shown, _rename(rows.filter(rows.column(KEEP)), name_shown_columns(result.plan)))
         return replace(after, filled={**done.filled, **after.filled})
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.explain import cost, strategy
-from spark_trickle.algebra.explain import tree as list_tree
+from spark_trickle.algebra.explain import describe_strategy, find_cost
+from spark_trickle.algebra.explain import write_tree as list_tree
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.algebra.stateful_operators import Recursive
@@ -45,7 +45,7 @@ from spark_trickle.refresh.refresh import changes_of, definition, known_facts, n
 from spark_trickle.refresh.sizes import sizes_of, sizes_of_catalog
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
 from spark_trickle.spark.frames import local_frame
-from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.dialect.moments import list_moments
 from spark_trickle.sql.render.query import render
 from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work
@@ -203,11 +203,11 @@ def _decision(work: Work, table: Table, state: StreamState) -> Decision:
 def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
     name = node.name
     lines: list[Line] = [(f"{name} role", "the stream table" if last else "inner table")]
-    lines.append((f"{name} cost", cost(node.plan)))
+    lines.append((f"{name} cost", find_cost(node.plan)))
     lines += [(f"{name} plan", text) for text in list_tree(node.plan, partial(_named, work))]
     for op in node.plan.walk():
         if not op.row_by_row:
-            lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))
+            lines.append((f"{name} {type(op).__name__.lower()}", describe_strategy(op)[1]))
     return lines
 
 
@@ -235,13 +235,13 @@ def validate(work: Work, query: str) -> list[tuple[str, str, str]]:
     except TrickleError as error:
         return [("supported", "error", f"{error.message}. {error.hint}")]
     found: list[tuple[str, str, str]] = []
-    moments = moments_of(n.plan for n in compiled.nodes)
+    moments = list_moments(n.plan for n in compiled.nodes)
     if moments:
         names = ", ".join(f"{m}()" for m in moments)
         found.append(("deterministic", "warning", f"{names}: every refresh computes everything"))
     concerns = find_concerns(compiled.nodes, Mode.AUTO, work.place.settings)
     found += [(c.subject, "warning", f"{c.reason}. {c.advice}") for c in concerns if not moments]
     found.append(("supported", "ok", f"{len(compiled.nodes)} tables, {len(compiled.sources)} sources"))
-    dearest = max((cost(n.plan) for n in compiled.nodes), key=lambda c: c.rank)
+    dearest = max((find_cost(n.plan) for n in compiled.nodes), key=lambda c: c.rank)
     mode = "FULL" if moments else "DIFFERENTIAL"
     return [*found, ("refresh mode", "ok", mode), ("cost of a refresh", "ok", dearest)]

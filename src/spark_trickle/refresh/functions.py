@@ -27,7 +27,7 @@ def _text(function: str, arguments: tuple[Argument, ...]) -> str:
 
 
 def _stream(work: Work, function: str, arguments: tuple[Argument, ...]) -> Table:
-    return stream_table(work, Cursor(_text(function, arguments)).name())
+    return stream_table(work, Cursor(_text(function, arguments)).read_name())
 
 
 def _validate(work: Work, arguments: tuple[Argument, ...]) -> Frame:

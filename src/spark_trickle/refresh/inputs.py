@@ -22,7 +22,7 @@ from spark_trickle.model.types import ColumnType, Scalar, sql_name
 from spark_trickle.spark.frames import Frame, as_stored, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.sql.lexer.words import quote
-from spark_trickle.sql.render.query import frame_name
+from spark_trickle.sql.render.query import name_frame
 from spark_trickle.txn.net import load_rows
 from spark_trickle.txn.work import Work, now
 
@@ -80,7 +80,7 @@ class Inputs:
 
     def frames(self, plan: Operator) -> dict[str, Frame | str]:
         """The DataFrame of every scan in a tree, or a view of it, by the name that its text has for it."""
-        scans = {frame_name(s): s for s in plan.walk() if isinstance(s, Scan)}
+        scans = {name_frame(s): s for s in plan.walk() if isinstance(s, Scan)}
         return {name: self.frame(scan.source, scan.moment) for name, scan in scans.items()}
 
     def frame(self, source: Reference, at: At) -> Frame | str:

@@ -50,7 +50,7 @@ class Refresher:
         self._untidy = set[int]()  # tables that scheduled refreshes left to be compacted
 
     def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
-        return self.refresh_table(Cursor(name).name(), upstream)
+        return self.refresh_table(Cursor(name).read_name(), upstream)
 
     def refresh_table(self, name: Name, upstream: bool = False) -> RefreshReport:
         def choose(work: Work) -> list[Table]:

@@ -64,15 +64,15 @@ class Control:
 
     def _source(self, name: str) -> Table:
         work = self._connection.read()
-        return work.catalog.table(Cursor(name).name(), work.place.schema)
+        return work.catalog.table(Cursor(name).read_name(), work.place.schema)
 
     # --- pause and resume --------------------------------------------------------------------------
 
     def suspend(self, name: str) -> None:
-        self.steer(s.SteerStream(Cursor(name).name(), suspended=True))
+        self.steer(s.SteerStream(Cursor(name).read_name(), suspended=True))
 
     def resume(self, name: str) -> None:
-        self.steer(s.SteerStream(Cursor(name).name(), suspended=False))
+        self.steer(s.SteerStream(Cursor(name).read_name(), suspended=False))
 
     def steer(self, statement: s.SteerStream) -> None:
         engine, table = self._warehouse.engine, stream_table(self._connection.read(), statement.name)
@@ -139,7 +139,7 @@ class Control:
                 f"The actions are {', '.join(_FUSE_ACTIONS)}.",
             )
         work = self._connection.begin_work()
-        table = stream_table(work, Cursor(name).name())
+        table = stream_table(work, Cursor(name).read_name())
         if action == "apply":
             tables = company(work, table)
             reports = refresh_together(work, tables, Occasion(fused=False, together=len(tables) > 1))

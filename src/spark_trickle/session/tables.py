@@ -28,7 +28,7 @@ class Tables:
 
     def read_rows(self, name: str, snapshot: int | None = None) -> DataFrame:
         work = self._connection.read()
-        parts = Cursor(name).name()
+        parts = Cursor(name).read_name()
         if snapshot is None:
             return relation_frame(work, work.catalog.relation(parts, work.place.schema))
         at = snapshot_by_id(work, snapshot)
@@ -36,11 +36,11 @@ class Tables:
 
     def read_changes(self, name: str, after: int, upto: int | None = None) -> DataFrame:
         work = self._connection.read()
-        table = work.catalog.table(Cursor(name).name(), work.place.schema)
+        table = work.catalog.table(Cursor(name).read_name(), work.place.schema)
         return changes(work, table, after, work.base.id if upto is None else upto)
 
     def append(self, name: str, rows: DataFrame) -> Result:
-        parts = Cursor(name).name()
+        parts = Cursor(name).read_name()
 
         def add(work: Work) -> Result:
             return append(work, work.target(parts), rows)

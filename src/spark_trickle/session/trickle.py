@@ -26,7 +26,7 @@ from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.spark.run import collect
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
-from spark_trickle.sql.statements.parse import parse
+from spark_trickle.sql.statements.parse import parse_statement
 from spark_trickle.targets.push import Pushed
 from spark_trickle.txn.work import Place, Work
 
@@ -57,7 +57,7 @@ class Trickle:
     def sql(self, statement: str) -> DataFrame:
         """Run any statement."""
         with noticing_loss():
-            return run_statement(self._parts, parse(statement), statement)
+            return run_statement(self._parts, parse_statement(statement), statement)
 
     def arrow(self, statement: str) -> pa.Table:
         """The rows of a query as an Arrow table; errors of Spark become errors of this package."""
@@ -105,7 +105,9 @@ class Trickle:
     ) -> Result:
         """Create a stream table: it stays equal to the result of a query by computing only what changed."""
         options = (("append_only", str(append_only).lower()), ("initialize", str(initialize).lower()))
-        statement = s.CreateStream(Cursor(name).name(), query, (), schedule, refresh_mode.upper(), options)
+        statement = s.CreateStream(
+            Cursor(name).read_name(), query, (), schedule, refresh_mode.upper(), options
+        )
         return self._parts.stream_tables.define(statement, "CREATE STREAM TABLE")
 
     def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
@@ -217,7 +219,7 @@ class Trickle:
 
     def resync(self, table: str, progress: Listen = silent) -> Result:
         """Copy the source table of a mirror again; only rows that differ are changed."""
-        return self._parts.sources.resync(s.ResyncTable(Cursor(table).name()), progress)
+        return self._parts.sources.resync(s.ResyncTable(Cursor(table).read_name()), progress)
 
     def detach_source(self, name: str, *, cascade: bool = False, force: bool = False) -> None:
         """Remove all that spark-trickle created in a source; its mirrors stay as tables, or are dropped."""
@@ -231,11 +233,11 @@ class Trickle:
 
     def unpublish(self, name: str, *, keep: bool = True) -> None:
         """Stop publishing a stream table; the published table stays for its readers unless it is dropped."""
-        self._parts.publisher.unpublish_stream(s.UnpublishStream(Cursor(name).name(), keep))
+        self._parts.publisher.unpublish_stream(s.UnpublishStream(Cursor(name).read_name(), keep))
 
     def repair_published(self, name: str) -> Pushed:
         """Compare the published table with the stream table, and change the rows that differ."""
-        return self._parts.publisher.repair(Cursor(name).name())
+        return self._parts.publisher.repair(Cursor(name).read_name())
 
     def push(self, source: str | None = None, *, take_over: bool = False) -> list[Pushed]:
         """Bring published tables, of one source or of all, to the newest snapshot."""

@@ -48,7 +48,7 @@ class Sources:
     ) -> Result:
         lists = (("skip", ", ".join(skip)), ("as_text", ", ".join(as_text)))
         options = tuple((key, value) for key, value in lists if value)
-        parts = Cursor(name).name(), Cursor(source).name()
+        parts = Cursor(name).read_name(), Cursor(source).read_name()
         return self.mirror_table(s.MirrorTable(*parts, tuple(columns), options), progress)
 
     def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:

@@ -19,7 +19,7 @@ from spark_trickle.model.types import (
     type_in_query,
 )
 from spark_trickle.spark.errors import explained
-from spark_trickle.sql.lexer.words import literal, quote
+from spark_trickle.sql.lexer.words import quote, quote_literal
 
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark itself keeps it
 
@@ -60,7 +60,7 @@ def _storage_field(column: Column) -> dict[str, Any]:
 
 
 def initial_sql(column: Column) -> str:
-    return f"CAST({literal(column.initial or '')} AS {cast_name(column.type)})"
+    return f"CAST({quote_literal(column.initial or '')} AS {cast_name(column.type)})"
 
 
 def notation(kind: DataType) -> str:

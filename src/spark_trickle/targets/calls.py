@@ -30,8 +30,10 @@ class Publisher:
         self._sources = sources
 
     def publish(self, name: str, source: str, target: str | None = None) -> Pushed:
-        parts = Cursor(name).name()
-        return self._publish(s.PublishStream(parts, source, Cursor(target).name() if target else parts[-1:]))
+        parts = Cursor(name).read_name()
+        return self._publish(
+            s.PublishStream(parts, source, Cursor(target).read_name() if target else parts[-1:])
+        )
 
     def repair(self, name: s.Name) -> Pushed:
         self._require_no_transaction()

@@ -12,7 +12,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.spark import feed
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.lexer.cursor import Cursor
-from spark_trickle.sql.lexer.words import WordKind, whole_number
+from spark_trickle.sql.lexer.words import WordKind, read_whole_number
 from spark_trickle.txn.work import Work, now
 
 Argument = str | int
@@ -32,7 +32,7 @@ def _constant(text: str) -> Argument:
     words = Cursor(text).words
     if len(words) == 1 and words[0].kind is WordKind.STRING:
         return words[0].text
-    number = whole_number(words[0].text) if words[0].kind is WordKind.NUMBER else None
+    number = read_whole_number(words[0].text) if words[0].kind is WordKind.NUMBER else None
     if len(words) == 1 and number is not None:
         return number
     raise SqlSyntaxError(
@@ -48,7 +48,7 @@ def _table(work: Work, function: str, argument: Argument) -> Table:
         raise InvalidDefinitionError(
             f"trickle.{function} needs the name of a table", f"Write trickle.{function}('my_table', …)."
         )
-    return work.catalog.table(Cursor(argument).name(), work.place.schema)
+    return work.catalog.table(Cursor(argument).read_name(), work.place.schema)
 
 
 def require(function: str, arguments: tuple[Argument, ...], least: int, most: int) -> None:

@@ -20,7 +20,7 @@ from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.table import Relation, Table, View, display_names
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect, plan_long_query, run_sql
-from spark_trickle.sql.lexer.words import whole_number
+from spark_trickle.sql.lexer.words import read_whole_number
 from spark_trickle.sql.names.references import (
     ChangesBetween,
     Reference,
@@ -211,7 +211,7 @@ def snapshot_by_id(work: Work, snapshot_id: int) -> Snapshot:
 
 
 def version_number(text: str) -> int:
-    number = whole_number(text.strip().strip("'\""))
+    number = read_whole_number(text.strip().strip("'\""))
     if number is None:
         raise SqlSyntaxError(
             f"{short(text)} is not a snapshot", advice="Write a number, for example VERSION AS OF 3."
