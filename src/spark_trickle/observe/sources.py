@@ -16,7 +16,7 @@ from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState,
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.mirrored import drift_of, mirror_of
+from spark_trickle.sources.mirrored import find_mirror_drift, require_mirror
 from spark_trickle.sources.options import SourceOptions, read_options
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
@@ -30,9 +30,9 @@ from spark_trickle.sources.postgres.status import (
     slot_findings,
     trigger_findings,
 )
-from spark_trickle.sources.postgres.survey import survey
-from spark_trickle.targets.postgres.front import state as state_there
-from spark_trickle.targets.push import target_of
+from spark_trickle.sources.postgres.survey import survey_captures
+from spark_trickle.targets.postgres.front import read_state as state_there
+from spark_trickle.targets.push import make_target
 from spark_trickle.txn.work import Work
 
 Row = tuple[Any, ...]
@@ -82,10 +82,12 @@ def _mirror_rows(
     if not mirrors:
         return [_mirror_row(source, None, None, None, None, "", source.state.error)]
     schema = read_options(source.kind, source.options).schema
-    seen = survey(connection, schema, [mirror_of(t).oid for t, _ in mirrors], count_upto=MOST_COUNTED)
+    seen = survey_captures(
+        connection, schema, [require_mirror(t).oid for t, _ in mirrors], count_upto=MOST_COUNTED
+    )
     rows = []
     for table, known in mirrors:
-        oid = mirror_of(table).oid
+        oid = require_mirror(table).oid
         captured = oid in seen.captures
         new = _new_columns(table, seen.tables.get(oid))
         rows.append(
@@ -105,7 +107,7 @@ def _mirror_rows(
 def _new_columns(table: Table, remote: SourceTable | None) -> str:
     if remote is None:
         return ""
-    return ", ".join(d.column for d in drift_of(table, remote) if not d.breaks)
+    return ", ".join(d.column for d in find_mirror_drift(table, remote) if not d.breaks)
 
 
 def _mirror_row(
@@ -119,11 +121,11 @@ def _mirror_row(
 ) -> Row:
     shown = None
     if table is not None:
-        shown = ".".join(mirror_of(table).becomes or (table.schema, table.name))
+        shown = ".".join(require_mirror(table).becomes or (table.schema, table.name))
     return (
         source.name,
         shown,
-        mirror_of(table).full_name if table else None,
+        require_mirror(table).full_name if table else None,
         state.status.value if state else None,
         state.reason if state else "",
         source.state.capture.value,
@@ -253,7 +255,7 @@ def published_status(work: Work) -> Answer:
 def _published_row(work: Work, found: Published) -> Row:
     table = work.catalog.table_by_id(found.table_id)
     assert table is not None
-    target = target_of(work, table, found)
+    target = make_target(work, table, found)
     snapshot, count, problem = found.reached, None, found.error
     try:
         attached = sources.find_source(work.place.warehouse.engine, found.source)
@@ -271,7 +273,7 @@ def _published_row(work: Work, found: Published) -> Row:
 @contextmanager
 def _reached(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
     """A connection of its own: whoever asks may not wait for a sync that is under way."""
-    with share_connections(), _LINKS.get().to(source.name, options, "status") as connection:
+    with share_connections(), _LINKS.get().use_connection(source.name, options, "status") as connection:
         yield connection
 
 

@@ -19,7 +19,7 @@ from spark_trickle.refresh.record import Occasion
 from spark_trickle.refresh.refresher import Refresher
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.sync import SyncReport, sync
+from spark_trickle.sources.sync import SyncReport, sync_mirrors
 from spark_trickle.sources.wake import await_change
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
@@ -52,7 +52,7 @@ class Control:
             )
 
         def sync_source(source: str) -> SyncReport:
-            return sync(self._connection.place, self._links, source)
+            return sync_mirrors(self._connection.place, self._links, source)
 
         def await_source(source: str, seconds: float, stop: Event) -> None:
             await_change(self._connection.place, self._links, source, seconds, stop)
