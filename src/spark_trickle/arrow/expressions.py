@@ -56,7 +56,7 @@ from spark_trickle.arrow.values import (
     square_root,
     substring,
 )
-from spark_trickle.model.arrow import flat
+from spark_trickle.model.arrow import combine_chunks
 
 _COMPARE: dict[str, Callable[..., pa.Array]] = {
     "=": pc.equal,
@@ -255,8 +255,8 @@ def _value_of_case(expr: Case, rows: pa.Table) -> Value:
     taken: list[tuple[pa.Array, Value]] = []
     for test, branch in expr.branches:
         met = pc.fill_null(_truth(test, rows), False)
-        mask = flat(pc.and_(met, open_rows))
-        open_rows = flat(pc.and_not(open_rows, mask))
+        mask = combine_chunks(pc.and_(met, open_rows))
+        open_rows = combine_chunks(pc.and_not(open_rows, mask))
         taken.append((mask, _branch(branch, rows, mask)))
     if expr.default is not None:
         taken.append((open_rows, _branch(expr.default, rows, open_rows)))
@@ -267,7 +267,7 @@ def _value_of_case(expr: Case, rows: pa.Table) -> Value:
         if isinstance(typed, pa.Scalar):
             result = pc.if_else(mask, typed, result)
         else:
-            result = pc.replace_with_mask(result, mask, flat(typed))
+            result = pc.replace_with_mask(result, mask, combine_chunks(typed))
     return result
 
 

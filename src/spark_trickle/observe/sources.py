@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState, Published
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
@@ -235,8 +235,8 @@ def _findings(
 
 def published_status(work: Work) -> Answer:
     """Every published stream table: where it is, which snapshot it shows, and what holds it back."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = sorted(sources.published(connection).values(), key=lambda p: p.table_id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = sorted(sources.read_published(connection).values(), key=lambda p: p.table_id)
     rows = [_published_row(work, p) for p in found]
     columns = {
         "stream_table": "string",
@@ -296,13 +296,13 @@ _LINKS: ContextVar[Links] = ContextVar("connections for questions that are asked
 
 
 def _sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         found = sources.all_sources(connection)
     return [(s, read_options(s.kind, s.options)) for s in found]
 
 
 def _mirrors(work: Work) -> list[tuple[Table, MirrorState]]:
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         states = sources.mirror_states(connection)
     found = [(t, states[t.id]) for t in work.catalog.tables() if t.mirror is not None and t.id in states]
     return sorted(found, key=lambda pair: pair[0].full_name)

@@ -8,7 +8,7 @@ from threading import Event
 
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.lake.catalog import scheduling
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.stream import RefreshReport, Status
@@ -96,17 +96,17 @@ class Control:
     # --- gates, watermarks, fuses ------------------------------------------------------------------
 
     def gate_source(self, name: str) -> None:
-        scheduling.gate(self._warehouse.engine, self._source(name).id, now())
+        scheduling.gate_table(self._warehouse.engine, self._source(name).id, now())
 
     def ungate_source(self, name: str) -> None:
-        scheduling.ungate(self._warehouse.engine, self._source(name).id)
+        scheduling.ungate_table(self._warehouse.engine, self._source(name).id)
         self._warehouse.changed.ring()
 
     def advance_watermark(self, name: str, at: datetime) -> None:
         table, engine = self._source(name), self._warehouse.engine
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
-        with reading(engine) as connection:
-            known = scheduling.watermarks(connection).get(table.id)
+        with open_reader(engine) as connection:
+            known = scheduling.read_watermarks(connection).get(table.id)
         if known is not None and moment < known[0]:
             raise InvalidDefinitionError(
                 f'the watermark of "{table.full_name}" is already {known[0]:%Y-%m-%d %H:%M:%S} UTC',

@@ -13,7 +13,7 @@ from spark_trickle.errors import (
     TableNotFoundError,
 )
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.source import AttachedSource, MirrorState, MirrorStatus
@@ -67,7 +67,7 @@ def attach_source(place: Place, links: Links, statement: s.AttachSource) -> Resu
                 if not finding.ok:
                     raise SourceSetupError(f"{finding.check} is {finding.value}", finding.fix)
     links.forget(name)
-    sources.attach(engine, AttachedSource(name, statement.kind, dict(statement.options), now()))
+    sources.add_source(engine, AttachedSource(name, statement.kind, dict(statement.options), now()))
     return Result()
 
 
@@ -173,13 +173,13 @@ def detach_source(place: Place, links: Links, statement: s.DetachSource) -> Resu
             end_registration(job)
     _release_mirrors(place, source, statement.cascade)
     links.forget(source.name)
-    sources.detach(engine, source.name)
+    sources.remove_source(engine, source.name)
     return Result()
 
 
 def _refuse_published(place: Place, source: AttachedSource) -> None:
-    with reading(place.warehouse.engine) as connection:
-        found = [p for p in sources.published(connection).values() if p.source == source.name]
+    with open_reader(place.warehouse.engine) as connection:
+        found = [p for p in sources.read_published(connection).values() if p.source == source.name]
     if found:
         tables = ", ".join(sorted(f"{p.schema}.{p.table}" for p in found))
         raise InvalidDefinitionError(

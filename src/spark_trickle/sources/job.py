@@ -9,7 +9,7 @@ from datetime import datetime
 
 from spark_trickle.errors import SourceSchemaChangedError
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.source import (
     AttachedSource,
     CaptureMode,
@@ -57,7 +57,7 @@ class Job:
 
     def find_mirrors(self, work: Work) -> list[tuple[Table, MirrorState]]:
         """The mirrors of this source with their states, by name."""
-        with reading(self.place.warehouse.engine) as connection:
+        with open_reader(self.place.warehouse.engine) as connection:
             states = sources.mirror_states(connection, self.source.name)
         found = [
             (t, states[t.id])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from spark_trickle.dml.delete import truncate
 from spark_trickle.errors import WarehouseCopiedError
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.site import site_of
+from spark_trickle.lake.catalog.site import find_site
 from spark_trickle.model.source import CaptureMode, Landed, MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
@@ -75,7 +75,7 @@ def end_registration(job: Job) -> None:
 
 
 def _settle_ownership(job: Job, reader: Reader, found: Registration, take_over: bool) -> None:
-    site = site_of(job.place.warehouse.engine)
+    site = find_site(job.place.warehouse.engine)
     reason = _find_takeover(job.state, found)
     evidence = Evidence(found.site, site, bool(reason), catalog_exists(found.site, site))
     match judge_site(evidence, take_over):
@@ -108,7 +108,7 @@ def _find_takeover(state: SourceState, found: Registration) -> str:
 
 def _serve_source(job: Job, reader: Reader, epoch: int) -> None:
     """First in the source, which keeps the others out, then here."""
-    register_reader(job.connection, reader, site_of(job.place.warehouse.engine), epoch)
+    register_reader(job.connection, reader, find_site(job.place.warehouse.engine), epoch)
     if (job.state.warehouse, job.state.epoch) != (reader.warehouse, epoch):
         job.note_state(replace(job.state, warehouse=reader.warehouse, epoch=epoch))
 

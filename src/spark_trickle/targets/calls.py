@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from spark_trickle.errors import InvalidDefinitionError, TrickleError, raise_failures
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.states import changed_tables
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.lake.catalog.states import find_changed_tables
 from spark_trickle.model.report import Result
 from spark_trickle.model.source import Published
 from spark_trickle.refresh.drop import stream_table
@@ -101,17 +101,17 @@ class Publisher:
     def push_behind(self) -> None:
         """Published tables whose stream table changed since they were last moved on."""
         newest, known = self._connection.read().base.id, self._read_published()
-        with reading(self._connection.place.warehouse.engine) as connection:
+        with open_reader(self._connection.place.warehouse.engine) as connection:
             behind = [
                 p
                 for p in known
-                if p.reached is None or changed_tables(connection, [p.table_id], p.reached, newest)
+                if p.reached is None or find_changed_tables(connection, [p.table_id], p.reached, newest)
             ]
         self._push_each(behind)
 
     def _read_published(self) -> list[Published]:
-        with reading(self._connection.place.warehouse.engine) as connection:
-            return sorted(sources.published(connection).values(), key=lambda p: p.table_id)
+        with open_reader(self._connection.place.warehouse.engine) as connection:
+            return sorted(sources.read_published(connection).values(), key=lambda p: p.table_id)
 
     def _push_each(self, wanted: Iterable[Published], take_over: bool = False) -> list[Pushed]:
         """Each by itself: what keeps one of them behind does not keep the others."""

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from spark_trickle.errors import NotPublishedError, RepairNeededError, TrickleError
 from spark_trickle.lake.catalog import read, sources
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.site import site_of
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.lake.catalog.site import find_site
 from spark_trickle.model.arrow import can_hold, from_storage, single_weights, sum_weights
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.files import DataFile
@@ -67,7 +67,7 @@ def make_target(work: Work, table: Table, found: Published) -> Target:
         columns,
         sources.warehouse_id(engine),
         key,
-        site=site_of(engine),
+        site=find_site(engine),
         source=found.source,
     )
 
@@ -94,12 +94,12 @@ def unpublish_table(place: Place, links: Links, table: Table, keep: bool) -> Non
     with _connect_target(place, links, found.source) as connection, suppress(NotPublishedError):
         _settle_ownership(work, connection, target)
         postgres.drop_target(connection, target, keep)
-    sources.unpublish(place.warehouse.engine, table.id)
+    sources.remove_published(place.warehouse.engine, table.id)
 
 
 def require_published(place: Place, table: Table) -> Published:
-    with reading(place.warehouse.engine) as connection:
-        known = sources.published(connection)
+    with open_reader(place.warehouse.engine) as connection:
+        known = sources.read_published(connection)
     if table.id not in known:
         raise NotPublishedError(table.full_name, "")
     return known[table.id]
@@ -157,8 +157,8 @@ def _is_behind(work: Work, there: State) -> bool:
     """Whether the table shows a snapshot that this warehouse never had: it was restored from a copy."""
     if there.snapshot is None:
         return False
-    with reading(work.place.warehouse.engine) as catalog:  # another process may have pushed a newer one
-        newest, known = read.newest(catalog), read.find_snapshot(catalog, there.snapshot)
+    with open_reader(work.place.warehouse.engine) as catalog:  # another process may have pushed a newer one
+        newest, known = read.read_newest(catalog), read.find_snapshot(catalog, there.snapshot)
     if known is None:
         return there.snapshot > newest.id
     return bool(there.mark) and there.mark != _make_mark(known)
@@ -181,9 +181,9 @@ def _move_table(work: Work, connection: Connection, table: Table, target: Target
             work.discard()
     if after > newest:  # another process pushed a newer snapshot meanwhile
         return Applied(False, after)
-    with reading(work.place.warehouse.engine) as catalog:
-        files = read.change_files(catalog, table.id, after, newest)
-        oldest = read.oldest_id(catalog)
+    with open_reader(work.place.warehouse.engine) as catalog:
+        files = read.read_change_files(catalog, table.id, after, newest)
+        oldest = read.read_oldest_id(catalog)
     if after < oldest:
         raise RepairNeededError(
             target.full_name, f"it is at snapshot {after}, and VACUUM deleted the changes since then"
@@ -258,5 +258,5 @@ def _read_pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator
     folder = f"{place.storage.new_name()}-pushed"
     work.wrote(table, folder)
     write_staged(frame, place.storage.path(table, folder))
-    for name in place.storage.parts(table, folder):
-        yield from place.storage.batches(table, name)
+    for name in place.storage.list_parts(table, folder):
+        yield from place.storage.read_batches(table, name)

@@ -96,11 +96,11 @@ def copy_out(connection: Connection, query: Statement) -> Generator[bytes, None,
 def stream_rows(connection: Connection, query: Statement) -> Generator[tuple[Any, ...], None, None]:
     """The rows of a query one by one, in binary form; they are never all in memory."""
 
-    def found() -> Generator[tuple[Any, ...], None, None]:
+    def read_all() -> Generator[tuple[Any, ...], None, None]:
         with translate_errors(connection), connection.cursor(binary=True) as cursor:
             yield from cursor.stream(query, size=_STREAMED if capabilities.has_stream_chunked() else 1)
 
-    return _guard_unread(connection, found())
+    return _guard_unread(connection, read_all())
 
 
 @contextmanager
