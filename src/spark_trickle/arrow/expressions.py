@@ -56,7 +56,7 @@ from spark_trickle.arrow.values import (
     shift_date,
     take_substring,
 )
-from spark_trickle.model.arrow import flat
+from spark_trickle.model.arrow import combine_chunks
 
 _COMPARE: dict[str, Callable[..., pa.Array]] = {
     "=": pc.equal,
@@ -260,8 +260,8 @@ def _evaluate_case(expr: Case, rows: pa.Table) -> Value:
     taken: list[tuple[pa.Array, Value]] = []
     for test, branch in expr.branches:
         met = pc.fill_null(_evaluate_test(test, rows), False)
-        mask = flat(pc.and_(met, open_rows))
-        open_rows = flat(pc.and_not(open_rows, mask))
+        mask = combine_chunks(pc.and_(met, open_rows))
+        open_rows = combine_chunks(pc.and_not(open_rows, mask))
         taken.append((mask, _evaluate_branch(branch, rows, mask)))
     if expr.default is not None:
         taken.append((open_rows, _evaluate_branch(expr.default, rows, open_rows)))
@@ -272,7 +272,7 @@ def _evaluate_case(expr: Case, rows: pa.Table) -> Value:
         if isinstance(typed, pa.Scalar):
             result = pc.if_else(mask, typed, result)
         else:
-            result = pc.replace_with_mask(result, mask, flat(typed))
+            result = pc.replace_with_mask(result, mask, combine_chunks(typed))
     return result
 
 

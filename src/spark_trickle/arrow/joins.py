@@ -13,7 +13,7 @@ from spark_trickle.algebra.operators import Join, JoinKind
 from spark_trickle.arrow.expressions import evaluate, evaluate_predicate
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.arrow.values import make_comparable
-from spark_trickle.model.arrow import flat
+from spark_trickle.model.arrow import combine_chunks
 from spark_trickle.model.table import WEIGHT
 
 Key = tuple[pa.ChunkedArray, pa.ChunkedArray, bool]  # left, right, whether null equals null
@@ -34,7 +34,7 @@ def join_rows(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
     found = _put_beside(left.take(ones), right.take(others))
     if op.residual is not None:
         mask = evaluate_predicate(op.residual, found)
-        ones, others = ones.filter(flat(mask)), others.filter(flat(mask))
+        ones, others = ones.filter(combine_chunks(mask)), others.filter(combine_chunks(mask))
         found = found.filter(mask)
     if op.kind is JoinKind.INNER:
         return found
@@ -77,7 +77,7 @@ def find_pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa
         theirs.append_column(_RIGHT, number_rows(right)),
     )
     found = ones.join(others, names, join_type="inner", use_threads=False)
-    return flat(found.column(_LEFT)), flat(found.column(_RIGHT))
+    return combine_chunks(found.column(_LEFT)), combine_chunks(found.column(_RIGHT))
 
 
 def _read_keys(keys: Sequence[Key]) -> tuple[list[str], pa.Table, pa.Table]:
@@ -121,7 +121,7 @@ def find_matches(keys: Sequence[Key], left: int, right: int) -> pa.Array:
     found = mine.append_column(_LEFT, number_rows(left)).join(
         theirs, names, join_type="left semi", use_threads=False
     )
-    return pc.is_in(number_rows(left), value_set=flat(found.column(_LEFT)))
+    return pc.is_in(number_rows(left), value_set=combine_chunks(found.column(_LEFT)))
 
 
 def number_rows(count: int) -> pa.Array:

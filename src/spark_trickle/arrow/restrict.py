@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Output, Scan, column
-from spark_trickle.model.arrow import flat
+from spark_trickle.model.arrow import combine_chunks
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def want_values(keys: Iterable[tuple[Expr, pa.ChunkedArray | pa.Array, bool]]) -
     """Expressions, the values they must have, and whether null may be one: then it says nothing."""
     found = []
     for expr, values, null_safe in keys:
-        known = flat(values)
+        known = combine_chunks(values)
         if not (null_safe and known.null_count):
             found.append(Wanted(expr, pc.unique(known.drop_null())))
     return found

@@ -13,7 +13,7 @@ from spark_trickle.algebra.stateful_operators import Buffer, SortKey, TopK
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.arrow.values import make_comparable
-from spark_trickle.model.arrow import flat
+from spark_trickle.model.arrow import combine_chunks
 from spark_trickle.model.packed import Numbers
 from spark_trickle.model.table import WEIGHT
 
@@ -71,7 +71,7 @@ def _rank_rows(order: Sequence[SortKey], rows: pa.Table) -> Numbers:
 
 def _rank_values(key: SortKey, rows: pa.Table) -> Numbers:
     """The place of each value among the different ones."""
-    values = flat(evaluate(key.expr, rows))
+    values = combine_chunks(evaluate(key.expr, rows))
     make_comparable(values, values)  # floats have an order of their own
     coded = values.dictionary_encode()
     different = coded.dictionary

@@ -87,7 +87,7 @@ def restore(
 
 def verify(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Read every data file and compare it with what the catalog knows; exits with 5 if one is damaged."""
-    from spark_trickle.lake.storage.verify import verify as check_files
+    from spark_trickle.lake.storage.verify import verify_files as check_files
 
     with _opened(warehouse, data_path) as found:
         findings = check_files(found, datetime.now(UTC))
@@ -109,13 +109,13 @@ def adopt(
 
     Nothing is deleted: files that the catalog does not know stay where they are.
     """
-    from spark_trickle.lake.catalog.engine import writing
+    from spark_trickle.lake.catalog.engine import open_writer
     from spark_trickle.lake.catalog.identity import renew_identity
 
     with _opened(warehouse, data_path, adopt=True) as found:
         identity = found.folder.warehouse
         if new_identity:
-            with writing(found.engine) as connection:
+            with open_writer(found.engine) as connection:
                 identity = renew_identity(connection, found.folder.marker)
         say({"warehouse": identity, "data": found.storage.root}, as_json)
 

@@ -85,7 +85,7 @@ def _told(
     if not any((f.deletes and not in_sum) or f.by_name for f in files):
         work.place.storage.check(table, files)
         as_of = work.next_as_of()
-        return tuple(f.removed(as_of) for f in files)
+        return tuple(f.make_removal(as_of) for f in files)
     frame = _removed(work.rows(table))
     room = room_of_statement(work.place.settings)
     few = collect_known(frame, room, count) if fits_arrow(table) else None

@@ -25,7 +25,7 @@ def definition_sql(work: Work, table: Table, stream: Stream) -> str:
         text = stream.schedule[5:] if cron else stream.schedule
         parts.append(f"{'SCHEDULE CRON' if cron else 'SCHEDULE'} {quote_literal(text)}")
     parts.append(f"REFRESH MODE {stream.mode}")
-    options = [f"{k} = {_option(v)}" for k, v in sorted(stream.options.texts().items())]
+    options = [f"{k} = {_option(v)}" for k, v in sorted(stream.options.to_texts().items())]
     if options:
         parts.append(f"WITH ({', '.join(options)})")
     texts = wording_of(work.catalog, stream).texts
@@ -57,7 +57,7 @@ def _relation(known: Relation, has_star: bool, texts: Catalog, now: Catalog) -> 
         if present is None or _reads_the_same(known, present, has_star):
             return _full_name(present or known)
         return _with_known_columns(known, present)
-    inside = texts.inside(known)
+    inside = texts.enter_view(known)
     text = _query_by_present_names(known.sql, known.home, inside, now)
     if text == _query_by_present_names(known.sql, known.home, now, now):
         return _full_name(known)

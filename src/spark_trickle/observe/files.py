@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_trickle.lake.storage.verify import verify as verify_files
+from spark_trickle.lake.storage.verify import verify_files
 from spark_trickle.observe.answer import Answer
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.txn.work import Work, now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spark_trickle.errors import UnsupportedError, closest
+from spark_trickle.errors import UnsupportedError, suggest_closest
 from spark_trickle.observe import definitions, executed, files, refreshes, sources, status
 from spark_trickle.observe.answer import Answer, Function
 from spark_trickle.spark.frames import Frame, frame_of
@@ -47,7 +47,7 @@ ANSWERS: dict[str, Function] = {
 def answer(work: Work, name: str, *arguments: Argument) -> Answer:
     if name not in ANSWERS:
         raise UnsupportedError(
-            f"the table function trickle.{name}", closest(name, tuple(ANSWERS), "table functions")
+            f"the table function trickle.{name}", suggest_closest(name, tuple(ANSWERS), "table functions")
         )
     return ANSWERS[name].call(work, name, arguments)
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from spark_trickle.algebra.explain import find_cost
 from spark_trickle.lake.catalog import reports, states
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.reports import Past, quantile
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.lake.catalog.reports import Past, find_quantile
 from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
@@ -40,8 +40,8 @@ _HISTORY = {
 
 def refresh_history(work: Work, table: Table, most: int | None = None) -> Answer:
     """The refreshes of a stream table, newest first."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection, table.id, most)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection, table.id, most)
     return Answer(_HISTORY, [_history(p) for p in found])
 
 
@@ -64,8 +64,8 @@ def _history(p: Past) -> tuple[object, ...]:
 
 def refresh_timeline(work: Work, most: int = 50) -> Answer:
     """The last refreshes of all stream tables, newest first."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection, most=most)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection, most=most)
     names = _stream_names(work)
     rows = [(names.get(p.table_id, str(p.table_id)), *_history(p)) for p in found]
     return Answer({"name": "string", **_HISTORY}, rows)
@@ -73,8 +73,8 @@ def refresh_timeline(work: Work, most: int = 50) -> Answer:
 
 def refresh_stats(work: Work) -> Answer:
     """How often each stream table was refreshed, how, and how long it took."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection)
     rows = []
     for i, name in sorted(_stream_names(work).items(), key=lambda pair: pair[1]):
         mine = [p for p in found if p.table_id == i]
@@ -97,8 +97,8 @@ def refresh_stats(work: Work) -> Answer:
                 sum(p.rows_inserted for p in good),
                 sum(p.rows_deleted for p in good),
                 _mean(took) if took else None,
-                quantile(took, 0.95),
-                quantile(took, 0.99),
+                find_quantile(took, 0.95),
+                find_quantile(took, 0.99),
                 speedup,
             )
         )
@@ -129,9 +129,9 @@ def _stream_names(work: Work) -> dict[int, str]:
 def metrics_summary(work: Work) -> Answer:
     """The figures that `/metrics` also shows: for the last 15 minutes, for now, or since the start."""
     since = now() - timedelta(minutes=15)
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection, since=since)
-        snapshots = reports.snapshots(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection, since=since)
+        snapshots = reports.count_snapshots(connection)
         suspended = sum(s.status == "SUSPENDED" for s in states.all_states(connection).values())
     took = [p.duration_ms for p in found if p.duration_ms is not None]
     seen = [p.waited_ms + (p.duration_ms or 0.0) for p in found if p.waited_ms is not None]
@@ -143,8 +143,8 @@ def metrics_summary(work: Work) -> Answer:
         ("rows_changed", float(sum(p.rows_inserted + p.rows_deleted for p in found))),
     ]
     for share, name in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99")):
-        recent.append((f"refresh_ms_{name}", quantile(took, share)))
-        recent.append((f"commit_to_visible_ms_{name}", quantile(seen, share)))
+        recent.append((f"refresh_ms_{name}", find_quantile(took, share)))
+        recent.append((f"commit_to_visible_ms_{name}", find_quantile(seen, share)))
     current = [
         ("stream_tables", float(len(_stream_names(work)))),
         ("suspended", float(suspended)),
@@ -174,9 +174,9 @@ def _totals(work: Work) -> dict[str, float]:
 
 def diagnose_errors(work: Work, table: Table) -> Answer:
     """The last failures of a stream table: who has to act, how, and whether the cause is gone."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection, table.id)
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection, table.id)
+        state = states.read_state(connection, table.id)
     succeeded = max((p.started for p in found if p.error is None), default=None)
     rows = []
     for p in [p for p in found if p.error is not None][:20]:
@@ -231,8 +231,8 @@ def _diagnosis(error: str) -> tuple[str, bool, str]:
 def auto_threshold(work: Work, table: Table) -> Answer:
     """When AUTO switches from differential to full: the settings, and what earlier refreshes show."""
     settings = work.place.settings
-    with reading(work.place.warehouse.engine) as connection:
-        known = states.experience(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        known = states.load_experience(connection, table.id)
     rows = work_rows(work, table)
     by_share = int(rows * settings.differential_max_change_ratio)
     learned = estimate(known, max(by_share, 1), rows)
@@ -255,8 +255,8 @@ def work_rows(work: Work, table: Table) -> int:
 def explain_refresh_cost(work: Work, table: Table) -> Answer:
     """What a refresh would cost now: changed rows, cost class of each node, and an estimate."""
     assert table.stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        state = states.read_state(connection, table.id)
     facts = known_facts(work, table, state.knows)
     decision = decide(facts, work.place.settings)
     rows: list[tuple[str, str]] = [
@@ -292,8 +292,8 @@ def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
 def _recommended(work: Work, table: Table) -> Advice:
     stream = table.stream
     assert stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        known = states.experience(connection, table.id)
-        past = reports.past(connection, table.id, _LATEST)
+    with open_reader(work.place.warehouse.engine) as connection:
+        known = states.load_experience(connection, table.id)
+        past = reports.read_refreshes(connection, table.id, _LATEST)
     sizes = [p.delta_rows for p in past if p.error is None and p.delta_rows]
     return recommend(known, sizes, work_rows(work, table), stream.moments)

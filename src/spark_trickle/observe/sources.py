@@ -11,12 +11,12 @@ from typing import Any
 
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState, Published
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.mirrored import drift_of, mirror_of
+from spark_trickle.sources.mirrored import find_mirror_drift, require_mirror
 from spark_trickle.sources.options import SourceOptions, read_options
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
@@ -30,9 +30,9 @@ from spark_trickle.sources.postgres.status import (
     slot_findings,
     trigger_findings,
 )
-from spark_trickle.sources.postgres.survey import survey
-from spark_trickle.targets.postgres.front import state as state_there
-from spark_trickle.targets.push import target_of
+from spark_trickle.sources.postgres.survey import survey_captures
+from spark_trickle.targets.postgres.front import read_state as state_there
+from spark_trickle.targets.push import make_target
 from spark_trickle.txn.work import Work
 
 Row = tuple[Any, ...]
@@ -82,10 +82,12 @@ def _mirror_rows(
     if not mirrors:
         return [_mirror_row(source, None, None, None, None, "", source.state.error)]
     schema = read_options(source.kind, source.options).schema
-    seen = survey(connection, schema, [mirror_of(t).oid for t, _ in mirrors], count_upto=MOST_COUNTED)
+    seen = survey_captures(
+        connection, schema, [require_mirror(t).oid for t, _ in mirrors], count_upto=MOST_COUNTED
+    )
     rows = []
     for table, known in mirrors:
-        oid = mirror_of(table).oid
+        oid = require_mirror(table).oid
         captured = oid in seen.captures
         new = _new_columns(table, seen.tables.get(oid))
         rows.append(
@@ -105,7 +107,7 @@ def _mirror_rows(
 def _new_columns(table: Table, remote: SourceTable | None) -> str:
     if remote is None:
         return ""
-    return ", ".join(d.column for d in drift_of(table, remote) if not d.breaks)
+    return ", ".join(d.column for d in find_mirror_drift(table, remote) if not d.breaks)
 
 
 def _mirror_row(
@@ -119,11 +121,11 @@ def _mirror_row(
 ) -> Row:
     shown = None
     if table is not None:
-        shown = ".".join(mirror_of(table).becomes or (table.schema, table.name))
+        shown = ".".join(require_mirror(table).becomes or (table.schema, table.name))
     return (
         source.name,
         shown,
-        mirror_of(table).full_name if table else None,
+        require_mirror(table).full_name if table else None,
         state.status.value if state else None,
         state.reason if state else "",
         source.state.capture.value,
@@ -233,8 +235,8 @@ def _findings(
 
 def published_status(work: Work) -> Answer:
     """Every published stream table: where it is, which snapshot it shows, and what holds it back."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = sorted(sources.published(connection).values(), key=lambda p: p.table_id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = sorted(sources.read_published(connection).values(), key=lambda p: p.table_id)
     rows = [_published_row(work, p) for p in found]
     columns = {
         "stream_table": "string",
@@ -253,7 +255,7 @@ def published_status(work: Work) -> Answer:
 def _published_row(work: Work, found: Published) -> Row:
     table = work.catalog.table_by_id(found.table_id)
     assert table is not None
-    target = target_of(work, table, found)
+    target = make_target(work, table, found)
     snapshot, count, problem = found.reached, None, found.error
     try:
         attached = sources.find_source(work.place.warehouse.engine, found.source)
@@ -271,7 +273,7 @@ def _published_row(work: Work, found: Published) -> Row:
 @contextmanager
 def _reached(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
     """A connection of its own: whoever asks may not wait for a sync that is under way."""
-    with share_connections(), _LINKS.get().to(source.name, options, "status") as connection:
+    with share_connections(), _LINKS.get().use_connection(source.name, options, "status") as connection:
         yield connection
 
 
@@ -294,13 +296,13 @@ _LINKS: ContextVar[Links] = ContextVar("connections for questions that are asked
 
 
 def _sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         found = sources.all_sources(connection)
     return [(s, read_options(s.kind, s.options)) for s in found]
 
 
 def _mirrors(work: Work) -> list[tuple[Table, MirrorState]]:
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         states = sources.mirror_states(connection)
     found = [(t, states[t.id]) for t in work.catalog.tables() if t.mirror is not None and t.id in states]
     return sorted(found, key=lambda pair: pair[0].full_name)

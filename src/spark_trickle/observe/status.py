@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from spark_trickle.lake.catalog import reports, scheduling, sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.read_counts import all_reads
 from spark_trickle.model.stream import Action, Mode, Status, Stream
 from spark_trickle.model.stream_options import Tier
@@ -22,10 +22,10 @@ def status(work: Work) -> Answer:
     world, moment = look(work.place), now()
     found = plan(world, moment, work.place.settings)
     due = {i for unit in found.due for i in unit.ids}
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         past = scheduling.last_runs(connection)
         actions = scheduling.last_actions(connection)
-        running = {i for i, _, _ in scheduling.running_refreshes(connection)}
+        running = {i for i, _, _ in scheduling.read_running(connection)}
     rows = []
     for i in world.graph.order:
         table, standing = world.graph.tables[i], world.standings[i]
@@ -87,10 +87,10 @@ def _seconds(since: datetime | None, moment: datetime) -> float:
 def health_check(work: Work) -> Answer:
     """One row for each check: ok, warning or error, and what to do about it."""
     world, moment, settings = look(work.place), now(), work.place.settings
-    with reading(work.place.warehouse.engine) as connection:
-        holder = scheduling.holder(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        holder = scheduling.read_holder(connection)
         orphans = [
-            r for r in scheduling.running_refreshes(connection) if holder is None or r[1] != holder.session_id
+            r for r in scheduling.read_running(connection) if holder is None or r[1] != holder.session_id
         ]
         paused = scheduling.is_paused(connection)
     alive = holder is not None and holder.expires > moment
@@ -201,8 +201,8 @@ def change_buffer_sizes(work: Work) -> Answer:
     """The changes of each source that some stream table has not read yet."""
     world = look(work.place)
     frontiers = world.oldest_seen()
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.unseen(connection, frontiers)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_unseen(connection, frontiers)
     rows = []
     for i in sorted(frontiers):
         size = found.get(i, reports.Unseen(0, 0, 0))
@@ -221,8 +221,8 @@ def change_buffer_sizes(work: Work) -> Answer:
 
 def worker_pool_status(work: Work) -> Answer:
     """The refreshes that are running, each with its session."""
-    with reading(work.place.warehouse.engine) as connection:
-        running = scheduling.running_refreshes(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        running = scheduling.read_running(connection)
     names = {t.id: t.full_name for t in work.catalog.tables()}
     workers = work.place.settings.max_concurrent_refreshes
     rows = [(names.get(i, str(i)), session, started, workers) for i, session, started in running]
@@ -234,8 +234,8 @@ def scheduler_diagnostics(work: Work) -> Answer:
     """Who holds the scheduler lease, what the next round would refresh, and why other stream tables wait."""
     world, moment = look(work.place), now()
     found = plan(world, moment, work.place.settings)
-    with reading(work.place.warehouse.engine) as connection:
-        holder = scheduling.holder(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        holder = scheduling.read_holder(connection)
     if holder is None:
         who = "nobody"
     else:
@@ -259,9 +259,9 @@ def suggest_tiers(work: Work) -> Answer:
     """For every stream table with a schedule: how often it is read, and the tier that would fit this."""
     world, moment, place = look(work.place), now(), work.place
     place.warehouse.read_counter.write(place.warehouse.engine, moment)
-    with reading(place.warehouse.engine) as connection:
-        read, watched = all_reads(connection), reports.first_refreshes(connection)
-        followed = set(sources.published(connection)) | {
+    with open_reader(place.warehouse.engine) as connection:
+        read, watched = all_reads(connection), reports.read_first_refreshes(connection)
+        followed = set(sources.read_published(connection)) | {
             i for i in world.graph.readers if world.graph.readers[i]
         }
     rows = []
@@ -295,8 +295,8 @@ def suggest_tiers(work: Work) -> Answer:
 def watermark_status(work: Work) -> Answer:
     """The watermarks of sources, and the groups that they belong to."""
     names = {t.id: t.full_name for t in work.catalog.tables()}
-    with reading(work.place.warehouse.engine) as connection:
-        groups, marks = scheduling.watermark_groups(connection), scheduling.watermarks(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        groups, marks = scheduling.watermark_groups(connection), scheduling.read_watermarks(connection)
     member = {i: (name, tolerance) for name, (ids, tolerance) in groups.items() for i in ids}
     rows = []
     for i in sorted({*marks, *member}):
@@ -324,6 +324,6 @@ def watermark_status(work: Work) -> Answer:
 
 def alerts(work: Work, most: int = 100) -> Answer:
     """The last alerts, newest first."""
-    found = scheduling.alerts(work.place.warehouse.engine, most)
+    found = scheduling.read_alerts(work.place.warehouse.engine, most)
     columns = {"raised": "timestamp", "event": "string", "name": "string", "message": "string"}
     return Answer(columns, [(a.raised, a.event, a.table_name, a.message) for a in found])

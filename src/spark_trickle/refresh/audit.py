@@ -16,8 +16,8 @@ from typing import Any
 
 from spark_trickle.errors import QueryError, TransactionStateError, TrickleError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.reports import past
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.lake.catalog.reports import read_refreshes
 from spark_trickle.model.stream import Action, Frontier
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import is_float
@@ -101,15 +101,17 @@ def _moment(work: Work, table: Table) -> datetime | None:
     """What the clock showed when the rows were computed."""
     if not definition(table).moments:
         return None
-    with reading(work.place.warehouse.engine) as connection:
-        done = (p for p in past(connection, table.id) if p.error is None and p.action != Action.NO_DATA)
+    with open_reader(work.place.warehouse.engine) as connection:
+        done = (
+            p for p in read_refreshes(connection, table.id) if p.error is None and p.action != Action.NO_DATA
+        )
         return next((p.started for p in done), None)
 
 
 def _as_it_was(work: Work, table: Table) -> Work:
     """What the last refresh read."""
-    with reading(work.place.warehouse.engine) as connection:
-        frontier = states.state(connection, table.id).knows
+    with open_reader(work.place.warehouse.engine) as connection:
+        frontier = states.read_state(connection, table.id).knows
     if frontier is None:
         raise TransactionStateError(
             f'the stream table "{table.full_name}" is not filled yet', "Refresh it first."

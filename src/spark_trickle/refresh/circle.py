@@ -14,7 +14,7 @@ from spark_trickle.algebra.references import TableRef
 from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.errors import NoFixpointError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
@@ -120,8 +120,8 @@ def refresh_circle(
 
 
 def members_of(work: Work, tables: Sequence[Table]) -> list[Member]:
-    with reading(work.place.warehouse.engine) as connection:
-        found = [states.state(connection, t.id) for t in tables]
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = [states.read_state(connection, t.id) for t in tables]
     return [Member(t, s, known_facts(work, t, s.knows)) for t, s in zip(tables, found, strict=True)]
 
 

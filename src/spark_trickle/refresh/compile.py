@@ -170,7 +170,7 @@ def _finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None 
                 return SourceTable(TableRef(relation.id), relation.column_names, names)
             case View():
                 read.views[relation.id] = relation.full_name
-                inside = _finder(texts.inside(relation), plan, read, relation.id)
+                inside = _finder(texts.enter_view(relation), plan, read, relation.id)
                 return SourceView(
                     relation.sql, relation.column_names, relation.source_columns, relation.home, inside
                 )

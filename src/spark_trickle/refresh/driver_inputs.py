@@ -142,7 +142,7 @@ class DriverInputs:
             return Refusal(f'"{table.full_name}" is too large for the driver')
         if self.rehearsal:
             return _no_rows(scan, table)
-        found = place.index.rows(table, files, [c for _, c in scan.names])
+        found = place.index.read_rows(table, files, [c for _, c in scan.names])
         return Refusal(f'"{table.full_name}" is not in memory') if found is None else _as_scanned(scan, found)
 
     def _large(self, scan: Scan) -> Table | Refusal:

@@ -14,7 +14,7 @@ from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.arrow import arrow_schema
 from spark_trickle.model.execution import Engine
 from spark_trickle.model.stream import Action, Frontier, Mode, StreamState
@@ -121,8 +121,8 @@ def _next_refresh(work: Work, table: Table) -> list[Line]:
 
     Whether a node really changes is known only when it was computed: those that follow it are shown as if.
     """
-    with reading(work.place.warehouse.engine) as connection:
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        state = states.read_state(connection, table.id)
     decision = _decision(work, table, state)
     if decision.action is not Action.DIFFERENTIAL or graph_of(work.catalog.tables()).circle_of(table.id):
         return []
@@ -175,8 +175,8 @@ def explain_mode(work: Work, table: Table) -> list[Line]:
     """The mode that was asked for, and what a refresh would do now."""
     stream = table.stream
     assert stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        state = states.read_state(connection, table.id)
     decision = _decision(work, table, state)
     last = states.last_report(work.place.warehouse.engine, table.id, table.full_name)
     lines: list[Line] = [
@@ -214,8 +214,8 @@ def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
 def _thresholds(work: Work, table: Table, nodes: Sequence[Node]) -> list[Threshold]:
     stream = table.stream
     assert stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        state = states.read_state(connection, table.id)
     facts = known_facts(work, table, state.knows)
     circle = bool(graph_of(work.catalog.tables()).circle_of(table.id))
     known = Known(stream, nodes, facts, work.files(table), state.errors_in_a_row, circle)

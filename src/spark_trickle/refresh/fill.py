@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.clock import Clock
@@ -28,8 +28,8 @@ def fill(
     clock = Clock()
     stream = table.stream
     assert stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        expected = states.state(connection, table.id).frontier
+    with open_reader(work.place.warehouse.engine) as connection:
+        expected = states.read_state(connection, table.id).frontier
     source_rows = sum(work.row_count(source_table(work, s)) for s in stream.sources)
     facts = Facts(stream.mode, None, work.base.id, (), 0, source_rows)
     decision = Decision(Action.FULL, why)

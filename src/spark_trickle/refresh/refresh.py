@@ -9,7 +9,7 @@ from dataclasses import replace
 from spark_trickle.algebra.references import NodeRef, TableRef
 from spark_trickle.errors import FuseBlownError, QueryError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable
 from spark_trickle.model.experience import Experience
@@ -37,8 +37,8 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     """Bring a stream table to the snapshot that the work reads; the caller commits."""
     clock = Clock()
     with clock.phase("decide"):
-        with reading(work.place.warehouse.engine) as connection:
-            state = states.state(connection, table.id)
+        with open_reader(work.place.warehouse.engine) as connection:
+            state = states.read_state(connection, table.id)
         facts = known_facts(work, table, state.knows)
         decision = decide(facts, work.place.settings)
     if decision.action is Action.REINITIALIZE:
@@ -156,15 +156,15 @@ def _changed(work: Work, tables: list[Table], frontier: Frontier) -> list[Table]
     for t in tables:
         groups.setdefault(known_upto(t, frontier), []).append(t.id)
     found = {i for i, c in work.changes.items() if c.changes_content}
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         for since, ids in groups.items():
-            found |= states.changed_tables(connection, ids, since, work.base.id)
+            found |= states.find_changed_tables(connection, ids, since, work.base.id)
     return [t for t in tables if t.id in found]
 
 
 def _experience(work: Work, table: Table) -> Experience:
-    with reading(work.place.warehouse.engine) as connection:
-        return states.experience(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        return states.load_experience(connection, table.id)
 
 
 def run_nodes(

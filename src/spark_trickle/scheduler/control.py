@@ -8,7 +8,7 @@ from threading import Event
 
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.lake.catalog import scheduling
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.stream import RefreshReport, Status
@@ -19,7 +19,7 @@ from spark_trickle.refresh.record import Occasion
 from spark_trickle.refresh.refresher import Refresher
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.sync import SyncReport, sync
+from spark_trickle.sources.sync import SyncReport, sync_mirrors
 from spark_trickle.sources.wake import await_change
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
@@ -52,7 +52,7 @@ class Control:
             )
 
         def sync_source(source: str) -> SyncReport:
-            return sync(self._connection.place, self._links, source)
+            return sync_mirrors(self._connection.place, self._links, source)
 
         def await_source(source: str, seconds: float, stop: Event) -> None:
             await_change(self._connection.place, self._links, source, seconds, stop)
@@ -96,17 +96,17 @@ class Control:
     # --- gates, watermarks, fuses ------------------------------------------------------------------
 
     def gate_source(self, name: str) -> None:
-        scheduling.gate(self._warehouse.engine, self._source(name).id, now())
+        scheduling.gate_table(self._warehouse.engine, self._source(name).id, now())
 
     def ungate_source(self, name: str) -> None:
-        scheduling.ungate(self._warehouse.engine, self._source(name).id)
+        scheduling.ungate_table(self._warehouse.engine, self._source(name).id)
         self._warehouse.changed.ring()
 
     def advance_watermark(self, name: str, at: datetime) -> None:
         table, engine = self._source(name), self._warehouse.engine
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
-        with reading(engine) as connection:
-            known = scheduling.watermarks(connection).get(table.id)
+        with open_reader(engine) as connection:
+            known = scheduling.read_watermarks(connection).get(table.id)
         if known is not None and moment < known[0]:
             raise InvalidDefinitionError(
                 f'the watermark of "{table.full_name}" is already {known[0]:%Y-%m-%d %H:%M:%S} UTC',

@@ -120,7 +120,7 @@ def _due_at(world: World, i: int, now: datetime, settings: Settings) -> tuple[da
         return now, "not refreshed yet"
     schedule = parse_schedule(stream.schedule)
     if isinstance(schedule, Cron):
-        return (at := schedule.after(last)), f"cron {schedule.text}: next at {at:%Y-%m-%d %H:%M} UTC"
+        return (at := schedule.find_next(last)), f"cron {schedule.text}: next at {at:%Y-%m-%d %H:%M} UTC"
     seconds = interval(world, i, settings)
     at = last + timedelta(seconds=seconds)
     return at, f"every {seconds:g} s: next at {at:%H:%M:%S} UTC"

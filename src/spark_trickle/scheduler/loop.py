@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 from spark_trickle.errors import CatalogBusyError, Kind, SparkLostError, TrickleError, WarehouseError
 from spark_trickle.lake.catalog import scheduling, sources, states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.refresh.graph import Graph
@@ -132,7 +132,7 @@ class Scheduler:
             self._active = self._reached = False
             self._followers.stop()
             with suppress(CatalogBusyError, WarehouseError):  # then the lease runs out by itself
-                scheduling.let_go(self.place.warehouse.engine, self.session_id)
+                scheduling.release_scheduler(self.place.warehouse.engine, self.session_id)
 
     def tick(self) -> Tick:
         """One round: everything that is due now, and nothing else."""
@@ -190,7 +190,7 @@ class Scheduler:
 
     def _round(self, pool: ThreadPoolExecutor, follow: bool = False) -> tuple[Plan | None, Tick]:
         settings, engine = self.place.settings, self.place.warehouse.engine
-        if not scheduling.hold(engine, self.session_id, now(), settings.scheduler_lease_seconds):
+        if not scheduling.claim_scheduler(engine, self.session_id, now(), settings.scheduler_lease_seconds):
             self._active = False
             self._followers.stop()
             return None, Tick(False)
@@ -231,7 +231,7 @@ class Scheduler:
         waiting = set(futures)
         while waiting:
             done, waiting = wait(waiting, self.place.settings.scheduler_lease_seconds / 3, FIRST_COMPLETED)
-            scheduling.hold(
+            scheduling.claim_scheduler(
                 self.place.warehouse.engine,
                 self.session_id,
                 now(),
@@ -269,8 +269,8 @@ class Scheduler:
     def _failed(self, world: World, unit: Unit, error: TrickleError) -> str:
         """Later again; a stream table that goes on failing is suspended, unless only the moment was bad."""
         engine, settings = self.place.warehouse.engine, self.place.settings
-        with reading(engine) as connection:
-            found = [states.state(connection, i) for i in unit.ids]
+        with open_reader(engine) as connection:
+            found = [states.read_state(connection, i) for i in unit.ids]
         failed = max(found, key=lambda s: s.errors_in_a_row)
         name = world.graph.tables[failed.table_id].full_name
         if failed.status is Status.FUSED:
@@ -287,7 +287,7 @@ class Scheduler:
     # --- sources -----------------------------------------------------------------------------------
 
     def _sources(self) -> tuple[bool, list[str]]:
-        with reading(self.place.warehouse.engine) as connection:
+        with open_reader(self.place.warehouse.engine) as connection:
             return scheduling.is_paused(connection), [s.name for s in sources.all_sources(connection)]
 
     def _push(self) -> None:
@@ -315,8 +315,8 @@ class Scheduler:
                 self._alert("stale_data", i, f"lags behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC")
 
     def _alert(self, event: str, table_id: int, message: str) -> None:
-        with reading(self.place.warehouse.engine) as connection:
-            name = states.name_of(connection, table_id) or str(table_id)
+        with open_reader(self.place.warehouse.engine) as connection:
+            name = states.read_name(connection, table_id) or str(table_id)
         self._alert_named(event, name, message)
 
     def _alert_named(self, event: str, name: str, message: str) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import reports, scheduling
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.storage.vacuum import Retention, vacuum
 from spark_trickle.scheduler.due import World
 from spark_trickle.scheduler.streaks import Streaks
@@ -42,7 +42,7 @@ class Upkeep:
             self._watch_buffers(world)
         if self._due("prune", _PRUNE_SECONDS):
             oldest = now() - timedelta(days=self.place.settings.history_days)
-            scheduling.prune(self.place.warehouse.engine, oldest)
+            scheduling.prune_history(self.place.warehouse.engine, oldest)
         self._in_background("merge", self.merge, pool)
         hours = self.place.settings.vacuum_interval_hours
         if hours and self._due("vacuum", hours * 3600, at_once=False):
@@ -68,8 +68,8 @@ class Upkeep:
     def _watch_buffers(self, world: World) -> None:
         """Raise one alert for each table of which too many changes wait at several checks in a row."""
         oldest = world.oldest_seen()
-        with reading(self.place.warehouse.engine) as connection:
-            waiting = reports.unseen(connection, oldest)
+        with open_reader(self.place.warehouse.engine) as connection:
+            waiting = reports.read_unseen(connection, oldest)
         limit = self.place.settings.buffer_alert_rows
         many = {i: w.rows for i, w in waiting.items() if w.rows > limit}
         for i in sorted(self._growing.note(many)):

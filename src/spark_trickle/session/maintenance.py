@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.catalog.identity import renew_identity
 from spark_trickle.lake.storage.backup import BackupReport, back_up
 from spark_trickle.lake.storage.files import TABLES_FOLDER
@@ -69,8 +69,8 @@ class Maintenance:
         """Give this copy of a warehouse its own identity, so that it and the original can both be used."""
         self._connection.require_no_transaction("ALTER WAREHOUSE")
         warehouse = self._connection.place.warehouse
-        with writing(warehouse.engine) as connection:
-            newest = read.newest(connection)
+        with open_writer(warehouse.engine) as connection:
+            newest = read.read_newest(connection)
             fresh = renew_identity(connection, warehouse.folder.marker)
         folder = replace(warehouse.folder, warehouse=fresh)
         self._connection.move_to(replace(self._connection.place, warehouse=replace(warehouse, folder=folder)))

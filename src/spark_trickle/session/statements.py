@@ -134,17 +134,17 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
             return parts.maintenance.renew_identity()
         # --- sources and targets
         case s.AttachSource():
-            return parts.sources.attach(statement)
+            return parts.sources.attach_source(statement)
         case s.DetachSource():
-            return parts.sources.detach(statement)
+            return parts.sources.detach_source(statement)
         case s.MirrorTable():
             return parts.sources.mirror_table(statement)
         case s.MirrorTables():
             return parts.sources.mirror_tables(statement)
         case s.WidenMirror():
-            return parts.sources.widen(statement)
+            return parts.sources.widen_mirror(statement)
         case s.ResyncTable():
-            return parts.sources.resync(statement)
+            return parts.sources.resync_table(statement)
         case s.SyncSource():
             return parts.publisher.sync_source(statement)
         case s.PublishStream():

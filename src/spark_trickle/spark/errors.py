@@ -23,7 +23,7 @@ from spark_trickle.errors import (
     UnsupportedError,
     ValueTooLongError,
     WarehouseError,
-    short,
+    shorten_text,
 )
 
 try:
@@ -89,7 +89,7 @@ def noticing_loss() -> Iterator[None]:
 
 
 def _lost(error: Exception) -> SparkLostError:
-    return SparkLostError(short(str(error).strip()) or "its process ended")
+    return SparkLostError(shorten_text(str(error).strip()) or "its process ended")
 
 
 def explain(error: Exception, available: tuple[str, ...] = ()) -> TrickleError:
@@ -119,11 +119,11 @@ def explain(error: Exception, available: tuple[str, ...] = ()) -> TrickleError:
         line, column = (int(place[1]), int(place[2]) + 1) if place else (0, 0)
         return SqlSyntaxError(detail, line, column)
     if condition == "TABLE_OR_VIEW_NOT_FOUND" and _names(text):
-        return TableNotFoundError(short(_names(text)[0]), available)
+        return TableNotFoundError(shorten_text(_names(text)[0]), available)
     if condition.startswith("UNRESOLVED_COLUMN") and _names(text):
-        return ColumnNotFoundError(short(_names(text)[0]), _suggested(text))
+        return ColumnNotFoundError(shorten_text(_names(text)[0]), _suggested(text))
     if condition == "USER_RAISED_EXCEPTION" and (too_long := _TOO_LONG.search(detail)):
-        return ValueTooLongError(too_long[1], too_long[2], short(too_long[3]))
+        return ValueTooLongError(too_long[1], too_long[2], shorten_text(too_long[3]))
     by_value = bool(_OF_VALUES.search(text))
     advice = _ADVICE.get(condition.split(".")[0])
     if advice:
@@ -174,9 +174,9 @@ def _innermost(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    first = _LONG_WORD.sub(lambda m: short(m[0]), _JAVA_CLASS.sub("", text.strip()).split("\n")[0])
+    first = _LONG_WORD.sub(lambda m: shorten_text(m[0]), _JAVA_CLASS.sub("", text.strip()).split("\n")[0])
     text = _without_ansi_advice(_SQLSTATE.sub("", first)).rstrip(". ").strip()
-    return short(text, 400) or "Spark could not run the statement"
+    return shorten_text(text, 400) or "Spark could not run the statement"
 
 
 def _without_ansi_advice(text: str) -> str:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_trickle.errors import InvalidDefinitionError, SqlSyntaxError, UnsupportedError, closest, short
+from spark_trickle.errors import (
+    InvalidDefinitionError,
+    SqlSyntaxError,
+    UnsupportedError,
+    shorten_text,
+    suggest_closest,
+)
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.table import Table
 from spark_trickle.spark import feed
@@ -23,7 +29,7 @@ def table_function(work: Work, name: str, arguments: tuple[str, ...]) -> Frame:
     if (function := functions.get(name.lower())) is None:
         known = tuple(f"trickle.{n}" for n in functions)
         raise UnsupportedError(
-            f"the table function trickle.{name}", closest(f"trickle.{name}", known, "table functions")
+            f"the table function trickle.{name}", suggest_closest(f"trickle.{name}", known, "table functions")
         )
     return function(work, tuple(_constant(a) for a in arguments))
 
@@ -36,7 +42,7 @@ def _constant(text: str) -> Argument:
     if len(words) == 1 and number is not None:
         return number
     raise SqlSyntaxError(
-        f"{short(text)} is not a constant",
+        f"{shorten_text(text)} is not a constant",
         words[0].line,
         words[0].column,
         "Pass a string in quotes or a whole number.",
@@ -73,11 +79,11 @@ def _changes(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 def changes(work: Work, table: Table, after: int, upto: int) -> Frame:
     """What changed in (after, upto], from the files of those commits alone."""
     work.reads.note_table(table.id)
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         read.require_range(connection, after, upto)
-        files = read.change_files(connection, table.id, after, upto)
+        files = read.read_change_files(connection, table.id, after, upto)
         snapshots: list[Snapshot] = [
-            read.snapshot_at(connection, n) for n in sorted({f.begin for f in files})
+            read.read_snapshot(connection, n) for n in sorted({f.begin for f in files})
         ]
     work.place.lease.cover(after, now())
     return feed.changes(work.place.spark, work.place.storage.locate, table, files, snapshots)
@@ -85,8 +91,8 @@ def changes(work: Work, table: Table, after: int, upto: int) -> Frame:
 
 def _snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:
     require("snapshots", arguments, 0, 0)
-    with reading(work.place.warehouse.engine) as connection:
-        entries = read.history(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        entries = read.read_history(connection)
     columns = {
         "snapshot_id": "long",
         "snapshot_time": "timestamp",

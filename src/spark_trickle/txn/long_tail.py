@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import from_storage
 from spark_trickle.model.cache import Cache
@@ -74,8 +74,8 @@ class LongTails:
         whole = {c.id: c for c in columns if c.type in _WHOLE_NUMBERS}
         if not whole:
             return {}
-        with reading(self._engine) as connection:
-            files = read.with_bounds(connection, log.tail, list(whole))
+        with open_reader(self._engine) as connection:
+            files = read.add_bounds(connection, log.tail, list(whole))
         found: dict[Column, _Span] = {}
         for column_id, column in whole.items():
             # Files of this transaction come with the bounds of all their columns.

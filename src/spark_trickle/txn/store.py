@@ -52,12 +52,12 @@ def store_frame(
     work.wrote(table, folder)
     storage.make_folder(table, folder)
     path, compression = storage.path(table, folder), work.place.settings.compression
-    with work.place.lease.kept(work.base.id):
+    with work.place.lease.keep_renewed(work.base.id):
         written = write_by_executors(frame, table, path, compression, file_rows)
     crash_point("after_data")
     as_of = work.next_as_of()
     by_name = any(has_array(c.type) for c in table.columns)
-    files = [storage.describe(table, name, role, as_of, 0) for name in storage.parts(table, folder)]
+    files = [storage.describe(table, name, role, as_of, 0) for name in storage.list_parts(table, folder)]
     _require_all(storage, written.rows, sum(f.rows for f in files))
     described = [
         replace(f, by_name=by_name, written_as=table, memory=written.bytes * f.rows // written.rows)
@@ -90,9 +90,11 @@ def keep_result(work: Work, table: Table, frame: Frame, session: Session | None 
 
 def _write_down(work: Work, table: Table, frame: Frame, folder: str, session: Session | None = None) -> Frame:
     storage = work.place.storage
-    with work.place.lease.kept(work.base.id):
+    with work.place.lease.keep_renewed(work.base.id):
         written = write_staged(frame, storage.path(table, folder))
-    _require_all(storage, written, sum(storage.count_rows(table, p) for p in storage.parts(table, folder)))
+    _require_all(
+        storage, written, sum(storage.count_rows(table, p) for p in storage.list_parts(table, folder))
+    )
     return read_staged(frame, storage.pattern(table, folder), session)
 
 

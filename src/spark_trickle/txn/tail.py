@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.lake.warehouse import Warehouse
-from spark_trickle.model.arrow import can_hold, from_storage, images, sum_weights
+from spark_trickle.model.arrow import can_hold, from_storage, list_images, sum_weights
 from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import DataFile, Log
 from spark_trickle.model.room import Room
@@ -73,7 +73,7 @@ def _replaced(spark: Session, table: Table, rows: pa.Table, come: pa.Table) -> R
 def _survivors(table: Table, files: Sequence[DataFile], parts: Sequence[pa.Table]) -> pa.Table:
     """The added rows that no later change removes; a removal takes all equal rows that were there before."""
     removed_at: dict[Any, int] = {}
-    keyed = [(f.as_of, images(part), part) for f, part in zip(files, parts, strict=True)]
+    keyed = [(f.as_of, list_images(part), part) for f, part in zip(files, parts, strict=True)]
     for as_of, keys, part in keyed:
         for key, weight in zip(keys, part.column(WEIGHT).to_pylist(), strict=True):
             if weight < 0:

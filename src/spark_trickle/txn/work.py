@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from spark_trickle.errors import CatalogBusyError, ConflictError, ReadOnlyTableError
 from spark_trickle.lake.cache.column_index import ColumnIndex
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.commit import publish
+from spark_trickle.lake.catalog.commit import publish_commit
 from spark_trickle.lake.catalog.conflicts import Overlap
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.lease import SessionLease
 from spark_trickle.lake.catalog.turns import Blocked, hold_turn
 from spark_trickle.lake.storage.files import Storage
@@ -36,7 +36,7 @@ from spark_trickle.model.files import DataFile, Log, split_log
 from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Table
-from spark_trickle.model.types import fixed_width
+from spark_trickle.model.types import find_fixed_width
 from spark_trickle.settings import Settings
 from spark_trickle.spark.child_session import LazyChild
 from spark_trickle.spark.frames import Frame, Session
@@ -135,16 +135,16 @@ class Work:
     def files_at(self, table: Table, snapshot_id: int) -> tuple[DataFile, ...]:
         key = (table.id, snapshot_id)
         if key not in self._files:
-            with reading(self.place.warehouse.engine) as connection:
-                self._files[key] = read.files(connection, table.id, snapshot_id)
+            with open_reader(self.place.warehouse.engine) as connection:
+                self._files[key] = read.read_files(connection, table.id, snapshot_id)
         return self._files[key]
 
     def change_files(self, table: Table, since: int) -> tuple[DataFile, ...]:
         """What was committed to a table after a snapshot, up to the one that is read."""
         key = (table.id, since, self.base.id)
         if key not in self._change_files:
-            with reading(self.place.warehouse.engine) as connection:
-                self._change_files[key] = read.change_files(connection, table.id, since, self.base.id)
+            with open_reader(self.place.warehouse.engine) as connection:
+                self._change_files[key] = read.read_change_files(connection, table.id, since, self.base.id)
         return self._change_files[key]
 
     def see(self, table: Table, snapshot_id: int) -> None:
@@ -160,8 +160,8 @@ class Work:
         return replace(self, changes=dict(self.changes), refreshed=[], _files=files)
 
     def sizes(self) -> dict[int, TableSize]:
-        with reading(self.place.warehouse.engine) as connection:
-            return read.sizes(connection, self.base.id)
+        with open_reader(self.place.warehouse.engine) as connection:
+            return read.read_sizes(connection, self.base.id)
 
     def row_count(self, table: Table) -> int:
         return sum(f.weight for f in self.files(table))
@@ -268,7 +268,7 @@ class Work:
         warehouse = self.place.warehouse
         with ExitStack() as turn:
             for attempt in count():
-                found = publish(warehouse.engine, warehouse.folder, commit, now())
+                found = publish_commit(warehouse.engine, warehouse.folder, commit, now())
                 if isinstance(found, Snapshot):
                     return found
                 if isinstance(found, Overlap):
@@ -308,16 +308,16 @@ class Work:
 
 def _can_broadcast(table: Table, log: Log, settings: Settings) -> bool:
     """Whether what a tail takes away can be sent to all executors: every one holds it in memory."""
-    width = fixed_width(c.type for c in identity_columns(table))
+    width = find_fixed_width(c.type for c in identity_columns(table))
     memory = log.tail_deletes_memory if width is None else width * log.tail_deletes
     return log.tail_deletes <= settings.broadcast_rows and memory <= settings.broadcast_bytes
 
 
 def begin(place: Place, ticket: int | None = None) -> Work:
-    with reading(place.warehouse.engine) as connection:
-        base = read.newest(connection)
+    with open_reader(place.warehouse.engine) as connection:
+        base = read.read_newest(connection)
         known = place.catalogs.get(base.schema_version)
-        catalog = replace(known, snapshot=base) if known else read.catalog(connection, base)
+        catalog = replace(known, snapshot=base) if known else read.read_catalog(connection, base)
     if known is None:
         place.catalogs.clear()  # only the newest is worth keeping
         place.catalogs[base.schema_version] = catalog

@@ -17,7 +17,7 @@ from sqlalchemy import insert as insert_into
 
 from spark_trickle.errors import WarehouseError, WarehouseMismatchError
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.storage.vacuum import Retention, vacuum
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from spark_trickle.model.commit import TableChange
@@ -339,7 +339,7 @@ def test_an_older_catalog_may_go_on_and_deletes_nothing_that_it_does_not_know(fo
 
 def test_an_older_catalog_forgets_what_it_meant_to_delete(folder: Path) -> None:
     """Another catalog may have brought these files back, and need them."""
-    with opened(folder) as warehouse, writing(warehouse.engine) as connection:
+    with opened(folder) as warehouse, open_writer(warehouse.engine) as connection:
         location = next(p for p in (folder / "data").rglob("*.parquet")).relative_to(folder / "data")
         connection.execute(insert_into(s.scheduled).values(data_file_id=99, path=str(location)))
     older_catalog(folder)
