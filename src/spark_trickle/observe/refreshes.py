@@ -13,10 +13,10 @@ from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.compile import nodes_of
-from spark_trickle.refresh.cost import estimate
-from spark_trickle.refresh.decide import decide
-from spark_trickle.refresh.recommend import Advice, recommend
-from spark_trickle.refresh.refresh import known_facts
+from spark_trickle.refresh.cost import estimate_cost
+from spark_trickle.refresh.decide import decide_refresh
+from spark_trickle.refresh.recommend import Advice, recommend_mode
+from spark_trickle.refresh.refresh import read_facts
 from spark_trickle.txn.work import Work, now
 
 RECENT, CURRENT, TOTAL = "15 minutes", "now", "since start"  # what a figure is about
@@ -42,10 +42,10 @@ def refresh_history(work: Work, table: Table, most: int | None = None) -> Answer
     """The refreshes of a stream table, newest first."""
     with open_reader(work.place.warehouse.engine) as connection:
         found = reports.read_refreshes(connection, table.id, most)
-    return Answer(_HISTORY, [_history(p) for p in found])
+    return Answer(_HISTORY, [_make_history_row(p) for p in found])
 
 
-def _history(p: Past) -> tuple[object, ...]:
+def _make_history_row(p: Past) -> tuple[object, ...]:
     return (
         p.started,
         p.action,
@@ -67,7 +67,7 @@ def refresh_timeline(work: Work, most: int = 50) -> Answer:
     with open_reader(work.place.warehouse.engine) as connection:
         found = reports.read_refreshes(connection, most=most)
     names = _stream_names(work)
-    rows = [(names.get(p.table_id, str(p.table_id)), *_history(p)) for p in found]
+    rows = [(names.get(p.table_id, str(p.table_id)), *_make_history_row(p)) for p in found]
     return Answer({"name": "string", **_HISTORY}, rows)
 
 
@@ -86,7 +86,7 @@ def refresh_stats(work: Work) -> Answer:
             for p in good
             if p.action in ("FULL", "REINITIALIZE") and p.duration_ms
         ]
-        speedup = _mean(full) / _mean(differential) if full and differential else None
+        speedup = _compute_mean(full) / _compute_mean(differential) if full and differential else None
         rows.append(
             (
                 name,
@@ -96,7 +96,7 @@ def refresh_stats(work: Work) -> Answer:
                 len(mine) - len(good),
                 sum(p.rows_inserted for p in good),
                 sum(p.rows_deleted for p in good),
-                _mean(took) if took else None,
+                _compute_mean(took) if took else None,
                 find_quantile(took, 0.95),
                 find_quantile(took, 0.99),
                 speedup,
@@ -118,7 +118,7 @@ def refresh_stats(work: Work) -> Answer:
     return Answer(columns, rows)
 
 
-def _mean(values: list[float]) -> float:
+def _compute_mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
@@ -153,11 +153,11 @@ def metrics_summary(work: Work) -> Answer:
     ]
     rows: list[tuple[str, float | None, str]] = [(*figure, RECENT) for figure in recent]
     rows += [(*figure, CURRENT) for figure in current]
-    rows += [(*figure, TOTAL) for figure in _totals(work).items()]
+    rows += [(*figure, TOTAL) for figure in _read_totals(work).items()]
     return Answer({"metric": "string", "value": "double", "period": "string"}, rows)
 
 
-def _totals(work: Work) -> dict[str, float]:
+def _read_totals(work: Work) -> dict[str, float]:
     """What only grows, since the process began."""
     views, place = work.place.views, work.place
     return {
@@ -181,7 +181,7 @@ def diagnose_errors(work: Work, table: Table) -> Answer:
     rows = []
     for p in [p for p in found if p.error is not None][:20]:
         assert p.error is not None
-        kind, retryable, advice = _diagnosis(p.error)
+        kind, retryable, advice = _diagnose_error(p.error)
         gone = succeeded is not None and succeeded > p.started
         rows.append((p.started, kind, retryable, p.error, advice, gone))
     columns = {
@@ -193,7 +193,7 @@ def diagnose_errors(work: Work, table: Table) -> Answer:
         "cause_is_gone": "boolean",
     }
     if not rows and state.error:
-        kind, retryable, advice = _diagnosis(state.error)
+        kind, retryable, advice = _diagnose_error(state.error)
         rows.append((now(), kind, retryable, state.error, advice, False))
     return Answer(columns, rows)
 
@@ -217,7 +217,7 @@ _KINDS = (
 )
 
 
-def _diagnosis(error: str) -> tuple[str, bool, str]:
+def _diagnose_error(error: str) -> tuple[str, bool, str]:
     code = error.removeprefix("[").partition("]")[0]
     for codes, kind, retryable, advice in _KINDS:
         if code in codes:
@@ -235,7 +235,7 @@ def auto_threshold(work: Work, table: Table) -> Answer:
         known = states.load_experience(connection, table.id)
     rows = work_rows(work, table)
     by_share = int(rows * settings.differential_max_change_ratio)
-    learned = estimate(known, max(by_share, 1), rows)
+    learned = estimate_cost(known, max(by_share, 1), rows)
     found: list[tuple[str, str]] = [
         ("differential_max_change_ratio", f"{settings.differential_max_change_ratio:g}"),
         ("differential_free_rows", str(settings.differential_free_rows)),
@@ -257,8 +257,8 @@ def explain_refresh_cost(work: Work, table: Table) -> Answer:
     assert table.stream is not None
     with open_reader(work.place.warehouse.engine) as connection:
         state = states.read_state(connection, table.id)
-    facts = known_facts(work, table, state.knows)
-    decision = decide(facts, work.place.settings)
+    facts = read_facts(work, table, state.knows)
+    decision = decide_refresh(facts, work.place.settings)
     rows: list[tuple[str, str]] = [
         ("next refresh", decision.action.value),
         ("reason", decision.reason),
@@ -267,7 +267,7 @@ def explain_refresh_cost(work: Work, table: Table) -> Answer:
     ]
     rows += [(f"{node.name} cost", find_cost(node.plan).value) for node in nodes_of(table.stream.plan)]
     if facts.changed_rows:
-        rows.append(("estimate", estimate(facts.known, facts.changed_rows, facts.source_rows).text))
+        rows.append(("estimate", estimate_cost(facts.known, facts.changed_rows, facts.source_rows).text))
     return Answer({"property": "string", "value": "string"}, rows)
 
 
@@ -277,7 +277,7 @@ def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
     rows = []
     for t in sorted(tables, key=lambda t: t.full_name):
         assert t.stream is not None
-        advice = _recommended(work, t)
+        advice = _recommend_mode(work, t)
         rows.append((t.full_name, t.stream.mode.value, advice.mode.value, advice.confidence, advice.reason))
     columns = {
         "name": "string",
@@ -289,11 +289,11 @@ def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
     return Answer(columns, rows)
 
 
-def _recommended(work: Work, table: Table) -> Advice:
+def _recommend_mode(work: Work, table: Table) -> Advice:
     stream = table.stream
     assert stream is not None
     with open_reader(work.place.warehouse.engine) as connection:
         known = states.load_experience(connection, table.id)
         past = reports.read_refreshes(connection, table.id, _LATEST)
     sizes = [p.delta_rows for p in past if p.error is None and p.delta_rows]
-    return recommend(known, sizes, work_rows(work, table), stream.moments)
+    return recommend_mode(known, sizes, work_rows(work, table), stream.moments)

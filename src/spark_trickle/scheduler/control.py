@@ -13,8 +13,8 @@ from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.drop import stream_table
-from spark_trickle.refresh.group import company, refill, refresh_together, streams_by_id
+from spark_trickle.refresh.drop import find_stream_table
+from spark_trickle.refresh.group import list_company, refill_stream, refresh_together, streams_by_id
 from spark_trickle.refresh.record import Occasion
 from spark_trickle.refresh.refresher import Refresher
 from spark_trickle.scheduler.loop import Listener, Scheduler
@@ -46,7 +46,7 @@ class Control:
         return self._connection.place.warehouse
 
     def scheduler(self, on_alert: Listener | None = None) -> Scheduler:
-        def refresh(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
+        def refresh_units(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
             return self._refresher.refresh_chosen(
                 lambda work: streams_by_id(work, ids), "scheduler", waited_ms
             )
@@ -59,10 +59,10 @@ class Control:
 
         listeners = [on_alert] if on_alert else []
         follow, compact = self._publisher.push_behind, self._refresher.compact_untidy
-        parts = (refresh, sync_source, follow, compact, await_source)
+        parts = (refresh_units, sync_source, follow, compact, await_source)
         return Scheduler(self._connection.place, *parts, listeners=listeners)
 
-    def _source(self, name: str) -> Table:
+    def _find_source(self, name: str) -> Table:
         work = self._connection.read()
         return work.catalog.table(Cursor(name).read_name(), work.place.schema)
 
@@ -75,7 +75,7 @@ class Control:
         self.steer(s.SteerStream(Cursor(name).read_name(), suspended=False))
 
     def steer(self, statement: s.SteerStream) -> None:
-        engine, table = self._warehouse.engine, stream_table(self._connection.read(), statement.name)
+        engine, table = self._warehouse.engine, find_stream_table(self._connection.read(), statement.name)
         if statement.suspended:
             scheduling.set_status(engine, table.id, Status.SUSPENDED, "suspended by hand")
             return
@@ -96,14 +96,14 @@ class Control:
     # --- gates, watermarks, fuses ------------------------------------------------------------------
 
     def gate_source(self, name: str) -> None:
-        scheduling.gate_table(self._warehouse.engine, self._source(name).id, now())
+        scheduling.gate_table(self._warehouse.engine, self._find_source(name).id, now())
 
     def ungate_source(self, name: str) -> None:
-        scheduling.ungate_table(self._warehouse.engine, self._source(name).id)
+        scheduling.ungate_table(self._warehouse.engine, self._find_source(name).id)
         self._warehouse.changed.ring()
 
     def advance_watermark(self, name: str, at: datetime) -> None:
-        table, engine = self._source(name), self._warehouse.engine
+        table, engine = self._find_source(name), self._warehouse.engine
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
         with open_reader(engine) as connection:
             known = scheduling.read_watermarks(connection).get(table.id)
@@ -118,7 +118,7 @@ class Control:
     def create_watermark_group(
         self, name: str, sources: Iterable[str], tolerance_seconds: float = 0.0
     ) -> None:
-        ids = [self._source(source).id for source in sources]
+        ids = [self._find_source(source).id for source in sources]
         if len(set(ids)) < 2 or tolerance_seconds < 0:
             raise InvalidDefinitionError(
                 f'the watermark group "{name}" needs two tables and no negative tolerance',
@@ -139,10 +139,10 @@ class Control:
                 f"The actions are {', '.join(_FUSE_ACTIONS)}.",
             )
         work = self._connection.begin_work()
-        table = stream_table(work, Cursor(name).read_name())
+        table = find_stream_table(work, Cursor(name).read_name())
         if action == "apply":
-            tables = company(work, table)
+            tables = list_company(work, table)
             reports = refresh_together(work, tables, Occasion(fused=False, together=len(tables) > 1))
         else:
-            reports = [refill(work, table, "the fuse was reset")]
+            reports = [refill_stream(work, table, "the fuse was reset")]
         return self._refresher.commit(work, reports)[-1]

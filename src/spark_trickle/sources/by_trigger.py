@@ -22,14 +22,14 @@ from spark_trickle.sources.postgres.parts import Parts
 from spark_trickle.sources.postgres.survey import Survey, count_rows, first_commit, survey_captures
 from spark_trickle.sources.postgres.types import MappedColumn
 from spark_trickle.sources.reading import Read, clock_difference, commit_reading
-from spark_trickle.txn.work import Work, begin, now
+from spark_trickle.txn.work import Work, begin_work, now
 
 _LEAST_ROW_BYTES = 28  # of a row in PostgreSQL, whatever it holds
 
 
 def read_buffers(job: Job) -> Read:
     """Read what waits and commit it; where nothing waits, nothing more is asked of the source."""
-    found = Read(begin(job.place))
+    found = Read(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
     seen = _survey_captures(job, mirrors)
     _prepare_buffers(job, mirrors, seen)
@@ -47,7 +47,7 @@ def read_buffers(job: Job) -> Read:
 
 def read_until(job: Job) -> tuple[Read, Moment]:
     """What waits in the buffers up to one moment, landed but not committed."""
-    found = Read(begin(job.place))
+    found = Read(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
     with open_reading(job.connection, job.options.schema) as moment:
         before = now()
@@ -153,7 +153,7 @@ def _prepare_buffers(job: Job, mirrors: Sequence[tuple[Table, MirrorState]], see
 def find_waiting(job: Job, sizes: Mapping[int, int]) -> dict[str, int]:
     """Mirrors for which too many changes wait in the source, whoever is to blame that they are not read."""
     most = job.place.settings.buffer_alert_rows
-    mirrors = [(t.full_name, require_mirror(t).oid) for t, _ in job.find_mirrors(begin(job.place))]
+    mirrors = [(t.full_name, require_mirror(t).oid) for t, _ in job.find_mirrors(begin_work(job.place))]
     found = {name: _count_waiting(job, oid, sizes, most) for name, oid in mirrors}
     return {name: count for name, count in found.items() if count}
 

@@ -10,7 +10,7 @@ from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.states import find_changed_tables
 from spark_trickle.model.report import Result
 from spark_trickle.model.source import Published
-from spark_trickle.refresh.drop import stream_table
+from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.sources.calls import Listen, Sources, ignore_progress
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.sync import SyncReport
@@ -18,7 +18,7 @@ from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.targets.push import Pushed, publish_table, push_table, repair_table, unpublish_table
 from spark_trickle.txn.connection import WarehouseConnection
-from spark_trickle.txn.work import begin
+from spark_trickle.txn.work import begin_work
 
 
 class Publisher:
@@ -38,7 +38,7 @@ class Publisher:
     def repair_table(self, name: s.Name) -> Pushed:
         self._require_no_transaction()
         place = self._connection.place
-        return repair_table(place, self._links, stream_table(begin(place), name))
+        return repair_table(place, self._links, find_stream_table(begin_work(place), name))
 
     def push_source(self, source: str | None = None, *, take_over: bool = False) -> list[Pushed]:
         return self._push_each([p for p in self._read_published() if source in (None, p.source)], take_over)
@@ -54,7 +54,7 @@ class Publisher:
     def sync_source(self, statement: s.SyncSource) -> Result:
         self._require_no_transaction()
         report = self.sync(statement.name, take_over=statement.take_over)
-        snapshot = begin(self._connection.place).base.id
+        snapshot = begin_work(self._connection.place).base.id
         return Result(report.rows_inserted, 0, report.rows_deleted, snapshot)
 
     def publish_stream(self, statement: s.PublishStream) -> Result:
@@ -66,8 +66,10 @@ class Publisher:
     def unpublish_stream(self, statement: s.UnpublishStream) -> Result:
         self._require_no_transaction()
         place = self._connection.place
-        unpublish_table(place, self._links, stream_table(begin(place), statement.name), statement.keep)
-        return Result(snapshot=begin(place).base.id)
+        unpublish_table(
+            place, self._links, find_stream_table(begin_work(place), statement.name), statement.keep
+        )
+        return Result(snapshot=begin_work(place).base.id)
 
     def _publish_target(self, statement: s.PublishStream) -> Pushed:
         self._require_no_transaction()
@@ -76,7 +78,7 @@ class Publisher:
                 f'"{".".join(statement.target)}" has too many parts', "Write AS schema.table."
             )
         place = self._connection.place
-        table = stream_table(begin(place), statement.name)
+        table = find_stream_table(begin_work(place), statement.name)
         if any(p.table_id == table.id for p in self._read_published()):
             raise InvalidDefinitionError(
                 f'"{table.full_name}" is already published', "UNPUBLISH STREAM TABLE it first."

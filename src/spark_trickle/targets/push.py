@@ -31,7 +31,7 @@ from spark_trickle.spark.write import write_staged
 from spark_trickle.targets.postgres import front as postgres
 from spark_trickle.targets.postgres.front import Applied, State, Target
 from spark_trickle.txn.net import net_change
-from spark_trickle.txn.work import Place, Work, begin, now
+from spark_trickle.txn.work import Place, Work, begin_work, now
 
 _QUIET_SNAPSHOTS = 100  # a table without changes is moved on now and then, so that VACUUM can
 
@@ -80,7 +80,7 @@ def publish_table(place: Place, links: Links, table: Table, source: str, schema:
     engine = place.warehouse.engine
     attached = sources.find_source(engine, source)
     found = Published(table.id, attached.name, schema, name)
-    work = begin(place)
+    work = begin_work(place)
     with _connect_target(place, links, source) as connection:
         postgres.create_target(connection, make_target(work, table, found))
         sources.set_published(engine, found)
@@ -89,7 +89,7 @@ def publish_table(place: Place, links: Links, table: Table, source: str, schema:
 
 def unpublish_table(place: Place, links: Links, table: Table, keep: bool) -> None:
     """A table there that another warehouse writes is none of our business."""
-    found, work = require_published(place, table), begin(place)
+    found, work = require_published(place, table), begin_work(place)
     target = make_target(work, table, found)
     with _connect_target(place, links, found.source) as connection, suppress(NotPublishedError):
         _settle_ownership(work, connection, target)
@@ -122,7 +122,7 @@ def push_table(place: Place, links: Links, found: Published, take_over: bool = F
 
 
 def _push_changes(place: Place, links: Links, found: Published, take_over: bool) -> Pushed:
-    work = begin(place)
+    work = begin_work(place)
     table = _require_table(work, found)
     target = make_target(work, table, found)
     with _connect_target(place, links, found.source) as connection:
@@ -199,7 +199,7 @@ def _move_table(work: Work, connection: Connection, table: Table, target: Target
 
 def repair_table(place: Place, links: Links, table: Table) -> Pushed:
     """Compare all rows, and change those that differ."""
-    found, work = require_published(place, table), begin(place)
+    found, work = require_published(place, table), begin_work(place)
     target = make_target(work, table, found)
     with _connect_target(place, links, found.source) as connection:
         _settle_ownership(work, connection, target)
@@ -256,7 +256,7 @@ def _read_pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator
         yield few
         return
     folder = f"{place.storage.new_name()}-pushed"
-    work.wrote(table, folder)
+    work.note_written(table, folder)
     write_staged(frame, place.storage.path(table, folder))
     for name in place.storage.list_parts(table, folder):
         yield from place.storage.read_batches(table, name)
