@@ -6,6 +6,7 @@ the same values; on top of them come ours, with which no query of the user shall
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -131,6 +132,13 @@ def child_of(parent: SparkSession, zone: str = "") -> ChildSession | None:
             children[zone] = known
             _BY_SESSION[known.spark] = ref(known)
         return known
+
+
+@atexit.register
+def _close_channels() -> None:
+    """A client of Spark Connect that is collected while Python ends would wait for threads that are gone."""
+    for session in list(_BY_SESSION) if is_remote() else ():
+        session.client.close()
 
 
 def is_child(session: SparkSession) -> bool:
