@@ -91,7 +91,7 @@ def test_rows_that_come_are_added(ways: Trickle) -> None:
     before = ways.snapshot
     report = ways.refresh("seen")
     assert (report.action, report.rows_deleted, report.snapshot) == (Action.DIFFERENTIAL, 0, before + 1)
-    assert report.reason == "rows only came to main.edges"
+    assert report.reason == "rows were only inserted into main.edges"
     check(ways)
     audit(ways)
     assert {r.action for r in ways.refresh_all()} == {Action.NO_DATA}

@@ -31,14 +31,14 @@ REMARKS = {
         "SET trickle.max_recursion_depth = 4",
         ("INSERT INTO g VALUES (3, 4)",),
         ("DELETE FROM b WHERE x = 3", "INSERT INTO g VALUES (4, 3)"),
-        "the recursion was computed again, because its change took more than 4 rounds",
+        "the recursion was computed again because its change took more than 4 rounds",
     ),
     "rows": (
         PATHS,
         "SET trickle.max_driver_rows = 5",
         ("INSERT INTO g VALUES (3, 4)",),
         ("INSERT INTO g VALUES (1, 2), (1, 2), (1, 2), (1, 2), (1, 2), (1, 2), (1, 2)",),
-        "the recursion was computed again, because its change led to more than 10 rows",
+        "the recursion was computed again because its change led to more than 10 rows",
     ),
     "first": (
         "SELECT id, id % 7 AS v FROM many ORDER BY id LIMIT 2",

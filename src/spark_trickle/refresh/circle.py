@@ -131,7 +131,7 @@ def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
     names = {m.table.full_name for m in members}
     changed = sorted({n for f in facts for n in f.changed})
     if any(f.frontier is None for f in facts):
-        return Decision(Action.FULL, "not all of the circle was filled yet")
+        return Decision(Action.FULL, "not all stream tables of the circle are filled yet")
     if outdated := sorted({c for f in facts for c in f.outdated}):
         return Decision(Action.REINITIALIZE, "; ".join(outdated))
     if moments := sorted({m for f in facts for m in f.moments}):
@@ -146,11 +146,13 @@ def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
     if any(f.deleted_rows for f in facts):
         return Decision(Action.FULL, f"rows of {', '.join(changed)} were deleted, {_CANNOT_SHRINK}")
     if source := next((n for m in members if (n := _find_shrinking_source(work, m))), None):
-        return Decision(Action.FULL, f"what comes to {source} may take rows away, {_CANNOT_SHRINK}")
-    return Decision(Action.DIFFERENTIAL, f"rows only came to {', '.join(changed)}")
+        return Decision(
+            Action.FULL, f"rows that are inserted into {source} may take rows away, {_CANNOT_SHRINK}"
+        )
+    return Decision(Action.DIFFERENTIAL, f"rows were only inserted into {', '.join(changed)}")
 
 
-_CANNOT_SHRINK = "and a circle supports itself"
+_CANNOT_SHRINK = "and rows of a circle can keep each other alive"
 
 
 def _find_shrinking_source(work: Work, member: Member) -> str | None:

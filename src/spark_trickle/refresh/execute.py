@@ -298,7 +298,7 @@ def _find_excess(job: NodeJob, clock: Clock) -> str | None:
     everything = max(count_source_rows(job.inputs), job.inputs.work.row_count(job.table))
     if rows < everything:
         return None
-    return f"{rows} rows would be computed or taken away where everything is {everything}"
+    return f"the change is {rows:,} rows, and everything is only {everything:,}"
 
 
 def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done:

@@ -46,7 +46,7 @@ def run_fixpoint(op: Fixpoint, name: StepRef, engine: Engine) -> None:
         elif why := _run_rounds(part, engine, engine.most_rows if op.again is not None else None):
             if op.again is None:
                 raise RecursionTooDeepError(engine.table, engine.most_rounds)
-            engine.add_remark(f"the recursion was computed again, because its change {why}")
+            engine.add_remark(f"the recursion was computed again because its change {why}")
             engine.put_answer(name, op.again)
             return
     engine.put_answer(name, op.result)

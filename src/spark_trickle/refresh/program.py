@@ -90,4 +90,4 @@ def plan_change(
 
 def _list_remarks(node: Node) -> tuple[str, ...]:
     why = find_obstacle(node.plan) if isinstance(node.plan, Recursive) else None
-    return (f"the recursion was computed again, because {why}",) if why else ()
+    return (f"the recursion was computed again because {why}",) if why else ()

@@ -108,7 +108,7 @@ def end_append_only(work: Work, table: Table, facts: Facts, decision: Decision) 
         return decision
     kept = replace(stream, options=replace(stream.options, append_only=False))
     work.define(AlterTable(table, replace(table, stream=kept)))
-    message = f"{facts.deleted_rows} rows of {', '.join(facts.changed)} went"
+    message = f"{facts.deleted_rows} rows of {', '.join(facts.changed)} were deleted"
 
     def send_alert() -> None:
         alert = Alert(now(), "append_only_reverted", table.full_name, message)
@@ -192,7 +192,7 @@ def run_nodes(
     outcome = run_program(inputs, replace(changes, few=False), clock)
     if isinstance(outcome, GaveUp):
         return outcome
-    remark = f"planned as a large job, since such a change led to more than {most} rows"
+    remark = f"planned as a large job because such a change led to more than {most:,} rows"
     return replace(outcome, remarks=(remark, *outcome.remarks))
 
 
