@@ -14,9 +14,9 @@ from benchmarks.timing import clocked, timed
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Action, Mode
-from spark_trickle.refresh.decide import decide
-from spark_trickle.refresh.drop import stream_table
-from spark_trickle.refresh.refresh import known_facts
+from spark_trickle.refresh.decide import decide_refresh
+from spark_trickle.refresh.drop import find_stream_table
+from spark_trickle.refresh.refresh import read_facts
 from spark_trickle.session import Trickle
 from spark_trickle.sql.lexer.cursor import Cursor
 
@@ -155,7 +155,7 @@ def require_exact(tr: Trickle, name: str) -> None:
 def auto_choice(tr: Trickle, name: str) -> str:
     """What AUTO would choose, from the same facts."""
     work = tr._connection.read()
-    table = stream_table(work, Cursor(name).name())
+    table = find_stream_table(work, Cursor(name).name())
     with reading(work.place.warehouse.engine) as connection:
-        facts = known_facts(work, table, states.state(connection, table.id).knows)
-    return decide(replace(facts, mode=Mode.AUTO), work.place.settings).action.value
+        facts = read_facts(work, table, states.state(connection, table.id).knows)
+    return decide_refresh(replace(facts, mode=Mode.AUTO), work.place.settings).action.value

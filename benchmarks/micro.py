@@ -17,7 +17,7 @@ from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
 from spark_trickle.model.experience import Experience, remember
 from spark_trickle.model.stream import Action, Mode, Run
-from spark_trickle.refresh.decide import Facts, decide
+from spark_trickle.refresh.decide import Facts, decide_refresh
 from spark_trickle.refresh.graph import Graph
 from spark_trickle.settings import Settings
 from spark_trickle.sql.render.query import render
@@ -70,7 +70,7 @@ def _of_a_decision() -> dict[str, Callable[[], object]]:
     )
     known = reduce(remember, reversed(runs), Experience())
     facts = Facts(Mode.AUTO, 1, 9, ("main.t",), 50_000, 10**6, known=known)
-    return {"decide, from 50 earlier refreshes": lambda: decide(facts, Settings())}
+    return {"decide, from 50 earlier refreshes": lambda: decide_refresh(facts, Settings())}
 
 
 def _of_a_graph() -> dict[str, Callable[[], object]]:

@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant("what is stored comes again", RECURSIVE, "Assign(last, without(maybe_rows, UnionAll((there, come_rows))))", "Assign(last, without(maybe_rows, come_rows))"),
     Mutant("outer joins are narrowed on both sides", RECURSIVE, "right if kind is JoinKind.INNER else None", "right"),
     Mutant("the rows of a round are lost", "refresh/fixpoint.py", "    engine.add(rounds.found, rounds.last)\n", ""),
-    Mutant("half a change is taken for a whole one", "refresh/fixpoint.py", "engine.answer(name, op.again)", "engine.answer(name, op.result)"),
+    Mutant("half a change is taken for a whole one", "refresh/fixpoint.py", "engine.put_answer(name, op.again)", "engine.put_answer(name, op.result)"),
     Mutant("a change turned round stays as it is", RENDER, 'f"{op.sign} * {W}"', 'f"{W}"'),
     Mutant("a group without rows stays", GROUPS, 'comes = f"{total} > 0" if op.keys else "true"', 'comes = "true"'),
     Mutant("a null key is no key", GROUPS, '<=> own.`{k}`" for k in op.keys)\n    join', '= own.`{k}`" for k in op.keys)\n    join'),

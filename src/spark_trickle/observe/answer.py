@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.drop import stream_table
+from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.txn.functions import Argument, require
 from spark_trickle.txn.work import Work
@@ -48,4 +48,4 @@ class Function:
 
 
 def stream_of(work: Work, name: str) -> Table:
-    return stream_table(work, Cursor(name).name())
+    return find_stream_table(work, Cursor(name).name())

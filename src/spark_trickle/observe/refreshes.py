@@ -13,10 +13,10 @@ from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.compile import nodes_of
-from spark_trickle.refresh.cost import estimate
-from spark_trickle.refresh.decide import decide
-from spark_trickle.refresh.recommend import Advice, recommend
-from spark_trickle.refresh.refresh import known_facts
+from spark_trickle.refresh.cost import estimate_cost
+from spark_trickle.refresh.decide import decide_refresh
+from spark_trickle.refresh.recommend import Advice, recommend_mode
+from spark_trickle.refresh.refresh import read_facts
 from spark_trickle.txn.work import Work, now
 
 RECENT, CURRENT, TOTAL = "15 minutes", "now", "since start"  # what a figure is about
@@ -235,7 +235,7 @@ def auto_threshold(work: Work, table: Table) -> Answer:
         known = states.experience(connection, table.id)
     rows = work_rows(work, table)
     by_share = int(rows * settings.differential_max_change_ratio)
-    learned = estimate(known, max(by_share, 1), rows)
+    learned = estimate_cost(known, max(by_share, 1), rows)
     found: list[tuple[str, str]] = [
         ("differential_max_change_ratio", f"{settings.differential_max_change_ratio:g}"),
         ("differential_free_rows", str(settings.differential_free_rows)),
@@ -257,8 +257,8 @@ def explain_refresh_cost(work: Work, table: Table) -> Answer:
     assert table.stream is not None
     with reading(work.place.warehouse.engine) as connection:
         state = states.state(connection, table.id)
-    facts = known_facts(work, table, state.knows)
-    decision = decide(facts, work.place.settings)
+    facts = read_facts(work, table, state.knows)
+    decision = decide_refresh(facts, work.place.settings)
     rows: list[tuple[str, str]] = [
         ("next refresh", decision.action.value),
         ("reason", decision.reason),
@@ -267,7 +267,7 @@ def explain_refresh_cost(work: Work, table: Table) -> Answer:
     ]
     rows += [(f"{node.name} cost", cost(node.plan).value) for node in nodes_of(table.stream.plan)]
     if facts.changed_rows:
-        rows.append(("estimate", estimate(facts.known, facts.changed_rows, facts.source_rows).text))
+        rows.append(("estimate", estimate_cost(facts.known, facts.changed_rows, facts.source_rows).text))
     return Answer({"property": "string", "value": "string"}, rows)
 
 
@@ -296,4 +296,4 @@ def _recommended(work: Work, table: Table) -> Advice:
         known = states.experience(connection, table.id)
         past = reports.past(connection, table.id, _LATEST)
     sizes = [p.delta_rows for p in past if p.error is None and p.delta_rows]
-    return recommend(known, sizes, work_rows(work, table), stream.moments)
+    return recommend_mode(known, sizes, work_rows(work, table), stream.moments)

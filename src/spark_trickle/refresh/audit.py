@@ -25,9 +25,14 @@ from spark_trickle.model.types import is_float
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.full import run_in_full
 from spark_trickle.refresh.inputs import Inputs
-from spark_trickle.refresh.query_names import by_known_names
-from spark_trickle.refresh.refresh import definition, node_tables
-from spark_trickle.refresh.rounding import beyond_rounding, near_pairs, rounding_over, without_pairs
+from spark_trickle.refresh.query_names import restore_known_names
+from spark_trickle.refresh.refresh import node_tables, require_stream
+from spark_trickle.refresh.rounding import (
+    bound_rounding,
+    render_beyond_rounding,
+    render_near_pairs,
+    render_without_pairs,
+)
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.session import in_time_zone
@@ -44,18 +49,18 @@ from spark_trickle.txn.work import Work
 
 def audit(work: Work, table: Table) -> Frame:
     """The rows that differ, and how often each is missing from the stream table or too much in it."""
-    zone = definition(table).time_zone
+    zone = require_stream(table).time_zone
     with in_time_zone(work.place.spark, zone) if zone else nullcontext():
-        return _judged(work, table)
+        return _compare_with_query(work, table)
 
 
-def _judged(work: Work, table: Table) -> Frame:
-    then, moment = _as_it_was(work, table), _moment(work, table)
-    why = _obstacle(table)
+def _compare_with_query(work: Work, table: Table) -> Frame:
+    then, moment = _rewind_to_refresh(work, table), _read_moment(work, table)
+    why = _find_obstacle(table)
     if not why:
         try:
             # At once: some queries Spark refuses only when it runs them, a recursion even at some depth.
-            return _keep(work, table, _judged_by_spark(work, then, table, moment))
+            return _store_differences(work, table, _compare_by_spark(work, then, table, moment))
         except TrickleError as refusal:
             if refusal.retryable:
                 raise
@@ -63,20 +68,22 @@ def _judged(work: Work, table: Table) -> Frame:
     text = f'the plan of "{table.full_name}" was recomputed for the audit because {why}'
     warnings.warn(text, stacklevel=2)
     try:
-        return _keep(work, table, _differences(work, table, _by_plan(work, then, table, moment)))
+        return _store_differences(
+            work, table, _find_differences(work, table, _compute_by_plan(work, then, table, moment))
+        )
     finally:
         then.discard()
 
 
-def _keep(work: Work, table: Table, differing: Frame) -> Frame:
+def _store_differences(work: Work, table: Table, differing: Frame) -> Frame:
     """Computed now; under names that every file format takes."""
-    numbered = differing.toDF(*_numbered(table), "difference", "rows")
+    numbered = differing.toDF(*_number_columns(table), "difference", "rows")
     return keep_result(work, table, numbered).toDF(*table.column_names, "difference", "rows")
 
 
-def _obstacle(table: Table) -> str:
+def _find_obstacle(table: Table) -> str:
     """Why Spark is not asked; empty if it is."""
-    stream = definition(table)
+    stream = require_stream(table)
     if membership_is_value(stream.query):
         return "Spark returns false where x IN (SELECT …) is unknown"
     written = {w.text.lower() for w in split_words(stream.query)}
@@ -85,16 +92,16 @@ def _obstacle(table: Table) -> str:
     return ""
 
 
-def _moment(work: Work, table: Table) -> datetime | None:
+def _read_moment(work: Work, table: Table) -> datetime | None:
     """What the clock showed when the rows were computed."""
-    if not definition(table).moments:
+    if not require_stream(table).moments:
         return None
     with reading(work.place.warehouse.engine) as connection:
         done = (p for p in past(connection, table.id) if p.error is None and p.action != Action.NO_DATA)
         return next((p.started for p in done), None)
 
 
-def _as_it_was(work: Work, table: Table) -> Work:
+def _rewind_to_refresh(work: Work, table: Table) -> Work:
     """What the last refresh read."""
     with reading(work.place.warehouse.engine) as connection:
         frontier = states.state(connection, table.id).knows
@@ -104,11 +111,11 @@ def _as_it_was(work: Work, table: Table) -> Work:
         )
     at = snapshot_by_id(work, frontier.tables)
     then = Work(work.place, catalog_at(work, at), at)
-    for source in definition(table).sources:
+    for source in require_stream(table).sources:
         known = work.catalog.table_by_id(source.table_id)
         if known is not None and known.stream is not None:
             then.see(known, frontier.streams)
-    return by_known_names(then, definition(table))
+    return restore_known_names(then, require_stream(table))
 
 
 @dataclass(frozen=True)
@@ -120,94 +127,100 @@ class _Asked:
     table: Table
     query: str
 
-    def rows(self, query: str = "") -> Frame:
-        return run_query(self.then, query or self.query, schema=definition(self.table).home)
+    def answer_query(self, query: str = "") -> Frame:
+        return run_query(self.then, query or self.query, schema=require_stream(self.table).home)
 
     @property
-    def found(self) -> Frame:
-        return self.work.rows(self.table).toDF(*_numbered(self.table))
+    def stored_rows(self) -> Frame:
+        return self.work.rows(self.table).toDF(*_number_columns(self.table))
 
     @property
     def floats(self) -> list[str]:
-        named = zip(_numbered(self.table), self.table.columns, strict=True)
+        named = zip(_number_columns(self.table), self.table.columns, strict=True)
         return [name for name, c in named if is_float(c.type)]
 
 
-def _judged_by_spark(work: Work, then: Work, table: Table, moment: datetime | None) -> Frame:
-    query = definition(table).query
+def _compare_by_spark(work: Work, then: Work, table: Table, moment: datetime | None) -> Frame:
+    query = require_stream(table).query
     asked = _Asked(work, then, table, query if moment is None else fix_moment(query, moment))
-    wanted = _nearest(asked)
-    differing = _differences(work, table, wanted)
+    wanted = _pick_nearest_rows(asked)
+    differing = _find_differences(work, table, wanted)
     if not asked.floats or not count_sensitive(asked.query):
         return differing
-    differing = _keep(work, table, differing)
-    return differing if differing.isEmpty() else _beyond_cancellation(asked, differing)
+    differing = _store_differences(work, table, differing)
+    return differing if differing.isEmpty() else _drop_rounding_differences(asked, differing)
 
 
-def _nearest(asked: _Asked) -> Frame:
+def _pick_nearest_rows(asked: _Asked) -> Frame:
     """The rows of the query; where it leaves Spark a choice, the one that is nearest to what is there."""
-    columns, plain = _numbered(asked.table), asked.rows()
+    columns, plain = _number_columns(asked.table), asked.answer_query()
     spark = asked.work.place.spark
     if (choice := choice_of(asked.query, plain.columns)) is not None:
-        return run_sql(spark, choice.nearest(columns), rows=asked.rows(choice.query), found=asked.found)
+        return run_sql(
+            spark, choice.nearest(columns), rows=asked.answer_query(choice.query), found=asked.stored_rows
+        )
     if (loose := loose_columns(asked.query, columns)) is not None:
-        rows = asked.rows(loose.query).toDF(*columns)
-        return run_sql(spark, loose.nearest(columns, asked.floats), rows=rows, found=asked.found)
+        rows = asked.answer_query(loose.query).toDF(*columns)
+        return run_sql(spark, loose.nearest(columns, asked.floats), rows=rows, found=asked.stored_rows)
     return plain.toDF(*columns)
 
 
-def _beyond_cancellation(asked: _Asked, differing: Frame) -> Frame:
+def _drop_rounding_differences(asked: _Asked, differing: Frame) -> Frame:
     """Without rows whose floats are off by no more than rounding may have moved them.
 
     The query is asked twice more, with numbers that are off in their last digits: by as much as rounding can
     add up to over so many rows.
     """
-    columns, spark, plain = _numbered(asked.table), asked.work.place.spark, asked.rows()
-    sources = (asked.then.catalog.table_by_id(s.table_id) for s in definition(asked.table).sources)
-    amount = rounding_over(sum(asked.then.row_count(t) for t in sources if t is not None))
+    columns, spark, plain = _number_columns(asked.table), asked.work.place.spark, asked.answer_query()
+    sources = (asked.then.catalog.table_by_id(s.table_id) for s in require_stream(asked.table).sources)
+    amount = bound_rounding(sum(asked.then.row_count(t) for t in sources if t is not None))
     types = [f.dataType for f in plain.schema.fields]
     usable = [n for n in range(count_sensitive(asked.query)) if _keeps_types(asked, n, amount, types)]
     if not usable:
         return differing
-    a, b = (asked.rows(perturb_query(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2))
-    text = near_pairs(columns, asked.floats, amount if is_scale_free(asked.query) else 0.0)
-    found = run_sql(spark, text, w=plain.toDF(*columns), f=asked.found, a=a, b=b)
+    a, b = (
+        asked.answer_query(perturb_query(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2)
+    )
+    text = render_near_pairs(columns, asked.floats, amount if is_scale_free(asked.query) else 0.0)
+    found = run_sql(spark, text, w=plain.toDF(*columns), f=asked.stored_rows, a=a, b=b)
     pairs = keep_result(asked.work, asked.table, found)
-    return run_sql(spark, without_pairs(columns, asked.table), differing=differing, pairs=pairs)
+    return run_sql(spark, render_without_pairs(columns, asked.table), differing=differing, pairs=pairs)
 
 
 def _keeps_types(asked: _Asked, call: int, amount: float, types: list[Any]) -> bool:
     """Sums of whole numbers and decimals are exact, and would be doubles if their arguments were."""
     try:
-        fields = asked.rows(perturb_query(asked.query, [call], amount, 1)).schema.fields
+        fields = asked.answer_query(perturb_query(asked.query, [call], amount, 1)).schema.fields
     except TrickleError:
         return False
     return [f.dataType for f in fields] == types
 
 
-def _by_plan(work: Work, then: Work, table: Table, moment: datetime | None) -> Frame:
+def _compute_by_plan(work: Work, then: Work, table: Table, moment: datetime | None) -> Frame:
     """All nodes from nothing, beside their tables."""
     tables = node_tables(work, table)
     scratch = then.scratch(empty=tables.values())
     now = Frontier(then.base.id, then.base.id)
-    run_in_full(Inputs(scratch, definition(table), tables, now, moment=moment), Clock())
-    return scratch.rows(table).toDF(*_numbered(table))
+    run_in_full(Inputs(scratch, require_stream(table), tables, now, moment=moment), Clock())
+    return scratch.rows(table).toDF(*_number_columns(table))
 
 
-def _numbered(table: Table) -> list[str]:
+def _number_columns(table: Table) -> list[str]:
     return [f"c{n}" for n, _ in enumerate(table.columns, start=1)]
 
 
-def _differences(work: Work, table: Table, wanted: Frame) -> Frame:
-    columns = ", ".join(_numbered(table))
+def _find_differences(work: Work, table: Table, wanted: Frame) -> Frame:
+    columns = ", ".join(_number_columns(table))
     text = (
         f"SELECT {columns}, IF(sum(_w) > 0, 'extra', 'missing') AS difference, abs(sum(_w)) AS rows FROM ("
         f"SELECT {columns}, 1 AS _w FROM {{found}} UNION ALL SELECT {columns}, -1 AS _w FROM {{wanted}}) "
         f"GROUP BY {columns} HAVING sum(_w) <> 0"
     )
-    found = work.rows(table).toDF(*_numbered(table))
+    found = work.rows(table).toDF(*_number_columns(table))
     differing = run_sql(work.place.spark, text, found=found, wanted=wanted)
     if any(is_float(c.type) for c in table.columns):
         settled = keep_result(work, table, differing)
-        differing = run_sql(work.place.spark, beyond_rounding(_numbered(table), table), differing=settled)
+        differing = run_sql(
+            work.place.spark, render_beyond_rounding(_number_columns(table), table), differing=settled
+        )
     return differing.toDF(*table.column_names, "difference", "rows")

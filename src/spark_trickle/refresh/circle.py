@@ -31,12 +31,12 @@ from spark_trickle.refresh.outcome import Outcome
 from spark_trickle.refresh.program import Changes, run_program
 from spark_trickle.refresh.record import Occasion, record_refresh, report_of
 from spark_trickle.refresh.refresh import (
-    append_only_ended,
-    definition,
-    known_facts,
+    end_append_only,
+    find_outside_sources,
     node_tables,
-    outside,
+    read_facts,
     refuse_above_fuse,
+    require_stream,
 )
 from spark_trickle.txn.net import difference
 from spark_trickle.txn.work import Work, now
@@ -68,16 +68,16 @@ class Turn(Inputs):
     def source_before(self, table: Table) -> tuple[DataFile, ...]:
         if table.id in self.taken:
             found = self.work.files_at(table, self.work.base.id)
-            return found + _added(self.work, table.id)[: self.taken[table.id]]
+            return found + _list_added_files(self.work, table.id)[: self.taken[table.id]]
         return super().source_before(table) if self.first else self.work.files(table)
 
     def source_change(self, table: Table) -> tuple[DataFile, ...]:
         if table.id in self.taken:
-            return _added(self.work, table.id)[self.taken[table.id] :]
+            return _list_added_files(self.work, table.id)[self.taken[table.id] :]
         return super().source_change(table)
 
 
-def _added(work: Work, table_id: int) -> tuple[DataFile, ...]:
+def _list_added_files(work: Work, table_id: int) -> tuple[DataFile, ...]:
     """What a circle has added to a table so far, in order."""
     change = work.changes.get(table_id)
     return change.feed if change is not None else ()
@@ -85,7 +85,7 @@ def _added(work: Work, table_id: int) -> tuple[DataFile, ...]:
 
 def is_circle(tables: Sequence[Table]) -> bool:
     """Whether stream tables that are refreshed at once read each other, or one itself."""
-    return len(tables) > 1 or any(s.table_id == tables[0].id for s in definition(tables[0]).sources)
+    return len(tables) > 1 or any(s.table_id == tables[0].id for s in require_stream(tables[0]).sources)
 
 
 # --- one refresh -------------------------------------------------------------------------------------
@@ -96,20 +96,20 @@ def refresh_circle(
 ) -> list[RefreshReport]:
     """Bring all members to the snapshot that the work reads; `asked` is what to do whatever has changed."""
     started = now()
-    members = members_of(work, tables)
+    members = read_members(work, tables)
     decision = asked or decide_circle(work, members)
     if asked is None and decision.action is Action.REINITIALIZE:
         return [report_of(m.table, decision, m.facts, work, m.clock, Outcome()) for m in members]
     if asked is None and occasion.fused:
         for m in members:
             refuse_above_fuse(work, m.table, m.facts)
-    decisions = [append_only_ended(work, m.table, m.facts, decision) for m in members]
+    decisions = [end_append_only(work, m.table, m.facts, decision) for m in members]
     outcomes = [Outcome()] * len(members)
     if decision.action is not Action.NO_DATA:
-        outcomes = _run(work, members, decision.action is not Action.DIFFERENTIAL)
+        outcomes = _run_rounds(work, members, decision.action is not Action.DIFFERENTIAL)
     # What they read of each other is known up to the commit itself, even if it is of just one.
     together = replace(occasion, together=True)
-    others = outside(work, [m.table for m in members])
+    others = find_outside_sources(work, [m.table for m in members])
     reports = []
     for m, said, outcome in zip(members, decisions, outcomes, strict=True):
         clock = replace(m.clock, started=started)
@@ -118,10 +118,10 @@ def refresh_circle(
     return reports
 
 
-def members_of(work: Work, tables: Sequence[Table]) -> list[Member]:
+def read_members(work: Work, tables: Sequence[Table]) -> list[Member]:
     with reading(work.place.warehouse.engine) as connection:
         found = [states.state(connection, t.id) for t in tables]
-    return [Member(t, s, known_facts(work, t, s.knows)) for t, s in zip(tables, found, strict=True)]
+    return [Member(t, s, read_facts(work, t, s.knows)) for t, s in zip(tables, found, strict=True)]
 
 
 def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
@@ -144,7 +144,7 @@ def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
         return Decision(Action.FULL, f"refresh mode FULL; {', '.join(changed)} changed")
     if any(f.deleted_rows for f in facts):
         return Decision(Action.FULL, f"rows of {', '.join(changed)} were deleted, {_CANNOT_SHRINK}")
-    if source := next((n for m in members if (n := _falling(work, m))), None):
+    if source := next((n for m in members if (n := _find_shrinking_source(work, m))), None):
         return Decision(Action.FULL, f"what comes to {source} may take rows away, {_CANNOT_SHRINK}")
     return Decision(Action.DIFFERENTIAL, f"rows only came to {', '.join(changed)}")
 
@@ -152,9 +152,9 @@ def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
 _CANNOT_SHRINK = "and a circle supports itself"
 
 
-def _falling(work: Work, member: Member) -> str | None:
+def _find_shrinking_source(work: Work, member: Member) -> str | None:
     """A changed source whose new rows may take rows of the member away."""
-    stream = definition(member.table)
+    stream = require_stream(member.table)
     for table in (source_table(work, s) for s in stream.sources):
         changed = table.full_name in member.facts.changed
         if changed and find_taking_operator(nodes_of(stream.plan), frozenset((TableRef(table.id),))):
@@ -165,7 +165,7 @@ def _falling(work: Work, member: Member) -> str | None:
 # --- rounds ------------------------------------------------------------------------------------------
 
 
-def _run(work: Work, members: Sequence[Member], anew: bool) -> list[Outcome]:
+def _run_rounds(work: Work, members: Sequence[Member], anew: bool) -> list[Outcome]:
     """Rounds are tried beside the tables; only what they come to is stored in them."""
     tables = [t for m in members for t in node_tables(work, m.table).values()]
     scratch = work.scratch(empty=tables if anew else ())
@@ -175,35 +175,35 @@ def _run(work: Work, members: Sequence[Member], anew: bool) -> list[Outcome]:
     limit = work.place.settings.max_fixpoint_iterations
     for _ in range(limit + 1):
         if sum(_next_turn(scratch, m) for m in members) == 0:  # every member has its turn
-            return [_settle(work, scratch, m, anew) for m in members]
+            return [_store_rounds(work, scratch, m, anew) for m in members]
     raise NoFixpointError(tuple(m.table.full_name for m in members), limit)
 
 
 def _first_turn(work: Work, member: Member, circle: set[int], anew: bool) -> None:
     """Everything, or what changed outside and in those members that had their turn before."""
-    sources = {s.table_id for s in definition(member.table).sources}
+    sources = {s.table_id for s in require_stream(member.table).sources}
     member.taken = dict.fromkeys(sorted(sources & circle), 0)
-    names = {source_table(work, s).full_name: s.table_id for s in definition(member.table).sources}
+    names = {source_table(work, s).full_name: s.table_id for s in require_stream(member.table).sources}
     outside = {TableRef(names[n]) for n in member.facts.changed}
-    within = {TableRef(i) for i in member.taken if _added(work, i)}
-    _take(work, member, None if anew else outside | within, first=True)
+    within = {TableRef(i) for i in member.taken if _list_added_files(work, i)}
+    _take_changes(work, member, None if anew else outside | within, first=True)
 
 
 def _next_turn(work: Work, member: Member) -> bool:
     """Whether there was something to take."""
-    new = {TableRef(i) for i, taken in member.taken.items() if len(_added(work, i)) > taken}
+    new = {TableRef(i) for i, taken in member.taken.items() if len(_list_added_files(work, i)) > taken}
     if new:
-        _take(work, member, new, first=False)
+        _take_changes(work, member, new, first=False)
     return bool(new)
 
 
-def _take(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
-    stream, tables = definition(member.table), node_tables(work, member.table)
+def _take_changes(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
+    stream, tables = require_stream(member.table), node_tables(work, member.table)
     frontier = member.state.knows or Frontier(work.base.id, work.base.id)
     before = {t.id: work.files(t) for t in tables.values()}
     # Counted before the turn adds to the member itself, which may be one of its own sources.
-    taken = {i: len(_added(work, i)) for i in member.taken}
-    new = [f for i, n in member.taken.items() for f in _added(work, i)[n:]]
+    taken = {i: len(_list_added_files(work, i)) for i in member.taken}
+    new = [f for i, n in member.taken.items() for f in _list_added_files(work, i)[n:]]
     rows = sum(f.rows for f in new) + (member.facts.changed_rows if first else 0)
     memory = sum(f.memory for f in new) + (member.facts.changed_memory if first else 0)
     turn = Turn(
@@ -230,13 +230,13 @@ def _take(work: Work, member: Member, changed: set[TableRef] | None, first: bool
     member.taken = taken
 
 
-def _settle(work: Work, scratch: Work, member: Member, anew: bool) -> Outcome:
+def _store_rounds(work: Work, scratch: Work, member: Member, anew: bool) -> Outcome:
     """Store what the rounds came to, as one change of each table; how the rows of the member changed."""
     filled = Filled()
-    plans = {n.name: n.plan for n in nodes_of(definition(member.table).plan)}
+    plans = {n.name: n.plan for n in nodes_of(require_stream(member.table).plan)}
     with member.clock.phase("write"):
         for name, table in node_tables(work, member.table).items():
-            come, gone = _added(scratch, table.id), work.files(table) if anew else ()
+            come, gone = _list_added_files(scratch, table.id), work.files(table) if anew else ()
             files = come if len(come) < 2 and not gone else difference(work, table, come, gone)
             if files:
                 whole = isinstance(plans[name], Aggregate)

@@ -68,19 +68,19 @@ def compile_query(
     refuse_large_query(query)
     wording = wording or Wording(work.catalog, work.catalog)
     named, planned = replace(work, catalog=wording.texts), replace(work, catalog=wording.plan)
-    asked, refusal = _asked(named, query, home)
+    asked, refusal = _ask_spark(named, query, home)
     check_column_count(len(asked.columns) if asked is not None else 0)
     if refusal is not None and not may_be_taken(refusal):
         _check_grammar(named, query, home, refusal)
     try:
         read = TextsRead()
-        finder = _finder(wording.texts, wording.plan, read)
-        found = bind(query, finder, lambda op: _types(planned, op), home, exact_floats)
+        finder = _make_finder(wording.texts, wording.plan, read)
+        found = bind(query, finder, lambda op: _read_types(planned, op), home, exact_floats)
     except TrickleError:
         if refusal is not None:
             raise refusal from None
         raise
-    written = names or _written(found, asked)
+    written = names or _choose_names(found, asked)
     _check_names(written, len(found.outputs))
     root = Project(
         found.plan,
@@ -93,11 +93,11 @@ def compile_query(
     if asked is not None:
         _check_types(planned, asked, whole)
     nodes = number_nodes(tree.plan for tree in trees)
-    sources = _sources(work, wording.plan, trees)
+    sources = _collect_sources(work, wording.plan, trees)
     return Compiled(nodes, sources, stages, tuple(sorted(read.views.items())), read.known)
 
 
-def _asked(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleError | None]:
+def _ask_spark(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleError | None]:
     try:
         return analyze_query(work, query, schema=home), None
     except TrickleError as error:
@@ -109,12 +109,12 @@ def _check_grammar(work: Work, query: str, home: str, refusal: TrickleError) -> 
     rest = without_additions(query)
     if rest == query:
         raise refusal
-    _, again = _asked(work, rest, home)
+    _, again = _ask_spark(work, rest, home)
     if isinstance(again, SqlSyntaxError):
         raise refusal
 
 
-def _written(found: Bound, asked: Frame | None) -> tuple[str, ...]:
+def _choose_names(found: Bound, asked: Frame | None) -> tuple[str, ...]:
     """Names as Spark has them; it would also name what has none, by its text."""
     own = tuple(n for n, _ in found.outputs)
     if asked is None or len(asked.columns) != len(own):
@@ -142,7 +142,7 @@ def _check_names(names: tuple[str, ...], columns: int) -> None:
 def _check_plan(work: Work, plan: Operator, refusal: TrickleError) -> None:
     """What Spark refused must at least be a plan that it takes."""
     try:
-        _types(work, plan)
+        _read_types(work, plan)
     except TrickleError:
         raise refusal from None
 
@@ -150,12 +150,12 @@ def _check_plan(work: Work, plan: Operator, refusal: TrickleError) -> None:
 def _check_types(work: Work, asked: Frame, plan: Operator) -> None:
     """A difference would be our mistake: better no stream table than one with other values."""
     wanted = [notation(f.dataType) for f in asked.schema.fields]
-    found = list(_types(work, plan).values())
+    found = list(_read_types(work, plan).values())
     if wanted != found:
         raise InternalError(f"the plan has the types {found}, Spark's has {wanted}")
 
 
-def _finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None = None) -> Find:
+def _make_finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None = None) -> Find:
     """What is behind a name in a text; what it finds is noted."""
 
     def find(parts: tuple[str, ...], home: str) -> SourceTable | SourceView | None:
@@ -170,7 +170,7 @@ def _finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None 
                 return SourceTable(TableRef(relation.id), relation.column_names, names)
             case View():
                 read.views[relation.id] = relation.full_name
-                inside = _finder(texts.inside(relation), plan, read, relation.id)
+                inside = _make_finder(texts.inside(relation), plan, read, relation.id)
                 return SourceView(
                     relation.sql, relation.column_names, relation.source_columns, relation.home, inside
                 )
@@ -179,11 +179,11 @@ def _finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None 
     return find
 
 
-def _types(work: Work, op: Operator) -> Mapping[str, str]:
-    return {f.name: notation(f.dataType) for f in over_empty_tables(work, op, {}).schema.fields}
+def _read_types(work: Work, op: Operator) -> Mapping[str, str]:
+    return {f.name: notation(f.dataType) for f in analyze_plan(work, op, {}).schema.fields}
 
 
-def over_empty_tables(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) -> Frame:
+def analyze_plan(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) -> Frame:
     """A tree over empty tables: Spark's analyzer tells its types, and no job runs."""
     frames = {}
     for scan in (part for part in op.walk() if isinstance(part, Scan)):
@@ -199,16 +199,16 @@ def over_empty_tables(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) 
     return run_sql(work.place.spark, render(op), available=(), **frames)
 
 
-def scans_of_tables(plan: Operator) -> Iterator[tuple[int, Scan]]:
+def list_table_scans(plan: Operator) -> Iterator[tuple[int, Scan]]:
     """Each scan of a table and the id of the table; no scans of the rows that a recursion found last."""
     for op in plan.walk():
         if isinstance(op, Scan) and isinstance(op.source, TableRef):
             yield op.source.id, op
 
 
-def _sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
+def _collect_sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, ...]:
     used: dict[int, dict[str, ColumnUse]] = {}
-    for table_id, scan in (s for tree in trees for s in scans_of_tables(tree.plan)):
+    for table_id, scan in (s for tree in trees for s in list_table_scans(tree.plan)):
         planned, table = (c.table_by_id(table_id) for c in (plan, work.catalog))
         assert planned is not None
         assert table is not None

@@ -46,7 +46,7 @@ def find_concerns(nodes: Sequence[Node], mode: Mode, settings: Settings) -> tupl
         return (
             Concern("clock", reason, "Store the time in a table that you update, and read it from there."),
         )
-    return tuple(c for node in nodes for c in _of_node(node, settings))
+    return tuple(c for node in nodes for c in _find_node_concerns(node, settings))
 
 
 def count_joined_tables(plan: Operator) -> int:
@@ -58,7 +58,7 @@ def _count_scans(plan: Operator) -> int:
     return sum(isinstance(op, Scan) for op in plan.walk())
 
 
-def _of_node(node: Node, settings: Settings) -> Iterator[Concern]:
+def _find_node_concerns(node: Node, settings: Settings) -> Iterator[Concern]:
     tables, limit = count_joined_tables(node.plan), settings.deep_join_scan_threshold
     if tables > limit:
         yield Concern(

@@ -73,9 +73,11 @@ class Estimate:
     def text(self) -> str:
         parts = []
         if self.differential is not None:
-            parts.append(f"differential {_range(self.differential)} ({_runs(self.differential.runs)})")
+            parts.append(
+                f"differential {_format_range(self.differential)} ({_format_runs(self.differential.runs)})"
+            )
         if self.full is not None:
-            parts.append(f"full {_range(self.full)} ({_runs(self.full.runs)})")
+            parts.append(f"full {_format_range(self.full)} ({_format_runs(self.full.runs)})")
         return f"expected: {', '.join(parts)}" if parts else "no earlier refresh shows what this one costs"
 
 
@@ -83,16 +85,16 @@ def is_clearly_better(ms: float, other_ms: float, source_rows: int) -> bool:
     return source_rows >= _ENOUGH_ROWS and other_ms - ms > _WORTH_MS and other_ms > _CLEAR_GAIN * ms
 
 
-def estimate(known: Experience, changed_rows: int, source_rows: int) -> Estimate:
+def estimate_cost(known: Experience, changed_rows: int, source_rows: int) -> Estimate:
     return Estimate(
         _guess_differential(known.differential, max(changed_rows, 1)),
         _guess_full(known.in_full, source_rows),
         source_rows,
-        _full_at_most(known, source_rows),
+        _bound_full(known, source_rows),
     )
 
 
-def gave_up_on(known: Experience, changed_rows: int) -> bool:
+def was_given_up(known: Experience, changed_rows: int) -> bool:
     """Whether the last change that was tried, no larger than this by far, turned out to be everything.
 
     It is tried again when the time that was lost is little beside what full refreshes took since.
@@ -114,70 +116,70 @@ def leads_to_many(known: Experience, changed_rows: int, many: int) -> bool:
 
 def _guess_differential(runs: Sequence[Run], rows: int) -> Guess | None:
     """What changes of such a size cost lately; else what those of other sizes let expect."""
-    alike = _alike(runs, rows)
+    alike = _select_alike(runs, rows)
     below = [r for r in runs if r.delta_rows < rows / _ALIKE]
     above = [r for r in runs if r.delta_rows > rows * _ALIKE]
     if len(alike) == 1:
         # It may have been the first of a process, which compiles everything: others must agree.
-        ms = _cost(alike)
-        return Guess(ms, min(ms, _least(below)), ms, tuple(alike), firm=False, seen=True)
+        ms = _compute_cost(alike)
+        return Guess(ms, min(ms, _bound_by_smaller(below)), ms, tuple(alike), firm=False, seen=True)
     if alike:
-        ms = _cost(alike)
+        ms = _compute_cost(alike)
         return Guess(ms, ms, ms, tuple(alike), seen=True)
     if below and above:
-        return _between(_largest(below), _smallest(above), rows)
+        return _guess_between(_select_largest(below), _select_smallest(above), rows)
     if below:
-        return _beyond(runs, _largest(below), rows)
-    return _short_of(runs, _smallest(above), rows) if above else None
+        return _guess_beyond(runs, _select_largest(below), rows)
+    return _guess_below(runs, _select_smallest(above), rows) if above else None
 
 
-def _alike(runs: Sequence[Run], rows: float) -> list[Run]:
+def _select_alike(runs: Sequence[Run], rows: float) -> list[Run]:
     return [r for r in runs if rows / _ALIKE <= r.delta_rows <= rows * _ALIKE][:_LATEST]
 
 
-def _largest(runs: Sequence[Run]) -> list[Run]:
-    return _alike(runs, max(r.delta_rows for r in runs))
+def _select_largest(runs: Sequence[Run]) -> list[Run]:
+    return _select_alike(runs, max(r.delta_rows for r in runs))
 
 
-def _smallest(runs: Sequence[Run]) -> list[Run]:
-    return _alike(runs, min(r.delta_rows for r in runs))
+def _select_smallest(runs: Sequence[Run]) -> list[Run]:
+    return _select_alike(runs, min(r.delta_rows for r in runs))
 
 
-def _least(smaller: Sequence[Run]) -> float:
+def _bound_by_smaller(smaller: Sequence[Run]) -> float:
     """What smaller changes cost, where more than one of them says so."""
-    groups = (_alike(smaller, r.delta_rows) for r in smaller)
-    return max((_cost(g) for g in groups if len(g) > 1), default=0.0)
+    groups = (_select_alike(smaller, r.delta_rows) for r in smaller)
+    return max((_compute_cost(g) for g in groups if len(g) > 1), default=0.0)
 
 
-def _between(below: list[Run], above: list[Run], rows: int) -> Guess:
-    (x0, y0), (x1, y1) = _middle(below), _middle(above)
+def _guess_between(below: list[Run], above: list[Run], rows: int) -> Guess:
+    (x0, y0), (x1, y1) = _average_runs(below), _average_runs(above)
     share = (rows - x0) / (x1 - x0)
     return Guess(y0 + share * (y1 - y0), min(y0, y1), max(y0, y1), (*below, *above))
 
 
-def _beyond(runs: Sequence[Run], largest: list[Run], rows: int) -> Guess:
+def _guess_beyond(runs: Sequence[Run], largest: list[Run], rows: int) -> Guess:
     """More rows than were ever seen: at least what the largest change took, at most in proportion."""
-    x, y = _middle(largest)
+    x, y = _average_runs(largest)
     low, high = y, y * rows / x
-    slope = _slope(runs)
+    slope = _compute_slope(runs)
     if slope is None:
         return Guess(high, low, high, tuple(largest), firm=False)
     ms = min(max(y + slope * (rows - x), low), high)
     return Guess(ms, low, high, tuple(largest), firm=rows <= _NEAR * x)
 
 
-def _short_of(runs: Sequence[Run], smallest: list[Run], rows: int) -> Guess:
+def _guess_below(runs: Sequence[Run], smallest: list[Run], rows: int) -> Guess:
     """Fewer rows than were ever seen: at most what the smallest change took, at least in proportion."""
-    x, y = _middle(smallest)
+    x, y = _average_runs(smallest)
     low, high = y * rows / x, y
-    slope = _slope(runs)
+    slope = _compute_slope(runs)
     if slope is None:
         return Guess(high, low, high, tuple(smallest), firm=False)
     ms = min(max(y - slope * (x - rows), low), high)
     return Guess(ms, low, high, tuple(smallest), firm=rows * _NEAR >= x)
 
 
-def _slope(runs: Sequence[Run]) -> float | None:
+def _compute_slope(runs: Sequence[Run]) -> float | None:
     """Milliseconds for each row: the median over pairs of runs, so that a slow one does not decide."""
     found = [
         (a.total_ms - b.total_ms) / (a.delta_rows - b.delta_rows)
@@ -187,17 +189,17 @@ def _slope(runs: Sequence[Run]) -> float | None:
     return max(median(found), 0.0) if found else None
 
 
-def _middle(runs: list[Run]) -> tuple[float, float]:
+def _average_runs(runs: list[Run]) -> tuple[float, float]:
     """Rows and milliseconds of changes that are alike."""
-    return max(fmean(r.delta_rows for r in runs), 1.0), _cost(runs)
+    return max(fmean(r.delta_rows for r in runs), 1.0), _compute_cost(runs)
 
 
-def _cost(runs: Sequence[Run]) -> float:
+def _compute_cost(runs: Sequence[Run]) -> float:
     """One refresh merges the files that several left, so all of them bear it."""
-    return _typical([r.duration_ms for r in runs]) + fmean(r.compact_ms for r in runs)
+    return _pick_typical_duration([r.duration_ms for r in runs]) + fmean(r.compact_ms for r in runs)
 
 
-def _typical(durations: Sequence[float]) -> float:
+def _pick_typical_duration(durations: Sequence[float]) -> float:
     """The median, or the newest if it was faster: chance makes a refresh slow, never fast.
 
     Of two the better one: the first of a process compiles everything.
@@ -219,26 +221,26 @@ def _guess_full(runs: Sequence[Run], source_rows: int) -> Guess | None:
     return Guess(ms, min(costs), max(costs), tuple(alike), firm=len(alike) > 2, seen=True)
 
 
-def _full_at_most(known: Experience, source_rows: int) -> float | None:
+def _bound_full(known: Experience, source_rows: int) -> float | None:
     """To change all rows is no less work than everything; twice the rows are at most twice the work."""
     found = (*known.in_full, *known.differential)
-    return min((r.total_ms * max(1.0, source_rows / max(_rows(r), 1)) for r in found), default=None)
+    return min((r.total_ms * max(1.0, source_rows / max(_count_rows(r), 1)) for r in found), default=None)
 
 
 # --- in words ----------------------------------------------------------------------------------------
 
 
-def _range(guess: Guess) -> str:
+def _format_range(guess: Guess) -> str:
     if guess.firm or guess.seen:
         return f"about {guess.ms:,.0f} ms"
     return f"{guess.low:,.0f} to {guess.high:,.0f} ms"
 
 
-def _runs(runs: Sequence[Run]) -> str:
-    shown = [f"{_rows(r):,} rows took {r.total_ms:,.0f} ms" for r in runs[:_SHOWN]]
+def _format_runs(runs: Sequence[Run]) -> str:
+    shown = [f"{_count_rows(r):,} rows took {r.total_ms:,.0f} ms" for r in runs[:_SHOWN]]
     more = [f"{len(runs) - _SHOWN} more"] if len(runs) > _SHOWN else []
     return ", ".join([*shown, *more])
 
 
-def _rows(run: Run) -> int:
+def _count_rows(run: Run) -> int:
     return run.delta_rows if run.action is Action.DIFFERENTIAL else run.source_rows

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spark_trickle.model.experience import Experience
 from spark_trickle.model.stream import Action, Mode
-from spark_trickle.refresh.cost import Estimate, estimate, gave_up_on
+from spark_trickle.refresh.cost import Estimate, estimate_cost, was_given_up
 from spark_trickle.refresh.trial import should_try_differential, should_try_full
 from spark_trickle.settings import Settings
 
@@ -35,7 +35,7 @@ class Decision:
     revocable: bool = False  # its cost is unknown, so it may be given up when it turns out too high
 
 
-def decide(facts: Facts, settings: Settings) -> Decision:
+def decide_refresh(facts: Facts, settings: Settings) -> Decision:
     if facts.frontier is None:
         return Decision(Action.FULL, "the stream table is not filled yet")
     if facts.outdated:
@@ -51,24 +51,24 @@ def decide(facts: Facts, settings: Settings) -> Decision:
             return Decision(Action.FULL, f"refresh mode FULL; {changed}")
         case Mode.DIFFERENTIAL | Mode.IMMEDIATE:
             return Decision(Action.DIFFERENTIAL, f"refresh mode {facts.mode}; {changed}")
-    return _automatic(facts, settings, changed)
+    return _decide_by_cost(facts, settings, changed)
 
 
-def _automatic(facts: Facts, settings: Settings, changed: str) -> Decision:
-    known = estimate(facts.known, facts.changed_rows, facts.source_rows)
+def _decide_by_cost(facts: Facts, settings: Settings, changed: str) -> Decision:
+    known = estimate_cost(facts.known, facts.changed_rows, facts.source_rows)
     few = facts.changed_rows <= settings.differential_free_rows
     if known.full_is_clearly_better or (not few and known.better is Action.FULL):
         chosen = Decision(Action.FULL, f"{changed}; {known.text}")
     elif not few and known.better is Action.DIFFERENTIAL:
         chosen = Decision(Action.DIFFERENTIAL, f"{changed}; {known.text}")
     else:
-        chosen = _by_share(facts, settings, changed, known)
+        chosen = _decide_by_share(facts, settings, changed, known)
     return _put_to_the_test(facts, known, chosen)
 
 
-def _by_share(facts: Facts, settings: Settings, changed: str, known: Estimate) -> Decision:
+def _decide_by_share(facts: Facts, settings: Settings, changed: str, known: Estimate) -> Decision:
     """While earlier refreshes do not tell, the number of changed rows does."""
-    if gave_up_on(facts.known, facts.changed_rows):
+    if was_given_up(facts.known, facts.changed_rows):
         return Decision(
             Action.FULL, f"{changed}; the last such change was as much work as computing everything"
         )

@@ -22,10 +22,10 @@ from spark_trickle.model.stream import Mode, Source, Stream
 from spark_trickle.model.stream_options import StreamOptions
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table
 from spark_trickle.plan.split import Node
-from spark_trickle.refresh.compile import Compiled, compile_query, over_empty_tables
+from spark_trickle.refresh.compile import Compiled, analyze_plan, compile_query
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.drop import refuse_published, refuse_users
-from spark_trickle.refresh.fill import fill
+from spark_trickle.refresh.fill import fill_stream
 from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.modes import find_moments, refuse_mirrors
 from spark_trickle.refresh.outdated import zone_of
@@ -44,7 +44,7 @@ def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Oc
         )
     options = StreamOptions().with_texts(statement.options)
     parse_schedule(statement.schedule)
-    if not _room(work, statement):
+    if not _prepare_name(work, statement):
         return Result(warnings=())
     compiled = compile_query(
         work, statement.query, work.place.schema, statement.columns, options.exact_floats
@@ -52,10 +52,10 @@ def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Oc
     moments = find_moments(compiled.nodes, Mode(statement.mode))
     refuse_mirrors(work, Mode(statement.mode), compiled.sources)
     _warn_of_blanks(compiled.sources)
-    table = _define(work, schema, name, statement, compiled, moments)
+    table = _define_tables(work, schema, name, statement, compiled, moments)
     told = tell_concerns(work, table, compiled.nodes)
     if options.initialize:
-        done = fill(work, table, "created", occasion=occasion)
+        done = fill_stream(work, table, "created", occasion=occasion)
         return Result(rows_inserted=done.rows_inserted, warnings=told)
     return Result(warnings=told)
 
@@ -65,16 +65,16 @@ def tell_concerns(work: Work, table: Table, nodes: Sequence[Node]) -> tuple[str,
     assert table.stream is not None
     texts = tuple(c.text for c in find_concerns(nodes, table.stream.mode, work.place.settings))
 
-    def tell() -> None:
+    def send_alert() -> None:
         alert = Alert(now(), "costly_definition", table.full_name, " ".join(texts))
         raise_alert(work.place.warehouse.engine, alert)
 
     if texts:
-        work.once_committed.append(tell)
+        work.once_committed.append(send_alert)
     return texts
 
 
-def _room(work: Work, statement: s.CreateStream) -> bool:
+def _prepare_name(work: Work, statement: s.CreateStream) -> bool:
     existing = work.catalog.find(statement.name, work.place.schema)
     if isinstance(existing, Table) and existing.stream is not None and statement.replace:
         refuse_users(work, existing, "replaced")
@@ -95,7 +95,7 @@ def _warn_of_blanks(used: Sequence[Source]) -> None:
         warnings.warn(text, stacklevel=2)
 
 
-def _define(
+def _define_tables(
     work: Work,
     schema: str,
     name: str,
@@ -107,7 +107,7 @@ def _define(
     owner = work.new_id() + 2 * (len(compiled.nodes) - 1)
     keys = keys_of(work, [n.plan for n in compiled.nodes], compiled.sources)
     tables = define_nodes(work, name, compiled, owner, keys)
-    frame = over_empty_tables(work, compiled.nodes[-1].plan, tables)
+    frame = analyze_plan(work, compiled.nodes[-1].plan, tables)
     stream = Stream(
         query=statement.query,
         home=work.place.schema,
@@ -133,7 +133,7 @@ def define_nodes(
 ) -> dict[NodeRef, Table]:
     tables: dict[NodeRef, Table] = {}
     for node, key in zip(compiled.nodes[:-1], keys[:-1], strict=True):
-        frame = over_empty_tables(work, node.plan, tables)
+        frame = analyze_plan(work, node.plan, tables)
         inner = new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)
         tables[node.name] = with_identity(replace(inner, owner=owner), key)
         work.define(commit.CreateTable(tables[node.name]))

@@ -12,7 +12,7 @@ from spark_trickle.txn.names import drop_relation
 from spark_trickle.txn.work import Work
 
 
-def stream_table(work: Work, name: s.Name) -> Table:
+def find_stream_table(work: Work, name: s.Name) -> Table:
     table = work.catalog.table(name, work.place.schema)
     if table.stream is None:
         streams = [t for t in work.catalog.tables() if t.stream is not None]
@@ -24,10 +24,10 @@ def stream_table(work: Work, name: s.Name) -> Table:
 def drop_stream(work: Work, statement: s.DropStream) -> Result:
     if statement.if_exists and work.catalog.find(statement.name, work.place.schema) is None:
         return Result()
-    table = stream_table(work, statement.name)
+    table = find_stream_table(work, statement.name)
     refuse_published(work, table)
     if statement.cascade:
-        for user in reversed(_all_users(work, table)):
+        for user in reversed(_list_users(work, table)):
             refuse_published(work, user)
             drop_relation(work, user)
     else:
@@ -36,17 +36,17 @@ def drop_stream(work: Work, statement: s.DropStream) -> Result:
     return Result()
 
 
-def _all_users(work: Work, table: Table) -> list[Table]:
+def _list_users(work: Work, table: Table) -> list[Table]:
     """Those that depend on it, each before its own users as far as they do not read each other."""
     found: list[Table] = []
 
-    def visit(used: Table) -> None:
+    def visit_readers(used: Table) -> None:
         for user in work.catalog.readers(used):
             if user.id != table.id and user not in found:
                 found.append(user)
-                visit(user)
+                visit_readers(user)
 
-    visit(table)
+    visit_readers(table)
     return found
 
 

@@ -37,7 +37,7 @@ from spark_trickle.refresh.executions import note_driver, note_empty, note_spark
 from spark_trickle.refresh.followed import is_followed
 from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_source_rows
 from spark_trickle.refresh.place import Placement
-from spark_trickle.refresh.steps import frame_of, run_steps
+from spark_trickle.refresh.steps import build_frame, run_steps
 from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
@@ -112,23 +112,23 @@ class Declined:
     job: NodeJob
 
 
-def execute(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp:
+def execute_job(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp:
     """Carry out a placement."""
     while True:
-        outcome = _run(job, placement, clock)
+        outcome = _run_engine(job, placement, clock)
         if not isinstance(outcome, Declined):
             return outcome
         job, placement = outcome.job, placement.fall_back(outcome.reason)
 
 
-def _run(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp | Declined:
+def _run_engine(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp | Declined:
     match placement.engine:
         case Engine.DRIVER:
             return _run_at_driver(job, placement, clock)
         case Engine.ONE_TASK:
             return _run_in_one_task(job, placement, clock)
         case Engine.COLLECTED:
-            return _collect(_prepare_for_many(job, placement, clock), placement, clock)
+            return _collect_rows(_prepare_for_many(job, placement, clock), placement, clock)
         case Engine.EXECUTORS:
             return _run_by_executors(job, placement, clock)
     assert_never(placement.engine)
@@ -148,12 +148,12 @@ def _run_at_driver(job: NodeJob, placement: Placement, clock: Clock) -> Done | D
     with clock.phase("write"):
         files = store_rows(job.inputs.work, job.table, net)
         note = note_driver(str(job.node.name), placement, job.plan, found, job.inputs)
-        return _done(job, files, net, note)
+        return _finish_node(job, files, net, note)
 
 
 def _net_or_refusal(table: Table, rows: pa.Table) -> pa.Table | Refusal:
     try:
-        return _net(table, rows)
+        return _sum_net_rows(table, rows)
     except pa.ArrowInvalid:
         return Refusal("a value does not fit its column, and Spark knows what that means")
 
@@ -167,23 +167,23 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
     It may turn out to be large, since few rows can change everything. Then it is no small job any more.
     """
     with clock.phase("driver"):
-        reducer = _reducer_of(job)
+        reducer = _make_reducer(job)
         trees = _plan_for_spark(job, job.plan, keep_whole if reducer is None else reducer.reduce)
     if not trees:
         note = note_empty(str(job.node.name), job.plan)
         return Done(job.inputs, {job.node.name: Filled()}, job.remarks, (*job.executions, note))
     if reducer is not None:
-        job = replace(job, inputs=_with_rows(job.inputs, reducer.kept))
+        job = replace(job, inputs=_add_rows(job.inputs, reducer.kept))
     with small_jobs(job.inputs.work.place.spark):
         job = _run_steps_first(job, placement, trees, clock)
         if job.shown_by is not None and _is_shown_beside(job, job.shown_by):
             return _collect_with_result(job, job.shown_by, placement, clock)
         if not fits_arrow(job.table):
             return _store_by_executors(job, placement, clock)
-        return _collect(job, placement, clock)
+        return _collect_rows(job, placement, clock)
 
 
-def _reducer_of(job: NodeJob) -> Reducer | None:
+def _make_reducer(job: NodeJob) -> Reducer | None:
     """It looks at the parts of a plan without a job."""
     settings = job.inputs.work.place.settings
     if settings.small_changes == SMALL_CHANGES_BY_SPARK:
@@ -191,7 +191,7 @@ def _reducer_of(job: NodeJob) -> Reducer | None:
     return Reducer(DriverInputs(job.inputs).without_jobs(), room_of_tail(settings).has)
 
 
-def _with_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
+def _add_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
     """Rows at the driver, for Spark to read under their names."""
     create = inputs.work.place.spark.createDataFrame
     return inputs.with_steps(
@@ -207,10 +207,10 @@ def _is_shown_beside(job: NodeJob, result: Node) -> bool:
 
 def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock: Clock) -> Done | Declined:
     """The change of a node and of the result that only shows its rows, by one job."""
-    inputs, plan, start = job.inputs, _rest_of(job), perf_counter()
+    inputs, plan, start = job.inputs, _require_rest(job), perf_counter()
     with clock.phase("plan"):
         text = render_beside(plan, job.node.own, result.plan)
-        frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
+        frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.read_frames(plan))
     with clock.phase("spark"):
         room = room_of_refresh(inputs.work.place.settings)
         rows = collect_within(frame, room, inputs.row_bytes)
@@ -218,9 +218,9 @@ def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock
         return Declined(f"more than {room.rows:,} rows come of it", job)
     note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
-        done = _store_few(job, _rename(rows, stored_columns(job.node.own)), note)
+        done = _store_few(job, _rename_columns(rows, stored_columns(job.node.own)), note)
         shown = replace(job, inputs=done.inputs, node=result, executions=done.executions)
-        after = _store_few(shown, _rename(rows.filter(rows.column(KEEP)), shown_columns(result.plan)))
+        after = _store_few(shown, _rename_columns(rows.filter(rows.column(KEEP)), shown_columns(result.plan)))
         return replace(after, filled={**done.filled, **after.filled})
 
 
@@ -247,16 +247,16 @@ def _note_steps(
     steps: Sequence[Tree], placement: Placement, inputs: Inputs, seconds: float
 ) -> list[Execution]:
     each = seconds / max(len(steps), 1)
-    return [note_spark(s, placement, inputs, each, _count_of(inputs, s)) for s in steps]
+    return [note_spark(s, placement, inputs, each, _read_count(inputs, s)) for s in steps]
 
 
-def _count_of(inputs: Inputs, tree: Tree) -> int | None:
+def _read_count(inputs: Inputs, tree: Tree) -> int | None:
     return None if tree.step is None else inputs.steps[tree.step].count
 
 
-def _collect(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
+def _collect_rows(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
     """Rows that the driver can hold."""
-    inputs, plan, start = job.inputs, _rest_of(job), perf_counter()
+    inputs, plan, start = job.inputs, _require_rest(job), perf_counter()
     frame = _plan_frame(inputs, plan, clock)
     with clock.phase("spark"):
         room = room_of_refresh(inputs.work.place.settings)
@@ -285,7 +285,7 @@ def _prepare_for_many(job: NodeJob, placement: Placement, clock: Clock) -> NodeJ
 
 def _find_excess(job: NodeJob, clock: Clock) -> str | None:
     """To compute everything means to read all sources and to write what there is."""
-    frame = _plan_frame(job.inputs, _rest_of(job), clock)
+    frame = _plan_frame(job.inputs, _require_rest(job), clock)
     with clock.phase("spark"):
         rows = count(frame)
     everything = max(count_source_rows(job.inputs), job.inputs.work.row_count(job.table))
@@ -296,7 +296,7 @@ def _find_excess(job: NodeJob, clock: Clock) -> str | None:
 
 def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done:
     """Rows that stay on the executors; new ones are written before old ones go, as queries may read them."""
-    inputs, plan, start = job.inputs, _rest_of(job), perf_counter()
+    inputs, plan, start = job.inputs, _require_rest(job), perf_counter()
     work, table = inputs.work, job.table
     frame = _plan_frame(inputs, plan, clock)
     is_net = job.replaces or (isinstance(plan, Signed) and plan.sign > 0)
@@ -305,7 +305,7 @@ def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Don
         deleted = truncate(work, table, in_sum=True).rows_deleted if job.replaces else 0  # nobody follows
         rows = sum(f.rows for f in files)
         note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows)
-        done = _done(job, files, None, note)
+        done = _finish_node(job, files, None, note)
     filled = done.filled[job.node.name]
     return replace(done, filled={job.node.name: replace(filled, deleted=filled.deleted + deleted)})
 
@@ -313,10 +313,10 @@ def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Don
 def _plan_frame(inputs: Inputs, plan: Operator, clock: Clock) -> Frame:
     """The rows of a plan without steps, before any job."""
     with clock.phase("plan"):
-        return frame_of(inputs, plan)
+        return build_frame(inputs, plan)
 
 
-def _rest_of(job: NodeJob) -> Operator:
+def _require_rest(job: NodeJob) -> Operator:
     assert job.rest is not None
     return job.rest
 
@@ -325,11 +325,11 @@ def _rest_of(job: NodeJob) -> Operator:
 
 
 def _store_few(job: NodeJob, rows: pa.Table, *notes: Execution) -> Done:
-    net = _net(job.table, rows)
-    return _done(job, store_rows(job.inputs.work, job.table, net), net, *notes)
+    net = _sum_net_rows(job.table, rows)
+    return _finish_node(job, store_rows(job.inputs.work, job.table, net), net, *notes)
 
 
-def _done(job: NodeJob, files: tuple[DataFile, ...], net: pa.Table | None, *notes: Execution) -> Done:
+def _finish_node(job: NodeJob, files: tuple[DataFile, ...], net: pa.Table | None, *notes: Execution) -> Done:
     """`net` are the rows of the files, if they are at the driver."""
     work, table = job.inputs.work, job.table
     inputs = job.inputs
@@ -351,11 +351,11 @@ def _delta_frame(work: Work, table: Table, net: pa.Table | None, files: tuple[Da
     return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
 
 
-def _rename(rows: pa.Table, names: dict[str, str]) -> pa.Table:
+def _rename_columns(rows: pa.Table, names: dict[str, str]) -> pa.Table:
     return rows.select([*names, WEIGHT]).rename_columns([*names.values(), WEIGHT])
 
 
-def _net(table: Table, rows: pa.Table) -> pa.Table:
+def _sum_net_rows(table: Table, rows: pa.Table) -> pa.Table:
     """As the table stores them, each with weight +1 or −1."""
     if rows.num_rows == 0:
         return rows

@@ -22,14 +22,16 @@ def note_driver(
 ) -> Execution:
     """The driver has counted the rows of every operator."""
 
-    def run(op: Operator, depth: int) -> OperatorRun:
+    def record_operator(op: Operator, depth: int) -> OperatorRun:
         cost = found.costs.get(op)
         read = [found.costs[i].rows for i in op.inputs if i in found.costs]
         if cost is None:  # another part of the plan was empty, so nobody asked for its rows
-            return OperatorRun(depth, _titled(op, inputs))
-        return OperatorRun(depth, _titled(op, inputs), sum(read) if op.inputs else None, cost.rows, cost.ms)
+            return OperatorRun(depth, _title_operator(op, inputs))
+        return OperatorRun(
+            depth, _title_operator(op, inputs), sum(read) if op.inputs else None, cost.rows, cost.ms
+        )
 
-    operators = tuple(_list_operators(plan, run))
+    operators = tuple(_list_operators(plan, record_operator))
     return Execution(
         name, placement.engine, placement.reason, sum(c.ms for c in found.costs.values()), operators
     )
@@ -47,15 +49,15 @@ def note_spark(
     """Spark computes a plan as a whole: known are the rows of the tables that it reads, and of the result."""
     sizes = sizes_of(inputs)
 
-    def run(op: Operator, depth: int) -> OperatorRun:
+    def record_operator(op: Operator, depth: int) -> OperatorRun:
         read = None
         if isinstance(op, Scan):
             step = inputs.steps.get(op.source)
             of_table = sizes.changed if op.moment is At.DELTA else sizes.rows
             read = step.count if step is not None else of_table(op.source)
-        return OperatorRun(depth, _titled(op, inputs), read, rows if depth == 0 else None)
+        return OperatorRun(depth, _title_operator(op, inputs), read, rows if depth == 0 else None)
 
-    operators = tuple(_list_operators(tree.plan, run))
+    operators = tuple(_list_operators(tree.plan, record_operator))
     return Execution(tree.label, placement.engine, placement.reason, seconds * 1000, operators)
 
 
@@ -74,11 +76,11 @@ def _list_operators(plan: Operator, run: Callable[[Operator, int], OperatorRun])
         rest += [(child, depth + 1) for child in reversed(op.inputs)]
 
 
-def _titled(op: Operator, inputs: Inputs) -> str:
+def _title_operator(op: Operator, inputs: Inputs) -> str:
     """With the names of tables that users know."""
 
-    def name(source: Reference) -> str:
+    def name_table(source: Reference) -> str:
         table = inputs.table(source)
         return str(source) if table is None else table.full_name
 
-    return scan_title(op, name) if isinstance(op, Scan) else title(op)
+    return scan_title(op, name_table) if isinstance(op, Scan) else title(op)

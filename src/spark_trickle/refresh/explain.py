@@ -31,17 +31,17 @@ from spark_trickle.plan.pipeline import (
 )
 from spark_trickle.plan.split import Node
 from spark_trickle.plan.steps import with_steps
-from spark_trickle.refresh.circle import decide_circle, members_of
+from spark_trickle.refresh.circle import decide_circle, read_members
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import compile_query, nodes_of
 from spark_trickle.refresh.concerns import find_concerns
-from spark_trickle.refresh.decide import Decision, decide
+from spark_trickle.refresh.decide import Decision, decide_refresh
 from spark_trickle.refresh.execute import NodeJob
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.inputs import Inputs, NodeChange
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.program import Changes, plan_change
-from spark_trickle.refresh.refresh import changes_of, definition, known_facts, node_tables
+from spark_trickle.refresh.refresh import node_tables, read_facts, require_stream, summarize_changes
 from spark_trickle.refresh.sizes import sizes_of, sizes_of_catalog
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
 from spark_trickle.spark.frames import local_frame
@@ -59,7 +59,7 @@ def explain_query(work: Work, query: str) -> list[Line]:
     concerns = find_concerns(compiled.nodes, Mode.AUTO, work.place.settings)
     lines = [("warning", concern.text) for concern in concerns]
     return lines + [
-        line for node in compiled.nodes for line in _node_lines(work, node, node is compiled.nodes[-1])
+        line for node in compiled.nodes for line in _describe_node(work, node, node is compiled.nodes[-1])
     ]
 
 
@@ -71,26 +71,26 @@ def explain_rewrite(work: Work, query: str) -> list[tuple[int, str, str, str]]:
     compiled = compile_query(work, query, work.place.schema)
     context = Context(sizes=sizes_of_catalog(work))
     stages = (*compiled.stages, *run_passes(compiled.stages[-1], (*CHANGE, *FOR_SPARK), context)[1:])
-    rows = [*_stage_rows(work, stages)]
-    texts = [line for tree in stages[-1].trees for line in _rendered(tree.label, tree.plan)]
+    rows = [*_list_stages(work, stages)]
+    texts = [line for tree in stages[-1].trees for line in _render_plan(tree.label, tree.plan)]
     rows.append(("render", RENDER, "\n".join(f"{name}: {text}" for name, text in texts)))
     return [(n, *row) for n, row in enumerate(rows, start=1)]
 
 
-def _stage_rows(work: Work, stages: Sequence[Stage]) -> Iterator[tuple[str, str, str]]:
+def _list_stages(work: Work, stages: Sequence[Stage]) -> Iterator[tuple[str, str, str]]:
     """The name of each stage, what it did, and what it left."""
     before = None
     for stage in stages:
         lines = [
             f"{tree.label}: {text}" if n == 0 else f"  {text}"
             for tree in stage.trees
-            for n, text in enumerate(list_tree(tree.plan, partial(_named, work)))
+            for n, text in enumerate(list_tree(tree.plan, partial(_name_source, work)))
         ]
         yield stage.name, "nothing to do" if stage.trees == before else stage.meaning, "\n".join(lines)
         before = stage.trees
 
 
-def _rendered(name: str, plan: Operator) -> list[Line]:
+def _render_plan(name: str, plan: Operator) -> list[Line]:
     if not isinstance(plan, Fixpoint):
         return [(name, render(plan))]
     return [*((f"{name} {part}", render(p)) for part, p in plan.plans()), (name, render(plan.result))]
@@ -104,70 +104,74 @@ def explain_stream(work: Work, table: Table) -> list[Line]:
     nodes = nodes_of(stream.plan)
     concerns = find_concerns(nodes, stream.mode, work.place.settings)
     lines += [("warning", concern.text) for concern in concerns]
-    lines += [(f"threshold {t.setting}", t.text) for t in _thresholds(work, table, nodes)]
+    lines += [(f"threshold {t.setting}", t.text) for t in _read_thresholds(work, table, nodes)]
     tables = node_tables(work, table)
     for node in nodes:
         lines.append((f"{node.name} table", tables[node.name].full_name))
-        lines += _node_lines(work, node, node is nodes[-1])
+        lines += _describe_node(work, node, node is nodes[-1])
         for source in sorted(node.sources, key=str):
             alone = Context(frozenset((source,)))
             for tree in plan_trees((Tree(node.plan, node.name),), CHANGE[:1], alone):
-                lines += _delta_lines(f"{node.name} delta when {_named(work, source)} changes", tree.plan)
-    return [*lines, *_next_refresh(work, table)]
+                lines += _describe_delta(
+                    f"{node.name} delta when {_name_source(work, source)} changes", tree.plan
+                )
+    return [*lines, *_describe_next_refresh(work, table)]
 
 
-def _next_refresh(work: Work, table: Table) -> list[Line]:
+def _describe_next_refresh(work: Work, table: Table) -> list[Line]:
     """What the next refresh would run, by the passes and with the sizes that it would have now.
 
     Whether a node really changes is known only when it was computed: those that follow it are shown as if.
     """
     with reading(work.place.warehouse.engine) as connection:
         state = states.state(connection, table.id)
-    decision = _decision(work, table, state)
+    decision = _preview_decision(work, table, state)
     if decision.action is not Action.DIFFERENTIAL or graph_of(work.catalog.tables()).circle_of(table.id):
         return []
-    facts = known_facts(work, table, state.knows)
-    inputs = Inputs(work, definition(table), node_tables(work, table), state.knows or _nothing(work))
-    changes, lines = changes_of(inputs, facts), list[Line]()
-    for node in nodes_of(definition(table).plan):
+    facts = read_facts(work, table, state.knows)
+    inputs = Inputs(
+        work, require_stream(table), node_tables(work, table), state.knows or _make_frontier(work)
+    )
+    changes, lines = summarize_changes(inputs, facts), list[Line]()
+    for node in nodes_of(require_stream(table).plan):
         planned = plan_change(inputs, node, changes, Clock())
         if planned is not None:
             job, placement = planned
-            lines += _planned_lines(work, job, placement, changes)
+            lines += _describe_stages(work, job, placement, changes)
             changes = replace(changes, of=changes.of | {node.name})
             if placement.engine is not Engine.EXECUTORS and fits_arrow(job.table):
-                inputs = _as_if_done(inputs, job)
+                inputs = _assume_done(inputs, job)
     return lines
 
 
-def _planned_lines(work: Work, job: NodeJob, placement: Placement, changes: Changes) -> Iterator[Line]:
+def _describe_stages(work: Work, job: NodeJob, placement: Placement, changes: Changes) -> Iterator[Line]:
     """The stages of a node, and where it runs."""
     name, context = str(job.node.name), Context(changes.of, sizes_of(job.inputs), changes.few)
     stages = run_passes(Stage("stored", "", (Tree(job.node.plan, job.node.name),)), CHANGE, context)
-    for stage, done, text in list(_stage_rows(work, stages))[1:]:
+    for stage, done, text in list(_list_stages(work, stages))[1:]:
         yield f"{name} next: {stage}", done if done == "nothing to do" else text
     yield f"{name} next: runs", f"{placement.engine}: {placement.reason}"
     if (instead := placement.fallback) is not None:
         yield f"{name} next: or else", f"{instead.engine}: {instead.reason}"
 
 
-def _as_if_done(inputs: Inputs, job: NodeJob) -> Inputs:
+def _assume_done(inputs: Inputs, job: NodeJob) -> Inputs:
     """The change of a node is at the driver for those that follow."""
     rows = arrow_schema(job.table).empty_table()
     frame = partial(local_frame, inputs.work.place.spark, job.table, rows)
     return inputs.with_change(job.node.name, NodeChange(frame, rows))
 
 
-def _nothing(work: Work) -> Frontier:
+def _make_frontier(work: Work) -> Frontier:
     return Frontier(work.base.id, work.base.id)
 
 
-def _delta_lines(label: str, delta: Operator) -> list[Line]:
+def _describe_delta(label: str, delta: Operator) -> list[Line]:
     """The SQL of a change; what takes rounds is told plan by plan."""
     if not any(isinstance(op, Fixpoint | Recursive) for op in delta.walk()):
         return [(label, render(delta))]
     steps, rest = with_steps(delta)
-    first = [(f"{label}: {name}", text) for s in steps for name, text in _rendered(str(s.name), s.plan)]
+    first = [(f"{label}: {name}", text) for s in steps for name, text in _render_plan(str(s.name), s.plan)]
     return [*first, (label, render(rest))]
 
 
@@ -177,7 +181,7 @@ def explain_mode(work: Work, table: Table) -> list[Line]:
     assert stream is not None
     with reading(work.place.warehouse.engine) as connection:
         state = states.state(connection, table.id)
-    decision = _decision(work, table, state)
+    decision = _preview_decision(work, table, state)
     last = states.last_report(work.place.warehouse.engine, table.id, table.full_name)
     lines: list[Line] = [
         ("configured mode", stream.mode),
@@ -193,42 +197,42 @@ def explain_mode(work: Work, table: Table) -> list[Line]:
     return lines
 
 
-def _decision(work: Work, table: Table, state: StreamState) -> Decision:
+def _preview_decision(work: Work, table: Table, state: StreamState) -> Decision:
     graph = graph_of(work.catalog.tables())
     if circle := graph.circle_of(table.id):
-        return decide_circle(work, members_of(work, [graph.tables[i] for i in circle]))
-    return decide(known_facts(work, table, state.knows), work.place.settings)
+        return decide_circle(work, read_members(work, [graph.tables[i] for i in circle]))
+    return decide_refresh(read_facts(work, table, state.knows), work.place.settings)
 
 
-def _node_lines(work: Work, node: Node, last: bool) -> list[Line]:
+def _describe_node(work: Work, node: Node, last: bool) -> list[Line]:
     name = node.name
     lines: list[Line] = [(f"{name} role", "the stream table" if last else "inner table")]
     lines.append((f"{name} cost", cost(node.plan)))
-    lines += [(f"{name} plan", text) for text in list_tree(node.plan, partial(_named, work))]
+    lines += [(f"{name} plan", text) for text in list_tree(node.plan, partial(_name_source, work))]
     for op in node.plan.walk():
         if not op.row_by_row:
             lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))
     return lines
 
 
-def _thresholds(work: Work, table: Table, nodes: Sequence[Node]) -> list[Threshold]:
+def _read_thresholds(work: Work, table: Table, nodes: Sequence[Node]) -> list[Threshold]:
     stream = table.stream
     assert stream is not None
     with reading(work.place.warehouse.engine) as connection:
         state = states.state(connection, table.id)
-    facts = known_facts(work, table, state.knows)
+    facts = read_facts(work, table, state.knows)
     circle = bool(graph_of(work.catalog.tables()).circle_of(table.id))
     known = Known(stream, nodes, facts, work.files(table), state.errors_in_a_row, circle)
     return list_thresholds(known, work.place.settings)
 
 
-def _named(work: Work, source: Reference) -> str:
+def _name_source(work: Work, source: Reference) -> str:
     """A table as users call it."""
     table = work.catalog.table_by_id(source.id) if isinstance(source, TableRef) else None
     return table.full_name if table is not None else str(source)
 
 
-def validate(work: Work, query: str) -> list[tuple[str, str, str]]:
+def validate_query(work: Work, query: str) -> list[tuple[str, str, str]]:
     """Whether a query can be a stream table: check, result, detail."""
     try:
         compiled = compile_query(work, query, work.place.schema)

@@ -12,11 +12,11 @@ from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.decide import Decision, Facts
 from spark_trickle.refresh.inputs import source_table
 from spark_trickle.refresh.record import Occasion, record_refresh, report_of
-from spark_trickle.refresh.refresh import outside, run_everything
+from spark_trickle.refresh.refresh import find_outside_sources, run_everything
 from spark_trickle.txn.work import Work
 
 
-def fill(
+def fill_stream(
     work: Work,
     table: Table,
     why: str,
@@ -35,6 +35,9 @@ def fill(
     report = report_of(table, Decision(action, why), facts, work, clock, outcome)
     before = {r.table_id for r in work.refreshed}  # their rows are read as this commit leaves them
     together = occasion.together or any(s.table_id in before for s in stream.sources)
-    others, occasion = outside(work, [table], occasion.at_commit), replace(occasion, together=together)
+    others, occasion = (
+        find_outside_sources(work, [table], occasion.at_commit),
+        replace(occasion, together=together),
+    )
     record_refresh(work, table, expected, report, clock, outcome, occasion, others)
     return report

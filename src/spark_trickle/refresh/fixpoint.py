@@ -31,10 +31,10 @@ class Engine(Protocol):
 
     def add(self, name: RoundRef, source: RoundRef) -> None: ...
 
-    def answer(self, name: StepRef, plan: Operator) -> None:
+    def put_answer(self, name: StepRef, plan: Operator) -> None:
         """Keep what is read only once."""
 
-    def remark(self, text: str) -> None:
+    def add_remark(self, text: str) -> None:
         """Tell what was done otherwise than planned."""
 
 
@@ -43,16 +43,16 @@ def run_fixpoint(op: Fixpoint, name: StepRef, engine: Engine) -> None:
     for part in op.program:
         if isinstance(part, Assign):
             engine.put(part.name, part.plan)
-        elif why := _endless(part, engine, engine.most_rows if op.again is not None else None):
+        elif why := _run_rounds(part, engine, engine.most_rows if op.again is not None else None):
             if op.again is None:
                 raise RecursionTooDeepError(engine.table, engine.most_rounds)
-            engine.remark(f"the recursion was computed again, because its change {why}")
-            engine.answer(name, op.again)
+            engine.add_remark(f"the recursion was computed again, because its change {why}")
+            engine.put_answer(name, op.again)
             return
-    engine.answer(name, op.result)
+    engine.put_answer(name, op.result)
 
 
-def _endless(rounds: Rounds, engine: Engine, most: int | None) -> str | None:
+def _run_rounds(rounds: Rounds, engine: Engine, most: int | None) -> str | None:
     """What there was too much of before nothing new was left, if so."""
     count = total = [engine.put(a.name, a.plan) for a in rounds.start][-1]
     engine.copy(rounds.found, rounds.last)
@@ -61,14 +61,14 @@ def _endless(rounds: Rounds, engine: Engine, most: int | None) -> str | None:
     for _ in range(engine.most_rounds):
         if most is not None and total > most:
             return f"led to more than {most} rows"
-        count = _round(rounds, engine)
+        count = _run_round(rounds, engine)
         if not count:
             return None
         total += count
     return f"took more than {engine.most_rounds} rounds"
 
 
-def _round(rounds: Rounds, engine: Engine) -> int:
+def _run_round(rounds: Rounds, engine: Engine) -> int:
     """How many rows are new; nothing leads to nothing."""
     count = 0
     for part in rounds.body:

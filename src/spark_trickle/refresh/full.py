@@ -14,11 +14,11 @@ from spark_trickle.plan.split import Node
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.driver_inputs import DriverInputs
-from spark_trickle.refresh.execute import Done, NodeJob, execute
+from spark_trickle.refresh.execute import Done, NodeJob, execute_job
 from spark_trickle.refresh.followed import is_followed
 from spark_trickle.refresh.inputs import Inputs, has_small_sources
 from spark_trickle.refresh.outcome import Outcome
-from spark_trickle.refresh.place import Load, Placement, place
+from spark_trickle.refresh.place import Load, Placement, place_plan
 from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work
@@ -29,9 +29,9 @@ def run_in_full(inputs: Inputs, clock: Clock) -> Outcome:
     outcome = Outcome()
     for node in nodes_of(inputs.stream.plan):
         job, placement = plan_in_full(inputs, node, clock)
-        done = execute(job, placement, clock)
+        done = execute_job(job, placement, clock)
         assert isinstance(done, Done), done  # only a change is given up
-        inputs, outcome = done.inputs, outcome.then(done, node.name)
+        inputs, outcome = done.inputs, outcome.add_node(done, node.name)
     return outcome
 
 
@@ -50,7 +50,7 @@ def plan_in_full(inputs: Inputs, node: Node, clock: Clock) -> tuple[NodeJob, Pla
             replaces=stored and not compared,
             reads_many=not compared or not _reads_few_nodes(inputs, tree.plan),
         )
-        placement = place(tree.plan, DriverInputs(inputs).without_rows(), load, work.place.settings)
+        placement = place_plan(tree.plan, DriverInputs(inputs).without_rows(), load, work.place.settings)
     return NodeJob(inputs, node, tree.plan, lambda: tree.plan, replaces=load.replaces), placement
 
 

@@ -10,7 +10,7 @@ from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.table import Table
 from spark_trickle.refresh import explain
 from spark_trickle.refresh.audit import audit
-from spark_trickle.refresh.drop import stream_table
+from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.txn.functions import Argument, require
@@ -19,43 +19,43 @@ from spark_trickle.txn.work import Work
 _TEXTS = {"property": "string", "value": "string"}
 
 
-def _text(function: str, arguments: tuple[Argument, ...]) -> str:
+def _require_text(function: str, arguments: tuple[Argument, ...]) -> str:
     require(function, arguments, 1, 1)
     if not isinstance(arguments[0], str):
         raise InvalidDefinitionError(f"trickle.{function} needs a text", f"Write trickle.{function}('…').")
     return arguments[0]
 
 
-def _stream(work: Work, function: str, arguments: tuple[Argument, ...]) -> Table:
-    return stream_table(work, Cursor(_text(function, arguments)).name())
+def _find_stream(work: Work, function: str, arguments: tuple[Argument, ...]) -> Table:
+    return find_stream_table(work, Cursor(_require_text(function, arguments)).name())
 
 
-def _validate(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    rows = explain.validate(work, _text("validate_query", arguments))
+def _validate_query(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    rows = explain.validate_query(work, _require_text("validate_query", arguments))
     return frame_of(work.place.spark, {"check_name": "string", "result": "string", "detail": "string"}, rows)
 
 
-def _rewrite(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    rows = explain.explain_rewrite(work, _text("explain_query_rewrite", arguments))
+def _explain_rewrite(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    rows = explain.explain_rewrite(work, _require_text("explain_query_rewrite", arguments))
     columns = {"position": "long", "pass": "string", "what": "string", "tree": "string"}
     return frame_of(work.place.spark, columns, rows)
 
 
-def _mode(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    table = _stream(work, "explain_refresh_mode", arguments)
+def _explain_mode(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    table = _find_stream(work, "explain_refresh_mode", arguments)
     return frame_of(work.place.spark, _TEXTS, explain.explain_mode(work, table))
 
 
-def _explain(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    table = _stream(work, "explain_stream_table", arguments)
+def _explain_stream(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    table = _find_stream(work, "explain_stream_table", arguments)
     return frame_of(work.place.spark, _TEXTS, explain.explain_stream(work, table))
 
 
-def _audit(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    return audit(work, _stream(work, "audit", arguments))
+def _audit_stream(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    return audit(work, _find_stream(work, "audit", arguments))
 
 
-def _streams(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+def _list_streams(work: Work, arguments: tuple[Argument, ...]) -> Frame:
     require("stream_tables", arguments, 0, 0)
     columns = {
         "schema_name": "string",
@@ -88,10 +88,10 @@ def _streams(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 
 
 FUNCTIONS: dict[str, Callable[[Work, tuple[Argument, ...]], Frame]] = {
-    "audit": _audit,
-    "explain_query_rewrite": _rewrite,
-    "explain_refresh_mode": _mode,
-    "explain_stream_table": _explain,
-    "stream_tables": _streams,
-    "validate_query": _validate,
+    "audit": _audit_stream,
+    "explain_query_rewrite": _explain_rewrite,
+    "explain_refresh_mode": _explain_mode,
+    "explain_stream_table": _explain_stream,
+    "stream_tables": _list_streams,
+    "validate_query": _validate_query,
 }

@@ -39,8 +39,8 @@ class Graph:
         """Every stream table after those it reads, otherwise by age; a circle without a gap."""
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for i in sorted(self.reads):
-            first = {self._first(s) for s in self.streams_read_by(i)}
-            sorter.add(self._first(i), *sorted(first - {self._first(i)}))
+            first = {self._find_first(s) for s in self.streams_read_by(i)}
+            sorter.add(self._find_first(i), *sorted(first - {self._find_first(i)}))
         sorter.prepare()
         done: list[int] = []
         while ready := sorted(sorter.get_ready()):
@@ -54,7 +54,7 @@ class Graph:
         try:
             TopologicalSorter({i: self.streams_read_by(i) for i in self.reads}).prepare()
         except CycleError:
-            reached = {i: _reached(i, self.streams_read_by) for i in sorted(self.reads)}
+            reached = {i: _find_reachable(i, self.streams_read_by) for i in sorted(self.reads)}
             found = [tuple(j for j in sorted(r) if i in reached[j]) for i, r in reached.items() if i in r]
             return tuple(dict.fromkeys(found))
         return ()
@@ -67,7 +67,7 @@ class Graph:
         """The members of its circle, itself among them; empty for all others."""
         return self._circles.get(i, ())
 
-    def _first(self, i: int) -> int:
+    def _find_first(self, i: int) -> int:
         return self._circles.get(i, (i,))[0]
 
     def units(self, ids: Iterable[int]) -> tuple[tuple[int, ...], ...]:
@@ -87,12 +87,12 @@ class Graph:
 
     def ancestors(self, i: int) -> tuple[int, ...]:
         """The other stream tables that it depends on, in order."""
-        found = _reached(i, self.streams_read_by)
+        found = _find_reachable(i, self.streams_read_by)
         return tuple(n for n in self.order if n in found and n != i)
 
     def descendants(self, i: int) -> tuple[int, ...]:
         """The other stream tables that depend on a table, in order."""
-        found = _reached(i, lambda n: self.readers.get(n, ()))
+        found = _find_reachable(i, lambda n: self.readers.get(n, ()))
         return tuple(n for n in self.order if n in found and n != i)
 
     @cached_property
@@ -122,7 +122,7 @@ class Graph:
         """Stream tables that must move on together, so that a diamond never shows two states of a source."""
         leader: dict[int, int] = {i: i for i in self.order}
 
-        def find(i: int) -> int:
+        def find_leader(i: int) -> int:
             while leader[i] != i:
                 leader[i] = leader[leader[i]]  # ways to a leader stay short, however many there are
                 i = leader[i]
@@ -133,13 +133,13 @@ class Graph:
             todo = [i] if self.is_diamond(i) else []
             while todo:
                 n = todo.pop()
-                leader[find(n)] = find(i)
+                leader[find_leader(n)] = find_leader(i)
                 if n not in joined:
                     joined.add(n)
                     todo += self.streams_read_by(n)
         members: dict[int, list[int]] = {}
         for i in self.order:
-            members.setdefault(find(i), []).append(i)
+            members.setdefault(find_leader(i), []).append(i)
         return tuple(tuple(m) for m in members.values())
 
     def cycle_through(self, i: int, reads: Iterable[int]) -> tuple[int, ...] | None:
@@ -160,7 +160,7 @@ class Graph:
         return None
 
 
-def _reached(start: int, step: Callable[[int], Iterable[int]]) -> set[int]:
+def _find_reachable(start: int, step: Callable[[int], Iterable[int]]) -> set[int]:
     """Everything that some number of steps leads to; the start itself only if a way leads back."""
     found: set[int] = set()
     todo = [start]

@@ -37,26 +37,26 @@ def refresh_together(
     started, reports = now(), dict[int, RefreshReport]()
     graph = graph_of(work.catalog.tables())
     for ids in graph.units(t.id for t in tables):
-        with _recorded(work, ids, started, on_failure):
+        with _record_failures(work, ids, started, on_failure):
             done = refresh_unit(work, [graph.tables[i] for i in ids], occasion)
         reports.update(zip(ids, done, strict=True))
     moved = [i for i, report in reports.items() if report.action is not Action.NO_DATA]
-    with _recorded(work, moved, started, on_failure):
+    with _record_failures(work, moved, started, on_failure):
         keep_immediate(work)
     return [reports[t.id] for t in tables]
 
 
-def refill(work: Work, table: Table, why: str) -> RefreshReport:
+def refill_stream(work: Work, table: Table, why: str) -> RefreshReport:
     """Everything anew by the plan that there is; of a circle all members."""
     ids = graph_of(work.catalog.tables()).circle_of(table.id) or (table.id,)
-    with _recorded(work, ids, now()):
+    with _record_failures(work, ids, now()):
         report = fill_again(work, table, why)
         keep_immediate(work)
     return report
 
 
 @contextmanager
-def _recorded(
+def _record_failures(
     work: Work,
     ids: Sequence[int],
     started: datetime,
@@ -79,7 +79,7 @@ def _recorded(
         raise
 
 
-def company(work: Work, table: Table, upstream: bool = False) -> list[Table]:
+def list_company(work: Work, table: Table, upstream: bool = False) -> list[Table]:
     """Those that must move on with a stream table, which comes last.
 
     A diamond must never show two states of one table, so its arms move on with it; a circle is one whole.

@@ -19,17 +19,17 @@ def keys_of(work: Work, plans: Sequence[Operator], sources: Sequence[Source]) ->
     """For each node of a plan; empty where none is known. The plan has names of its own for columns."""
     names = {(s.table_id, c.column_id): c.name for s in sources for c in s.columns}
 
-    def known(source: Reference) -> Key:
+    def find_key(source: Reference) -> Key:
         match source:
             case NodeRef(number):
-                return unique_key(plans[number - 1], known)
+                return unique_key(plans[number - 1], find_key)
             case TableRef(table_id):
                 table = work.catalog.table_by_id(table_id)
                 key = table.distinct_by if table is not None else ()
                 return tuple(names.get((table_id, c.id), c.name) for c in key)
         return ()
 
-    return [unique_key(plan, known) for plan in plans]
+    return [unique_key(plan, find_key) for plan in plans]
 
 
 def key_of(work: Work, table: Table) -> Key:
@@ -45,7 +45,7 @@ def with_identity(table: Table, key: Key) -> Table:
     return replace(table, identity=tuple(c.id for c in columns) if plain else ())
 
 
-def lost_identity(work: Work, table: Table) -> list[str]:
+def find_lost_identity(work: Work, table: Table) -> list[str]:
     """What its rows were told apart by, if its sources no longer promise that."""
     if not table.identity or with_identity(table, key_of(work, table)).identity == table.identity:
         return []

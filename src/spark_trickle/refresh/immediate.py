@@ -19,7 +19,7 @@ from spark_trickle.txn.work import Work
 
 
 def has_immediate(catalog: Catalog) -> bool:
-    return any(_immediate(t) for t in catalog.tables())
+    return any(_is_immediate(t) for t in catalog.tables())
 
 
 def keep_immediate(work: Work) -> None:
@@ -34,8 +34,8 @@ def keep_immediate(work: Work) -> None:
     for i in graph.order:
         table = graph.tables[i]
         changed = any(s in work.changes and work.changes[s].changes_content for s in graph.reads[i])
-        if changed and _immediate(table) and i not in {r.table_id for r in work.refreshed}:
-            with _named(table):
+        if changed and _is_immediate(table) and i not in {r.table_id for r in work.refreshed}:
+            with _name_in_errors(table):
                 refresh_stream(work, table, Occasion("immediate", at_commit=True))
 
 
@@ -49,7 +49,7 @@ class OwnEffects:
         self._known: tuple[dict[int, TableChange], int, Work] | None = None
 
     def __call__(self, work: Work, table: Table) -> Work:
-        if not _immediate(table) or not any(c.changes_content for c in work.changes.values()):
+        if not _is_immediate(table) or not any(c.changes_content for c in work.changes.values()):
             return work
         if self._known is None or self._known[:2] != (work.changes, len(work.definitions)):
             after = replace(
@@ -62,7 +62,7 @@ class OwnEffects:
 
 
 @contextmanager
-def _named(table: Table) -> Iterator[None]:
+def _name_in_errors(table: Table) -> Iterator[None]:
     """Who changed a source did not write this query, and must learn which one it is."""
     try:
         yield
@@ -72,5 +72,5 @@ def _named(table: Table) -> Iterator[None]:
         ) from error
 
 
-def _immediate(table: Table) -> bool:
+def _is_immediate(table: Table) -> bool:
     return table.stream is not None and table.stream.mode is Mode.IMMEDIATE

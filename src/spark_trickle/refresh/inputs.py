@@ -74,11 +74,11 @@ class Inputs:
         work = self.work
         if not any(f.rows for f in work.files(self.result)):
             return None
-        own = [_average(work.files(table)) for table in self.tables.values()]
-        read = [_average(work.files(source_table(work, s))) for s in self.stream.sources]
+        own = [_average_row_bytes(work.files(table)) for table in self.tables.values()]
+        read = [_average_row_bytes(work.files(source_table(work, s))) for s in self.stream.sources]
         return max(*own, sum(read) + self.changed_row_bytes)
 
-    def frames(self, plan: Operator) -> dict[str, Frame | str]:
+    def read_frames(self, plan: Operator) -> dict[str, Frame | str]:
         """The DataFrame of every scan in a tree, or a view of it, by the name that its text has for it."""
         scans = {frame_name(s): s for s in plan.walk() if isinstance(s, Scan)}
         return {name: self.frame(scan.source, scan.moment) for name, scan in scans.items()}
@@ -89,15 +89,15 @@ class Inputs:
         if at is At.DELTA and source in self.changes:
             return self.changes[source].frame()
         if isinstance(source, NodeRef):
-            return self._node(self.tables[source], at)
-        return self._source(source, at)  # asked for each time, because old views are dropped
+            return self._read_node(self.tables[source], at)
+        return self._read_source(source, at)  # asked for each time, because old views are dropped
 
-    def _node(self, table: Table, at: At) -> Frame | str:
+    def _read_node(self, table: Table, at: At) -> Frame | str:
         if at is At.NEW:
-            return self._held(table, self.work.files(table))
+            return self._view_rows(table, self.work.files(table))
         files = self.node_before(table)
         if at is At.OLD:
-            return self._held(table, files)
+            return self._view_rows(table, files)
         return self.log(table, files)
 
     def node_before(self, table: Table) -> tuple[DataFile, ...]:
@@ -106,13 +106,13 @@ class Inputs:
 
     def source_before(self, table: Table) -> tuple[DataFile, ...]:
         """A source as it was when the stream table last saw it."""
-        since = known_upto(table, self.frontier)
+        since = pick_frontier(table, self.frontier)
         self.work.place.lease.cover(since, now())
         return self.work.files_at(table, since)
 
     def source_change(self, table: Table) -> tuple[DataFile, ...]:
         """What changed in a source since."""
-        return changed_files(self.work, table, self.frontier)
+        return list_changed_files(self.work, table, self.frontier)
 
     def log(self, table: Table, files: Sequence[DataFile]) -> Frame | str:
         """Rows with weights; small files are at the driver already, the others are the same for long."""
@@ -123,7 +123,7 @@ class Inputs:
             if not room.holds((*few, f)):
                 break
             few.append(f)
-        rows = _loaded(self.work, table, few) if few else None
+        rows = _load_net_rows(self.work, table, few) if few else None
         if rows is None:
             return rows_with_weights(place.spark, place.storage.locate, table, files)
         here = local_frame(place.spark, table, rows)
@@ -136,26 +136,26 @@ class Inputs:
         )
         return place.spark.table(rest).unionByName(here)
 
-    def _source(self, name: Reference, at: At) -> Frame | str:
+    def _read_source(self, name: Reference, at: At) -> Frame | str:
         source = next(s for s in self.stream.sources if TableRef(s.table_id) == name)
         table = source_table(self.work, source)
         if at is At.DELTA:
-            return self._change(source, table)
+            return self._view_change(source, table)
         files = self.work.files(table) if at is At.NEW else self.source_before(table)
-        return self._held(table, files, source)
+        return self._view_rows(table, files, source)
 
-    def _held(self, table: Table, files: Sequence[DataFile], source: Source | None = None) -> str:
+    def _view_rows(self, table: Table, files: Sequence[DataFile], source: Source | None = None) -> str:
         """What is new now is old at the next refresh, and a table that did not change is both."""
 
-        def make() -> Frame:
-            rows = _read(table, self.work.rows_of(table, files))
-            return rows if source is None else self._known_names(source, table, rows)
+        def make_frame() -> Frame:
+            rows = _read_as_stored(table, self.work.rows_of(table, files))
+            return rows if source is None else self._use_known_names(source, table, rows)
 
         names = source.columns if source is not None else ()
         key = ("rows", table.id, table.columns, names, tuple((f.path, f.as_of) for f in files))
-        return self.work.place.views.view(key, make)
+        return self.work.place.views.view(key, make_frame)
 
-    def _known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
+    def _use_known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
         """Columns under the names that the plan knows, whatever they are called by now."""
         by_id = {c.id: c.name for c in table.columns}
         if all(by_id[c.column_id] == c.name for c in source.columns):
@@ -181,7 +181,7 @@ class Inputs:
             return self.work.files(table)
         return self.node_before(table) if name in self.tables else self.source_before(table)
 
-    def _change(self, source: Source, table: Table) -> str:
+    def _view_change(self, source: Source, table: Table) -> str:
         """What changed since the frontier; few rows are summed here, so that what cancels out is gone.
 
         Stream tables that read the same change, with the same columns or not, share one scan of it.
@@ -189,27 +189,27 @@ class Inputs:
         files = self.source_change(table)
         place = self.work.place
 
-        def make() -> Frame:
+        def make_frame() -> Frame:
             if room_of_tail(place.settings).holds(files):
-                rows = _loaded(self.work, table, files)
+                rows = _load_net_rows(self.work, table, files)
                 if rows is not None:
-                    return _read(table, local_frame(place.spark, table, rows))
-            return _read(table, rows_with_weights(place.spark, place.storage.locate, table, files))
+                    return _read_as_stored(table, local_frame(place.spark, table, rows))
+            return _read_as_stored(table, rows_with_weights(place.spark, place.storage.locate, table, files))
 
         key = ("change", table.id, table.columns, tuple((f.path, f.role) for f in files))
         if not has_renamed_columns(source, table):
-            return place.views.view(key, make)
+            return place.views.view(key, make_frame)
         named = (*key, source.columns)
-        return place.views.view(named, lambda: self._known_names(source, table, make()))
+        return place.views.view(named, lambda: self._use_known_names(source, table, make_frame()))
 
 
-def _average(files: Sequence[DataFile]) -> int:
+def _average_row_bytes(files: Sequence[DataFile]) -> int:
     """Bytes of a row."""
     rows = sum(f.rows for f in files)
     return sum(f.memory for f in files) // rows if rows else 0
 
 
-def _read(table: Table, frame: Frame) -> Frame:
+def _read_as_stored(table: Table, frame: Frame) -> Frame:
     return as_stored(frame) if any(is_padded(c.type) for c in table.columns) else frame
 
 
@@ -231,11 +231,11 @@ def source_table(work: Work, source: Source) -> Table:
     known = {c.id for c in table.columns}
     for used in source.columns:
         if used.column_id not in known:
-            raise SourceLostError(table.full_name, _what_became_of(table, used))
+            raise SourceLostError(table.full_name, _describe_loss(table, used))
     return table
 
 
-def _what_became_of(table: Table, used: ColumnUse) -> str:
+def _describe_loss(table: Table, used: ColumnUse) -> str:
     if not table.has_column(used.name):
         return f'has lost the column "{used.name}"'
     now = sql_name(table.column(used.name).type)
@@ -252,18 +252,18 @@ def find_retyped_columns(work: Work, stream: Stream) -> list[str]:
     return found
 
 
-def known_upto(table: Table, frontier: Frontier) -> int:
+def pick_frontier(table: Table, frontier: Frontier) -> int:
     return frontier.streams if table.stream is not None else frontier.tables
 
 
-def changed_files(work: Work, table: Table, frontier: Frontier) -> tuple[DataFile, ...]:
+def list_changed_files(work: Work, table: Table, frontier: Frontier) -> tuple[DataFile, ...]:
     """What changed since the frontier, and in this transaction."""
-    committed = work.change_files(table, known_upto(table, frontier))
+    committed = work.change_files(table, pick_frontier(table, frontier))
     change = work.changes.get(table.id)
     return committed + (change.feed if change is not None else ())
 
 
-def _loaded(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
+def _load_net_rows(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
     rows = load_rows(work, table, files)
     return None if rows is None else single_weights(sum_weights(table, rows))
 

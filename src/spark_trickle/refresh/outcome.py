@@ -17,7 +17,7 @@ class Outcome:
     remarks: tuple[str, ...] = ()
     executions: tuple[Execution, ...] = ()
 
-    def then(self, done: Done, node: NodeRef) -> Outcome:
+    def add_node(self, done: Done, node: NodeRef) -> Outcome:
         """After one more node, which is the result if it is the last."""
         remarks, executions = (*self.remarks, *done.remarks), (*self.executions, *done.executions)
         return Outcome(done.filled[node], remarks, executions)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from spark_trickle.model.stream import Source, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.model.time_zones import canonical_zone
-from spark_trickle.refresh.identity import lost_identity
+from spark_trickle.refresh.identity import find_lost_identity
 from spark_trickle.refresh.inputs import find_retyped_columns
 from spark_trickle.spark.session import time_zone
 from spark_trickle.txn.work import Work
@@ -24,8 +24,8 @@ def find_reasons_to_rebuild(work: Work, table: Table) -> tuple[str, ...]:
     stream = table.stream
     assert stream is not None
     found = [f"the type of {column} has changed" for column in find_retyped_columns(work, stream)]
-    found += lost_identity(work, table)
-    found += _replaced_views(work, stream)
+    found += find_lost_identity(work, table)
+    found += _find_replaced_views(work, stream)
     here = time_zone(work.place.spark) if stream.time_zone else ""
     if canonical_zone(here) != canonical_zone(stream.time_zone):
         found.append(
@@ -34,7 +34,7 @@ def find_reasons_to_rebuild(work: Work, table: Table) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _replaced_views(work: Work, stream: Stream) -> list[str]:
+def _find_replaced_views(work: Work, stream: Stream) -> list[str]:
     """A view that is replaced gets another id."""
     if not stream.views:
         return []

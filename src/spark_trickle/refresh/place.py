@@ -41,7 +41,7 @@ class Load:
     reads_many: bool = False  # of tables that are not looked up by keys
 
 
-def place(plan: Operator, rehearsal: Reader, load: Load, settings: Settings) -> Placement:
+def place_plan(plan: Operator, rehearsal: Reader, load: Load, settings: Settings) -> Placement:
     """The driver if it can, since it needs no job; otherwise as little of Spark as will do.
 
     `rehearsal` has the tables of the plan without rows: their types, and how their rows are read.

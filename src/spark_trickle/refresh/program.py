@@ -13,10 +13,10 @@ from spark_trickle.plan.split import Node
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.driver_inputs import DriverInputs
-from spark_trickle.refresh.execute import Filled, GaveUp, NodeJob, execute
+from spark_trickle.refresh.execute import Filled, GaveUp, NodeJob, execute_job
 from spark_trickle.refresh.inputs import Inputs, has_small_sources
 from spark_trickle.refresh.outcome import Outcome
-from spark_trickle.refresh.place import Load, Placement, place
+from spark_trickle.refresh.place import Load, Placement, place_plan
 from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.txn.store import fits_arrow
 
@@ -41,16 +41,16 @@ def run_program(inputs: Inputs, changes: Changes, clock: Clock) -> Outcome | Gav
         planned = plan_change(inputs, node, changes, clock, shown_by)
         if planned is None:
             continue
-        done = execute(*planned, clock)
+        done = execute_job(*planned, clock)
         if isinstance(done, GaveUp):
             return done
         done_nodes |= done.filled
-        inputs, outcome = done.inputs, outcome.then(done, node.name)
-        changes = _after(inputs, changes, node, done.filled[node.name])
+        inputs, outcome = done.inputs, outcome.add_node(done, node.name)
+        changes = _extend_changes(inputs, changes, node, done.filled[node.name])
     return replace(outcome, filled=done_nodes.get(nodes[-1].name, Filled()))
 
 
-def _after(inputs: Inputs, changes: Changes, node: Node, filled: Filled) -> Changes:
+def _extend_changes(inputs: Inputs, changes: Changes, node: Node, filled: Filled) -> Changes:
     """What follows a node is large if its change is."""
     if filled == Filled():
         return changes
@@ -75,7 +75,7 @@ def plan_change(
             few_in_all=not changes.few and has_small_sources(inputs),
             fits_driver=fits_arrow(inputs.tables[node.name]),
         )
-        placement = place(small.plan, DriverInputs(inputs).without_rows(), load, settings)
+        placement = place_plan(small.plan, DriverInputs(inputs).without_rows(), load, settings)
     job = NodeJob(
         inputs,
         node,
@@ -83,11 +83,11 @@ def plan_change(
         lambda: plan_trees((tree,), CHANGE, replace(context, few=False))[0].plan,
         shown_by=shown_by,
         may_give_up=changes.may_give_up,
-        remarks=_remarks_of(node),
+        remarks=_list_remarks(node),
     )
     return job, placement
 
 
-def _remarks_of(node: Node) -> tuple[str, ...]:
+def _list_remarks(node: Node) -> tuple[str, ...]:
     why = obstacle(node.plan) if isinstance(node.plan, Recursive) else None
     return (f"the recursion was computed again, because {why}",) if why else ()

@@ -37,24 +37,24 @@ class TextsRead:
     def known(self) -> tuple[KnownNames, ...]:
         texts = sorted(self.tables.items(), key=lambda item: (item[0] is not None, item[0] or 0))
         return tuple(
-            KnownNames(view_id, tuple(_known_table(t) for _, t in sorted(tables.items())))
+            KnownNames(view_id, tuple(_record_names(t) for _, t in sorted(tables.items())))
             for view_id, tables in texts
         )
 
 
-def _known_table(table: Table) -> KnownTable:
+def _record_names(table: Table) -> KnownTable:
     columns = tuple((c.id, c.name, c.type) for c in table.columns)
     return KnownTable(table.id, table.schema, table.name, columns)
 
 
-def by_known_names(work: Work, stream: Stream) -> Work:
+def restore_known_names(work: Work, stream: Stream) -> Work:
     """The same work, in which every source is called what it was when the query was bound."""
     return replace(work, catalog=wording_of(work.catalog, stream).texts)
 
 
 def wording_of(now: Catalog, stream: Stream) -> Wording:
     """The wording that a stream table was bound with; a view that was replaced since is read as it is now."""
-    known = stream.known or _known_by_sources(now, stream)
+    known = stream.known or _derive_known_names(now, stream)
     views: dict[int, Catalog] = {}
     for view in (r for r in now.relations.values() if isinstance(r, View)):
         views[view.id] = replace(now, views=views)
@@ -66,7 +66,7 @@ def wording_of(now: Catalog, stream: Stream) -> Wording:
     return Wording(texts, _with_dropped_columns(now, known))
 
 
-def _known_by_sources(now: Catalog, stream: Stream) -> tuple[KnownNames, ...]:
+def _derive_known_names(now: Catalog, stream: Stream) -> tuple[KnownNames, ...]:
     """Of a stream table that was made before its catalog kept all names: those that its plan uses."""
     pairs = [(source, now.table_by_id(source.table_id)) for source in stream.sources]
     tables = tuple(
@@ -94,7 +94,7 @@ def _with_known_tables(now: Catalog, tables: Iterable[KnownTable]) -> Catalog:
     known: dict[tuple[str, str], Relation] = {}
     for k in tables:
         if (table := now.table_by_id(k.table_id)) is not None:
-            known[(k.schema.lower(), k.name.lower())] = _as_known(table, k)
+            known[(k.schema.lower(), k.name.lower())] = _restore_names(table, k)
     ids = {r.id for r in known.values()}
     others = {
         key if key not in known else ("", str(r.id)): r for key, r in now.relations.items() if r.id not in ids
@@ -102,7 +102,7 @@ def _with_known_tables(now: Catalog, tables: Iterable[KnownTable]) -> Catalog:
     return replace(now, relations={**others, **known})
 
 
-def _as_known(table: Table, known: KnownTable) -> Table:
+def _restore_names(table: Table, known: KnownTable) -> Table:
     columns = {c.id: c for c in table.columns}
     named = tuple(
         replace(columns.get(i, Column(i, name, kind)), name=name) for i, name, kind in known.columns

@@ -9,11 +9,11 @@ from spark_trickle.model.stream import Action, RefreshReport, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.circle import is_circle, refresh_circle
 from spark_trickle.refresh.decide import Decision
-from spark_trickle.refresh.fill import fill
+from spark_trickle.refresh.fill import fill_stream
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild
 from spark_trickle.refresh.record import Occasion
-from spark_trickle.refresh.redefine import redefine
+from spark_trickle.refresh.redefine import redefine_stream
 from spark_trickle.refresh.refresh import refresh
 from spark_trickle.txn.work import Work
 
@@ -28,7 +28,7 @@ def refresh_unit(work: Work, unit: Sequence[Table], occasion: Occasion) -> list[
     for table in unit:
         assert table.stream is not None
         if find_reasons_to_rebuild(work, table):
-            redefine(work, table, table.stream)
+            redefine_stream(work, table, table.stream)
     return _fill_circle(work, graph_of(work.catalog.tables()), unit[0], reports[0].reason, occasion)
 
 
@@ -38,10 +38,10 @@ def refresh_stream(work: Work, table: Table, occasion: Occasion = Occasion()) ->
     if report.action is not Action.REINITIALIZE:
         return report
     assert table.stream is not None
-    return rebuild(work, table, table.stream, report.reason, occasion)
+    return rebuild_stream(work, table, table.stream, report.reason, occasion)
 
 
-def rebuild(
+def rebuild_stream(
     work: Work,
     table: Table,
     stream: Stream,
@@ -50,10 +50,10 @@ def rebuild(
     new_query: bool = False,
 ) -> RefreshReport:
     """A new plan for a stream table: with the same columns its rows are changed to the new ones."""
-    again = redefine(work, table, stream, new_query)
+    again = redefine_stream(work, table, stream, new_query)
     graph = graph_of(work.catalog.tables())
     if not graph.circle_of(again.id):
-        return fill(work, again, why, Action.REINITIALIZE, occasion)
+        return fill_stream(work, again, why, Action.REINITIALIZE, occasion)
     reports = _fill_circle(work, graph, again, f"{again.full_name}: {why}", occasion)
     return next(r for r in reports if r.name == again.full_name)
 
@@ -62,7 +62,7 @@ def fill_again(work: Work, table: Table, why: str) -> RefreshReport:
     """Everything anew by the plan that there is; of a circle all members."""
     graph = graph_of(work.catalog.tables())
     if not graph.circle_of(table.id):
-        return fill(work, table, why, Action.REINITIALIZE)
+        return fill_stream(work, table, why, Action.REINITIALIZE)
     reports = _fill_circle(work, graph, table, why, Occasion())
     return next(r for r in reports if r.name == table.full_name)
 

@@ -8,7 +8,7 @@ from statistics import median_low
 
 from spark_trickle.model.experience import Experience
 from spark_trickle.model.stream import Mode
-from spark_trickle.refresh.cost import estimate
+from spark_trickle.refresh.cost import estimate_cost
 
 _MANY = 3  # runs of such a size that make it certain
 
@@ -20,7 +20,7 @@ class Advice:
     reason: str
 
 
-def recommend(
+def recommend_mode(
     known: Experience, changes: Sequence[int], source_rows: int, moments: Sequence[str] = ()
 ) -> Advice:
     """FULL only where several runs of either way agree that it is clearly better for the usual change."""
@@ -30,7 +30,7 @@ def recommend(
     if not changes:
         return Advice(Mode.AUTO, "low", "nothing has changed so far; AUTO learns from the first changes")
     usual = median_low(changes)
-    found = estimate(known, usual, source_rows)
+    found = estimate_cost(known, usual, source_rows)
     reason = f"for {usual:,} changed rows, {found.text}"
     if found.better is None:
         return Advice(Mode.AUTO, "low", f"{reason}; AUTO learns from the next refreshes")

@@ -13,7 +13,7 @@ from spark_trickle.model.stream import Stream
 from spark_trickle.model.table import Column, Table
 from spark_trickle.model.types import can_widen
 from spark_trickle.refresh.circular_definition import check_circle
-from spark_trickle.refresh.compile import compile_query, over_empty_tables
+from spark_trickle.refresh.compile import analyze_plan, compile_query
 from spark_trickle.refresh.define import define_nodes, new_table
 from spark_trickle.refresh.drop import refuse_published, refuse_users
 from spark_trickle.refresh.identity import keys_of, with_identity
@@ -23,7 +23,7 @@ from spark_trickle.refresh.query_names import wording_of
 from spark_trickle.txn.work import Work
 
 
-def redefine(work: Work, table: Table, stream: Stream, new_query: bool = False) -> Table:
+def redefine_stream(work: Work, table: Table, stream: Stream, new_query: bool = False) -> Table:
     """`new_query`: someone wrote it now, so it means what names mean now, also if its text is the same."""
     same = table.stream is not None and stream.query == table.stream.query
     names = table.column_names if same else ()
@@ -36,9 +36,7 @@ def redefine(work: Work, table: Table, stream: Stream, new_query: bool = False) 
             work.define(commit.DropTable(inner))
     keys = keys_of(work, [n.plan for n in compiled.nodes], compiled.sources)
     tables = define_nodes(work, table.name, compiled, table.id, keys)
-    shape = new_table(
-        work, table.schema, table.name, over_empty_tables(work, compiled.nodes[-1].plan, tables)
-    )
+    shape = new_table(work, table.schema, table.name, analyze_plan(work, compiled.nodes[-1].plan, tables))
     new = replace(
         stream,
         moments=find_moments(compiled.nodes, stream.mode),
@@ -50,7 +48,7 @@ def redefine(work: Work, table: Table, stream: Stream, new_query: bool = False) 
         known=compiled.known,
     )
     reads_itself = any(source.table_id == table.id for source in compiled.sources)
-    columns = _grown(table, shape.columns, widen=not reads_itself)
+    columns = _widen_columns(table, shape.columns, widen=not reads_itself)
     if columns:
         again = with_identity(replace(table, columns=columns, stream=new), keys[-1])
         if again.identity != table.identity:  # rows of before may repeat what tells the new ones apart
@@ -68,7 +66,7 @@ def redefine(work: Work, table: Table, stream: Stream, new_query: bool = False) 
     return again
 
 
-def _grown(table: Table, new: Sequence[Column], widen: bool) -> tuple[Column, ...]:
+def _widen_columns(table: Table, new: Sequence[Column], widen: bool) -> tuple[Column, ...]:
     """The columns of a stream table with the types that they have now, if its rows can stay; else none.
 
     So it remains the same table for those that read it and for those that it is published to.

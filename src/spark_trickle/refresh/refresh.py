@@ -18,10 +18,10 @@ from spark_trickle.model.stream import Action, Frontier, RefreshReport, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.cost import leads_to_many
-from spark_trickle.refresh.decide import Decision, Facts, decide
+from spark_trickle.refresh.decide import Decision, Facts, decide_refresh
 from spark_trickle.refresh.execute import GaveUp
 from spark_trickle.refresh.full import run_in_full
-from spark_trickle.refresh.inputs import Inputs, changed_files, known_upto, source_table
+from spark_trickle.refresh.inputs import Inputs, list_changed_files, pick_frontier, source_table
 from spark_trickle.refresh.outcome import Outcome
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild
 from spark_trickle.refresh.program import Changes, run_program
@@ -38,24 +38,24 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     with clock.phase("decide"):
         with reading(work.place.warehouse.engine) as connection:
             state = states.state(connection, table.id)
-        facts = known_facts(work, table, state.knows)
-        decision = decide(facts, work.place.settings)
+        facts = read_facts(work, table, state.knows)
+        decision = decide_refresh(facts, work.place.settings)
     if decision.action is Action.REINITIALIZE:
         return report_of(table, decision, facts, work, clock, Outcome())
     if occasion.fused:
         refuse_above_fuse(work, table, facts)
-    decision = append_only_ended(work, table, facts, decision)
+    decision = end_append_only(work, table, facts, decision)
     outcome = Outcome()
     if decision.action is not Action.NO_DATA:
-        decision, outcome = _run(work, table, state.knows, decision, facts, clock)
+        decision, outcome = _run_decision(work, table, state.knows, decision, facts, clock)
     report = report_of(table, decision, facts, work, clock, outcome)
     if decision.action is not Action.NO_DATA or occasion.together:
-        others = outside(work, [table], occasion.at_commit)
+        others = find_outside_sources(work, [table], occasion.at_commit)
         record_refresh(work, table, state.frontier, report, clock, outcome, occasion, others)
     return report
 
 
-def _run(
+def _run_decision(
     work: Work, table: Table, knows: Frontier | None, decision: Decision, facts: Facts, clock: Clock
 ) -> tuple[Decision, Outcome]:
     """What was done, which is everything anew if the change alone is more than that, or cannot be computed.
@@ -79,58 +79,58 @@ def _run(
     return instead, run_everything(work, table, knows, instead, facts, clock)
 
 
-def outside(work: Work, tables: Sequence[Table], at_commit: bool = False) -> tuple[int, ...]:
+def find_outside_sources(work: Work, tables: Sequence[Table], at_commit: bool = False) -> tuple[int, ...]:
     """What some read and take to be known up to the commit, although this work does not refresh it.
 
     That is other stream tables; and every source of those that are kept in the commit of a statement.
     """
     here = {r.table_id for r in work.refreshed} | {t.id for t in tables}
-    read = {source.table_id for t in tables for source in definition(t).sources} - here
+    read = {source.table_id for t in tables for source in require_stream(t).sources} - here
     found = {i: work.catalog.table_by_id(i) for i in read}
     return tuple(sorted(i for i, t in found.items() if t and (at_commit or t.stream is not None)))
 
 
 def refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:
-    own = definition(table).options.fuse_ceiling
+    own = require_stream(table).options.fuse_ceiling
     ceiling = work.place.settings.fuse_default_ceiling if own is None else own
     if ceiling and facts.changed_rows > ceiling:
         raise FuseBlownError(table.full_name, facts.changed_rows, ceiling)
 
 
-def append_only_ended(work: Work, table: Table, facts: Facts, decision: Decision) -> Decision:
+def end_append_only(work: Work, table: Table, facts: Facts, decision: Decision) -> Decision:
     """A promise that its sources only grow ends with the first row that goes."""
-    stream = definition(table)
+    stream = require_stream(table)
     if not stream.options.append_only or not facts.deleted_rows:
         return decision
     kept = replace(stream, options=replace(stream.options, append_only=False))
     work.define(AlterTable(table, replace(table, stream=kept)))
     message = f"{facts.deleted_rows} rows of {', '.join(facts.changed)} went"
 
-    def tell() -> None:
+    def send_alert() -> None:
         alert = Alert(now(), "append_only_reverted", table.full_name, message)
         raise_alert(work.place.warehouse.engine, alert)
         warnings.warn(f'append_only of "{table.full_name}" was switched off: {message}', stacklevel=2)
 
-    work.once_committed.append(tell)
+    work.once_committed.append(send_alert)
     return replace(decision, reason=f"{decision.reason}; append_only was switched off: {message}")
 
 
-def definition(table: Table) -> Stream:
+def require_stream(table: Table) -> Stream:
     assert table.stream is not None
     return table.stream
 
 
-def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
+def read_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     """One query tells whether anything changed; sizes are looked up only if it did."""
-    stream = definition(table)
+    stream = require_stream(table)
     other = find_reasons_to_rebuild(work, table)
     if frontier is None:
         return Facts(stream.mode, None, work.base.id, (), 0, 0, (), stream.moments)
     tables = [source_table(work, s) for s in stream.sources]
-    changed = _changed(work, tables, frontier)
+    changed = _find_changed_sources(work, tables, frontier)
     if not changed:
         return Facts(stream.mode, frontier.tables, work.base.id, (), 0, 0, other, stream.moments)
-    files = [f for t in changed for f in changed_files(work, t, frontier)]
+    files = [f for t in changed for f in list_changed_files(work, t, frontier)]
     return Facts(
         mode=stream.mode,
         frontier=frontier.tables,
@@ -142,15 +142,15 @@ def known_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
         source_rows=sum(work.row_count(t) for t in tables),
         outdated=other,
         moments=stream.moments,
-        known=_experience(work, table),
+        known=_read_experience(work, table),
     )
 
 
-def _changed(work: Work, tables: list[Table], frontier: Frontier) -> list[Table]:
+def _find_changed_sources(work: Work, tables: list[Table], frontier: Frontier) -> list[Table]:
     """The sources whose rows changed since the frontier, or in this transaction."""
     groups: dict[int, list[int]] = {}
     for t in tables:
-        groups.setdefault(known_upto(t, frontier), []).append(t.id)
+        groups.setdefault(pick_frontier(t, frontier), []).append(t.id)
     found = {i for i, c in work.changes.items() if c.changes_content}
     with reading(work.place.warehouse.engine) as connection:
         for since, ids in groups.items():
@@ -158,7 +158,7 @@ def _changed(work: Work, tables: list[Table], frontier: Frontier) -> list[Table]
     return [t for t in tables if t.id in found]
 
 
-def _experience(work: Work, table: Table) -> Experience:
+def _read_experience(work: Work, table: Table) -> Experience:
     with reading(work.place.warehouse.engine) as connection:
         return states.experience(connection, table.id)
 
@@ -167,7 +167,7 @@ def run_nodes(
     work: Work, table: Table, frontier: Frontier | None, decision: Decision, facts: Facts, clock: Clock
 ) -> Outcome | GaveUp:
     """The change of a stream table since a frontier, or all of it."""
-    stream, settings = definition(table), work.place.settings
+    stream, settings = require_stream(table), work.place.settings
     inputs = Inputs(
         work,
         stream,
@@ -178,7 +178,7 @@ def run_nodes(
     )
     if decision.action is not Action.DIFFERENTIAL:
         return run_in_full(inputs, clock)
-    changes = changes_of(inputs, facts, decision.revocable)
+    changes = summarize_changes(inputs, facts, decision.revocable)
     if changes.few and settings.small_changes != SMALL_CHANGES_BY_SPARK:
         with clock.phase("driver"):
             changes = replace(changes, of=find_seen_changes(inputs, changes.of))
@@ -201,7 +201,7 @@ def run_everything(
     return outcome
 
 
-def changes_of(inputs: Inputs, facts: Facts, may_give_up: bool = False) -> Changes:
+def summarize_changes(inputs: Inputs, facts: Facts, may_give_up: bool = False) -> Changes:
     """The sources that changed, and whether they did by few rows."""
     work = inputs.work
     sources = (source_table(work, s) for s in inputs.stream.sources)
@@ -212,5 +212,5 @@ def changes_of(inputs: Inputs, facts: Facts, may_give_up: bool = False) -> Chang
 
 def node_tables(work: Work, table: Table) -> dict[NodeRef, Table]:
     """The tables of all nodes; the last is the stream table itself."""
-    found = [work.catalog.table_by_id(i) for i in definition(table).nodes]
+    found = [work.catalog.table_by_id(i) for i in require_stream(table).nodes]
     return {NodeRef(n): t for n, t in enumerate((*found, table), start=1) if t is not None}

@@ -12,9 +12,9 @@ from spark_trickle.lake.catalog.states import move_on
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.apply import choose_storage
-from spark_trickle.refresh.drop import stream_table
+from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
-from spark_trickle.refresh.group import company, refresh_together, streams_by_id
+from spark_trickle.refresh.group import list_company, refresh_together, streams_by_id
 from spark_trickle.refresh.record import Occasion
 from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.sql.lexer.cursor import Cursor
@@ -53,10 +53,10 @@ class Refresher:
         return self.refresh_table(Cursor(name).name(), upstream)
 
     def refresh_table(self, name: Name, upstream: bool = False) -> RefreshReport:
-        def choose(work: Work) -> list[Table]:
-            return company(work, stream_table(work, name), upstream)
+        def choose_tables(work: Work) -> list[Table]:
+            return list_company(work, find_stream_table(work, name), upstream)
 
-        return self.refresh_chosen(choose)[-1]
+        return self.refresh_chosen(choose_tables)[-1]
 
     def refresh_all(self, *, atomic: bool = True) -> list[RefreshReport]:
         """All at one snapshot and in one commit, or each by itself; what fails does not stop the others."""
@@ -87,7 +87,9 @@ class Refresher:
         while wanted := [i for i in ids if i not in failures.left_out]:
             blamed: list[int] = []
             try:
-                return self._refresh(lambda work: streams_by_id(work, wanted), on_failure=blamed.extend)
+                return self._refresh_and_commit(
+                    lambda work: streams_by_id(work, wanted), on_failure=blamed.extend
+                )
             except TrickleError as error:
                 failures.add(error, set(blamed).intersection(wanted) or wanted)
         return [], []
@@ -100,11 +102,11 @@ class Refresher:
     ) -> list[RefreshReport]:
         """Refresh some stream tables in one commit; run again after a conflict."""
         with noticing_loss():
-            reports, refreshed = self._refresh(choose, initiated_by, waited_ms)
+            reports, refreshed = self._refresh_and_commit(choose, initiated_by, waited_ms)
         self._follow(refreshed)
         return reports
 
-    def _refresh(
+    def _refresh_and_commit(
         self,
         choose: Callable[[Work], list[Table]],
         initiated_by: str = "manual",
@@ -114,12 +116,12 @@ class Refresher:
         """The reports, and the stream tables whose published tables are to follow."""
         self._require_refreshes()
 
-        def attempt(work: Work) -> tuple[list[RefreshReport], list[int]]:
+        def attempt_refresh(work: Work) -> tuple[list[RefreshReport], list[int]]:
             tables = choose(work)
             occasion = Occasion(initiated_by, together=len(tables) > 1, waited_ms=waited_ms)
-            return self._commit(work, refresh_together(work, tables, occasion, on_failure))
+            return self._commit_reports(work, refresh_together(work, tables, occasion, on_failure))
 
-        return retry_work(self._connection.place, attempt)
+        return retry_work(self._connection.place, attempt_refresh)
 
     def _require_refreshes(self) -> None:
         self._connection.require_no_transaction("REFRESH", "COMMIT first; it is a snapshot of its own.")
@@ -127,11 +129,13 @@ class Refresher:
 
     def commit(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:
         """Commit refreshes that were made in a work, and let published tables follow."""
-        reports, refreshed = self._commit(work, reports)
+        reports, refreshed = self._commit_reports(work, reports)
         self._follow(refreshed)
         return reports
 
-    def _commit(self, work: Work, reports: list[RefreshReport]) -> tuple[list[RefreshReport], list[int]]:
+    def _commit_reports(
+        self, work: Work, reports: list[RefreshReport]
+    ) -> tuple[list[RefreshReport], list[int]]:
         """Commit refreshes, if they changed anything."""
         start = time.perf_counter()
         if all(r.action is Action.NO_DATA for r in reports):

@@ -15,12 +15,12 @@ _MARGIN = 16  # by how much rounding may exceed what two random disturbances sho
 _INFINITY = "double('Infinity')"
 
 
-def rounding_over(rows: int) -> float:
+def bound_rounding(rows: int) -> float:
     """The share of a number by which rounding may move it while so many are added."""
     return _EPSILON * (_LEAST_STEPS + rows)
 
 
-def beyond_rounding(columns: Sequence[str], table: Table) -> str:
+def render_beyond_rounding(columns: Sequence[str], table: Table) -> str:
     """Without rows that differ from one on the other side just in how floats were rounded.
 
     The same rows in another order have another sum or deviation, also in plain Spark.
@@ -47,7 +47,7 @@ def beyond_rounding(columns: Sequence[str], table: Table) -> str:
     )
 
 
-def near_pairs(columns: Sequence[str], floats: Sequence[str], floor: float) -> str:
+def render_near_pairs(columns: Sequence[str], floats: Sequence[str], floor: float) -> str:
     """Rows of {w} and {f}, columns side by side, that differ no more than {a} and {b} differ from {w}.
 
     These are results of the same query for numbers that are off in their last digits. Less than the floor is
@@ -56,12 +56,12 @@ def near_pairs(columns: Sequence[str], floats: Sequence[str], floor: float) -> s
     exact = [c for c in columns if c not in floats]
     by = f"PARTITION BY {', '.join(exact)} " if exact else ""
 
-    def numbered(name: str) -> str:
+    def number_rows(name: str) -> str:
         return f"(SELECT *, row_number() OVER ({by}ORDER BY {', '.join(floats)}) AS place FROM {{{name}}})"
 
-    def joined(name: str) -> str:
+    def join_rows(name: str) -> str:
         same = " AND ".join([f"w.place = {name}.place", *(f"w.{c} <=> {name}.{c}" for c in exact)])
-        return f" JOIN {numbered(name)} AS {name} ON {same}"
+        return f" JOIN {number_rows(name)} AS {name} ON {same}"
 
     near = " AND ".join(
         f"(w.{c} <=> f.{c} OR abs(w.{c} - f.{c}) <= {_ROUNDING} * abs(w.{c}) "
@@ -69,10 +69,10 @@ def near_pairs(columns: Sequence[str], floats: Sequence[str], floor: float) -> s
         for c in floats
     )
     shown = ", ".join(f"{side}.{c} AS {side}_{c}" for side in "wf" for c in columns)
-    return f"SELECT {shown} FROM {numbered('w')} AS w{''.join(map(joined, 'fab'))} WHERE {near}"
+    return f"SELECT {shown} FROM {number_rows('w')} AS w{''.join(map(join_rows, 'fab'))} WHERE {near}"
 
 
-def without_pairs(columns: Sequence[str], table: Table) -> str:
+def render_without_pairs(columns: Sequence[str], table: Table) -> str:
     """What is left of {differing}."""
     names = {c: quote(n) for c, n in zip(columns, table.column_names, strict=True)}
     sides = [

@@ -41,12 +41,12 @@ def run_steps(inputs: Inputs, table: Table, trees: Sequence[Tree]) -> StepsDone:
     return done
 
 
-def frame_of(inputs: Inputs, plan: Operator) -> Frame:
+def build_frame(inputs: Inputs, plan: Operator) -> Frame:
     """The rows of a plan; all nodes of a refresh see the clock at one moment."""
     text = render(plan)
     if inputs.moment is not None and inputs.stream.moments:
         text = fix_moment(text, inputs.moment)
-    return run_sql(inputs.work.place.spark, text, available=(), **inputs.frames(plan))
+    return run_sql(inputs.work.place.spark, text, available=(), **inputs.read_frames(plan))
 
 
 def _run_step(inputs: Inputs, table: Table, tree: Tree) -> StepsDone:
@@ -55,7 +55,7 @@ def _run_step(inputs: Inputs, table: Table, tree: Tree) -> StepsDone:
         rounds = SparkRounds(inputs, table)
         run_fixpoint(tree.plan, tree.step, rounds)
         return StepsDone(rounds.inputs, tuple(rounds.remarks))
-    frame, rows = _compute(inputs, table, frame_of(inputs, tree.plan))
+    frame, rows = _compute_frame(inputs, table, build_frame(inputs, tree.plan))
     found = StepRows(frame, None if rows is None else rows.num_rows)
     remark = _read_again(tree.plan, found.count)
     return StepsDone(inputs.with_steps({tree.step: found}), (remark,) if remark else ())
@@ -100,8 +100,8 @@ class SparkRounds:
         return work.row_count(self.stored) + work.place.settings.max_driver_rows
 
     def put(self, name: RoundRef, plan: Operator) -> int:
-        frame, rows = _compute(self.inputs, self.stored, self._plan(name, plan))
-        self._keep(name, frame, rows)
+        frame, rows = _compute_frame(self.inputs, self.stored, self._prepare_plan(name, plan))
+        self._keep_frame(name, frame, rows)
         if not plan.weighted:
             return count(frame) if rows is None else rows.num_rows
         if rows is None:
@@ -109,39 +109,39 @@ class SparkRounds:
         return int(pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0)
 
     def copy(self, name: RoundRef, source: RoundRef) -> None:
-        self._keep(name, self._frame(source), self._rows[source])
+        self._keep_frame(name, self._read_frame(source), self._rows[source])
 
     def add(self, name: RoundRef, source: RoundRef) -> None:
         one, two = self._rows[name], self._rows[source]
-        rows = None if one is None or two is None else _together(one, two)
+        rows = None if one is None or two is None else _concatenate_rows(one, two)
         if rows is None or not room_of_statement(self.inputs.work.place.settings).has(rows):
-            self._keep(name, self._frame(name).unionByName(self._frame(source)), None)
+            self._keep_frame(name, self._read_frame(name).unionByName(self._read_frame(source)), None)
         else:
-            self._keep(name, as_frame(self._frame(source), rows), rows)
+            self._keep_frame(name, as_frame(self._read_frame(source), rows), rows)
 
-    def answer(self, name: StepRef, plan: Operator) -> None:
-        self.inputs = self.inputs.with_steps({name: StepRows(self._plan(name, plan))})
+    def put_answer(self, name: StepRef, plan: Operator) -> None:
+        self.inputs = self.inputs.with_steps({name: StepRows(self._prepare_plan(name, plan))})
 
-    def remark(self, text: str) -> None:
+    def add_remark(self, text: str) -> None:
         self.remarks.append(text)
 
-    def _keep(self, name: RoundRef, frame: Frame, rows: pa.Table | None) -> None:
+    def _keep_frame(self, name: RoundRef, frame: Frame, rows: pa.Table | None) -> None:
         self._rows[name] = rows
         self.inputs = self.inputs.with_steps({name: StepRows(frame, None if rows is None else rows.num_rows)})
 
-    def _frame(self, name: RoundRef) -> Frame:
+    def _read_frame(self, name: RoundRef) -> Frame:
         return self.inputs.steps[name].frame
 
-    def _plan(self, name: ComputedRef, plan: Operator) -> Frame:
+    def _prepare_plan(self, name: ComputedRef, plan: Operator) -> Frame:
         """The frame of a plan, after its own steps."""
         *steps, rest = plan_trees((Tree(plan),), (STEPS,), Context(within=name))
         done = run_steps(self.inputs, self.stored, steps)
         self.inputs = done.inputs
         self.remarks += done.remarks
-        return frame_of(self.inputs, rest.plan)
+        return build_frame(self.inputs, rest.plan)
 
 
-def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:
+def _concatenate_rows(one: pa.Table, two: pa.Table) -> pa.Table | None:
     """All rows, unless types differ within; whether a column may have nulls does not matter."""
     if [f.type for f in one.schema] != [f.type for f in two.schema]:
         return None
@@ -150,7 +150,7 @@ def _together(one: pa.Table, two: pa.Table) -> pa.Table | None:
     )
 
 
-def _compute(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
+def _compute_frame(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
     """A frame computed once: at the driver, with its rows, or written down if it is large."""
     work = inputs.work
     rows = collect_within(frame, room_of_refresh(work.place.settings), inputs.row_bytes)

@@ -52,9 +52,9 @@ class Known:
 
 def list_thresholds(known: Known, settings: Settings) -> list[Threshold]:
     return [
-        *_of_the_query(known, settings),
-        *_of_the_change(known, settings),
-        *_of_the_files(known.files, settings),
+        *_list_query_thresholds(known, settings),
+        *_list_change_thresholds(known, settings),
+        *_list_file_thresholds(known.files, settings),
         Threshold(
             "max_consecutive_errors",
             known.errors_in_a_row,
@@ -65,7 +65,7 @@ def list_thresholds(known: Known, settings: Settings) -> list[Threshold]:
     ]
 
 
-def _of_the_query(known: Known, settings: Settings) -> list[Threshold]:
+def _list_query_thresholds(known: Known, settings: Settings) -> list[Threshold]:
     found = [
         Threshold(
             "deep_join_scan_threshold",
@@ -98,7 +98,7 @@ def _of_the_query(known: Known, settings: Settings) -> list[Threshold]:
     return found
 
 
-def _of_the_change(known: Known, settings: Settings) -> list[Threshold]:
+def _list_change_thresholds(known: Known, settings: Settings) -> list[Threshold]:
     changed, rows = known.facts.changed_rows, known.facts.source_rows
     own = known.stream.options.fuse_ceiling
     fuse = settings.fuse_default_ceiling if own is None else own
@@ -145,7 +145,7 @@ def _of_the_change(known: Known, settings: Settings) -> list[Threshold]:
     return found
 
 
-def _of_the_files(files: tuple[DataFile, ...], settings: Settings) -> list[Threshold]:
+def _list_file_thresholds(files: tuple[DataFile, ...], settings: Settings) -> list[Threshold]:
     log = split_log(files)
     settled = sum(f.rows for f in log.settled)
     advice = "Above the limit, files are merged automatically; OPTIMIZE merges them now."

@@ -8,7 +8,7 @@ refreshes that is bounded.
 from __future__ import annotations
 
 from spark_trickle.model.experience import Experience
-from spark_trickle.refresh.cost import Estimate, gave_up_on, is_clearly_better
+from spark_trickle.refresh.cost import Estimate, is_clearly_better, was_given_up
 
 _SHARE = 0.1
 _UNTRIED = 3  # refreshes one way before the other is tried, if little or nothing is known of it
@@ -22,7 +22,7 @@ _HOPE_OF_FEW = 10.0  # if just one or two were seen, one of which was the first 
 def should_try_differential(known: Experience, found: Estimate, changed_rows: int) -> bool:
     """Changes of this size were computed in full for long, or as often as it takes to try them at all."""
     spent, guess = known.spent_in_full(changed_rows), found.differential
-    if found.full is None or gave_up_on(known, changed_rows):
+    if found.full is None or was_given_up(known, changed_rows):
         return False
     known_of = guess is not None and (guess.firm or guess.seen)
     if guess is None or (not known_of and guess.low <= found.full.ms):

@@ -17,10 +17,10 @@ from spark_trickle.refresh.inputs import Inputs
 
 def find_seen_changes(inputs: Inputs, changed: Set[Reference]) -> frozenset[Reference]:
     """The sources in which something changed that is read."""
-    return frozenset(name for name in changed if not _cancels(DriverInputs(inputs), name))
+    return frozenset(name for name in changed if not _cancels_out(DriverInputs(inputs), name))
 
 
-def _cancels(here: DriverInputs, name: Reference) -> bool:
+def _cancels_out(here: DriverInputs, name: Reference) -> bool:
     source, table = here.inputs.source(name), here.inputs.table(name)
     assert source is not None
     assert table is not None

@@ -13,8 +13,8 @@ from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.model.table import Table
-from spark_trickle.refresh.drop import stream_table
-from spark_trickle.refresh.group import company, refill, refresh_together, streams_by_id
+from spark_trickle.refresh.drop import find_stream_table
+from spark_trickle.refresh.group import list_company, refill_stream, refresh_together, streams_by_id
 from spark_trickle.refresh.record import Occasion
 from spark_trickle.refresh.refresher import Refresher
 from spark_trickle.scheduler.loop import Listener, Scheduler
@@ -75,7 +75,7 @@ class Control:
         self.steer(s.SteerStream(Cursor(name).name(), suspended=False))
 
     def steer(self, statement: s.SteerStream) -> None:
-        engine, table = self._warehouse.engine, stream_table(self._connection.read(), statement.name)
+        engine, table = self._warehouse.engine, find_stream_table(self._connection.read(), statement.name)
         if statement.suspended:
             scheduling.set_status(engine, table.id, Status.SUSPENDED, "suspended by hand")
             return
@@ -139,10 +139,10 @@ class Control:
                 f"The actions are {', '.join(_FUSE_ACTIONS)}.",
             )
         work = self._connection.begin_work()
-        table = stream_table(work, Cursor(name).name())
+        table = find_stream_table(work, Cursor(name).name())
         if action == "apply":
-            tables = company(work, table)
+            tables = list_company(work, table)
             reports = refresh_together(work, tables, Occasion(fused=False, together=len(tables) > 1))
         else:
-            reports = [refill(work, table, "the fuse was reset")]
+            reports = [refill_stream(work, table, "the fuse was reset")]
         return self._refresher.commit(work, reports)[-1]

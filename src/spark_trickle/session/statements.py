@@ -14,7 +14,7 @@ from spark_trickle.dml.insert import insert
 from spark_trickle.dml.merge import merge
 from spark_trickle.dml.update import update
 from spark_trickle.model.report import Result
-from spark_trickle.refresh.drop import drop_stream, stream_table
+from spark_trickle.refresh.drop import drop_stream, find_stream_table
 from spark_trickle.refresh.explain import explain_query, explain_stream
 from spark_trickle.session.components import Components
 from spark_trickle.session.place import change_setting, use_schema
@@ -72,7 +72,7 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
             return _at_newest(connection)
         case s.ExplainStream(name):
             work = connection.read()
-            return _show_lines(work, explain_stream(work, stream_table(work, name)))
+            return _show_lines(work, explain_stream(work, find_stream_table(work, name)))
         case s.ExplainQuery(query):
             work = connection.read()
             return _show_lines(work, explain_query(work, query))

@@ -10,7 +10,7 @@ from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.lake.catalog.states import changed_tables
 from spark_trickle.model.report import Result
 from spark_trickle.model.source import Published
-from spark_trickle.refresh.drop import stream_table
+from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.sources.calls import Listen, Sources, silent
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.sync import SyncReport
@@ -36,7 +36,7 @@ class Publisher:
     def repair(self, name: s.Name) -> Pushed:
         self._require_no_transaction()
         place = self._connection.place
-        return repair(place, self._links, stream_table(begin(place), name))
+        return repair(place, self._links, find_stream_table(begin(place), name))
 
     def push(self, source: str | None = None, *, take_over: bool = False) -> list[Pushed]:
         return self._push_each([p for p in self._published() if source in (None, p.source)], take_over)
@@ -64,7 +64,7 @@ class Publisher:
     def unpublish_stream(self, statement: s.UnpublishStream) -> Result:
         self._require_no_transaction()
         place = self._connection.place
-        unpublish(place, self._links, stream_table(begin(place), statement.name), statement.keep)
+        unpublish(place, self._links, find_stream_table(begin(place), statement.name), statement.keep)
         return Result(snapshot=begin(place).base.id)
 
     def _publish(self, statement: s.PublishStream) -> Pushed:
@@ -74,7 +74,7 @@ class Publisher:
                 f'"{".".join(statement.target)}" has too many parts', "Write AS schema.table."
             )
         place = self._connection.place
-        table = stream_table(begin(place), statement.name)
+        table = find_stream_table(begin(place), statement.name)
         if any(p.table_id == table.id for p in self._published()):
             raise InvalidDefinitionError(
                 f'"{table.full_name}" is already published', "UNPUBLISH STREAM TABLE it first."

@@ -8,7 +8,7 @@ from random import Random
 
 from spark_trickle.model.experience import Experience, remember
 from spark_trickle.model.stream import Action, Mode, Run
-from spark_trickle.refresh.decide import Decision, Facts, decide
+from spark_trickle.refresh.decide import Decision, Facts, decide_refresh
 from spark_trickle.settings import Settings
 
 D, F = Action.DIFFERENTIAL, Action.FULL
@@ -64,7 +64,7 @@ class Simulator:
         self.known = remember(Experience(), self._run(F, 0))
 
     def refresh(self, rows: int) -> Past:
-        decision = decide(self.facts(rows), SETTINGS)
+        decision = decide_refresh(self.facts(rows), SETTINGS)
         self.take(decision.action, rows)
         cost = self.world.cost(decision.action, rows)
         return Past(rows, decision, cost, self.world.better(rows))

@@ -22,7 +22,7 @@ from spark_trickle.model.experience import (
     write_experience,
 )
 from spark_trickle.model.stream import Action, Run
-from spark_trickle.refresh.cost import estimate
+from spark_trickle.refresh.cost import estimate_cost
 from tests.unit.refresh.simulator import COLD, SETTINGS, D, F, Past, Simulator, World
 
 LENGTH = 200
@@ -200,7 +200,7 @@ def test_what_is_remembered_is_bounded_and_survives_being_written(runs: list[Run
 def test_no_guess_is_beyond_what_the_runs_allow(runs: list[Run], rows: int) -> None:
     """Neither below the fastest run in proportion, nor above the slowest in proportion."""
     known = reduce(remember, runs, Experience())
-    found = estimate(known, rows, 10**6).differential
+    found = estimate_cost(known, rows, 10**6).differential
     if found is None:
         assert not known.differential
         return
