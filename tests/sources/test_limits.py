@@ -15,7 +15,7 @@ from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.observe.metrics import Metrics
 from spark_trickle.sources.landing import land, land_new
-from spark_trickle.txn.work import begin
+from spark_trickle.txn.work import begin_work
 from tests.sources.conftest import Shop
 
 ORDERS = [
@@ -191,7 +191,7 @@ def test_the_memory_of_a_copy_does_not_grow_with_its_rows(shop: Shop) -> None:
     shop.tr.sql("SET trickle.max_driver_rows = 300")
     for write, kept in ((land_new, 1), (land, 6)):
         for count in (10, 40):
-            work = begin(shop.tr._connection.place)
+            work = begin_work(shop.tr._connection.place)
             pieces = Pieces(count)
             table = work.catalog.table(("here",), "main")
             assert write(work, table, pieces).come == pieces.rows == count * 100

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import spark_trickle
-from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.delete import truncate_table
 from spark_trickle.errors import (
     SourceBusyError,
     SourceLostError,
@@ -16,7 +16,7 @@ from spark_trickle.errors import (
     SourceUnavailableError,
 )
 from spark_trickle.sources import by_log, captures, transition
-from spark_trickle.txn.work import begin
+from spark_trickle.txn.work import begin_work
 from tests.sources.conftest import Shop
 
 ORDERS = [
@@ -275,8 +275,8 @@ def test_a_mirror_that_was_damaged_stops_alone(shop: Shop) -> None:
     mirrored(shop, "wal")
     shop.run("CREATE TABLE other (id int PRIMARY KEY)")
     shop.tr.create_mirror("other", "shop.public.other")
-    work = begin(shop.tr._connection.place)
-    truncate(work, work.catalog.table(("main", "orders"), "main"))
+    work = begin_work(shop.tr._connection.place)
+    truncate_table(work, work.catalog.table(("main", "orders"), "main"))
     work.commit("damage")
     shop.run("DELETE FROM orders WHERE id = 1", "INSERT INTO other VALUES (1)")
     report = shop.tr.sync("shop")

@@ -12,7 +12,7 @@ from spark_trickle.sources.postgres.discover import describe
 from spark_trickle.sources.postgres.parallel import shared_read
 from spark_trickle.sources.side_by_side import FromTexts
 from spark_trickle.spark.jdbc import convert_rows, require_driver
-from spark_trickle.txn.work import begin
+from spark_trickle.txn.work import begin_work
 from tests.sources.conftest import Shop
 
 TABLE = [
@@ -49,7 +49,7 @@ def test_texts_become_what_a_copy_would_bring(shop: Shop) -> None:
     shop.run(*TABLE)
     shop.attach()
     shop.tr.create_mirror("t", "shop.public.t")
-    work = begin(shop.tr._connection.place)
+    work = begin_work(shop.tr._connection.place)
     table = work.catalog.table(("t",), "main")
     assert table.mirror is not None
     connection = shop.world.connect()

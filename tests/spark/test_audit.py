@@ -14,7 +14,7 @@ from spark_trickle.model.commit import TableChange
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.session import Trickle
 from spark_trickle.txn.store import store_rows
-from spark_trickle.txn.work import begin
+from spark_trickle.txn.work import begin_work
 from tests.conftest import Row, rows
 
 
@@ -28,7 +28,7 @@ def tr(tmp_path: Path) -> Trickle:
 
 def falsify(tr: Trickle, name: str, changes: Sequence[tuple[Row, int]]) -> None:
     """Write into the table of a stream table, as nobody can by a statement."""
-    work = begin(tr._connection.place)
+    work = begin_work(tr._connection.place)
     table = work.catalog.table((name,), "main")
     listed = {c: [row[n] for row, _ in changes] for n, c in enumerate(table.column_names)}
     weights = pa.array([weight for _, weight in changes], pa.int32())
@@ -141,7 +141,7 @@ def test_floats_that_were_rounded_otherwise_are_right(tr: Trickle, other: float)
     tr.sql("INSERT INTO v VALUES (1, 2)")
     tr.refresh("spread")
     assert audit(tr, "spread") == []
-    work = begin(tr._connection.place)
+    work = begin_work(tr._connection.place)
     table = work.catalog.table(("spread",), "main")
     wrong = {"k": [3, 3], "d": [0.7071067811865476, other], "m": [1.5, 1.5]}
     arrow = pa.table({**wrong, WEIGHT: pa.array([-1, 1], pa.int32())})
@@ -152,7 +152,7 @@ def test_floats_that_were_rounded_otherwise_are_right(tr: Trickle, other: float)
 
 def falsify_by_sql(tr: Trickle, name: str, come: str) -> None:
     """Write into a stream table what a query over it answers, instead of what is there."""
-    work = begin(tr._connection.place)
+    work = begin_work(tr._connection.place)
     table = work.catalog.table((name,), "main")
     arrow = pa.concat_tables(
         rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int32()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.delete import truncate_table
 from spark_trickle.errors import ConflictError, QueryError
 from spark_trickle.session import Trickle
 from spark_trickle.txn.retry import RetryPolicy, retry_on_conflict, retry_work
@@ -77,7 +77,7 @@ def test_a_work_that_loses_twice_waits_for_its_turn(tr_sqlite: Trickle) -> None:
 
         def attempt(work: Work) -> None:
             held.append(work.ticket is not None)
-            truncate(work, work.target(("t",)))
+            truncate_table(work, work.find_target(("t",)))
             if len(held) < 4:
                 raise CONFLICT
 

@@ -22,7 +22,7 @@ from spark_trickle.observe.refreshes import CURRENT, RECENT, TOTAL
 from spark_trickle.settings import Settings
 from spark_trickle.sources.sync import SyncReport
 from spark_trickle.spark.view_cache import ViewCache
-from spark_trickle.txn.work import Place, begin
+from spark_trickle.txn.work import Place, begin_work
 from tests.fetched import KEPT, fetched
 
 ROOT = Path(__file__).parents[2]
@@ -139,7 +139,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]
     nothing = cast(Any, _Nothing())
     shelf = ColumnIndex(warehouse.storage, 0)
     place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, ViewCache(nothing), shelf)
-    yield {name: observe.answer(begin(place), name) for name in ANSWERS}
+    yield {name: observe.answer(begin_work(place), name) for name in ANSWERS}
     warehouse.engine.dispose()
 
 

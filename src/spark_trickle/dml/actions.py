@@ -9,12 +9,12 @@ ACTION, TARGET, SAME = "_trickle_action", "_trickle_target", "_trickle_same"
 INSERT, UPDATE, DELETE = "I", "U", "D"
 
 
-def old(n: int) -> str:
+def old_image(n: int) -> str:
     """The old image of the n-th column."""
     return f"_o{n}"
 
 
-def new(n: int) -> str:
+def new_image(n: int) -> str:
     """The new image of the n-th column."""
     return f"_n{n}"
 
@@ -23,9 +23,10 @@ def same_image_sql(table: Table) -> str:
     """Whether an update leaves a row as it was; 0.0 and −0.0 are equal but not the same."""
     tests = []
     for n, column in enumerate(table.columns):
-        tests.append(f"{old(n)} <=> {new(n)}")
+        old, new = old_image(n), new_image(n)
+        tests.append(f"{old} <=> {new}")
         if is_float(column.type):
-            tests.append(f"({old(n)} <> 0 OR {old(n)} IS NULL OR string({old(n)}) = string({new(n)}))")
+            tests.append(f"({old} <> 0 OR {old} IS NULL OR string({old}) = string({new}))")
         elif holds_float(column.type):
-            tests.append(f"string({old(n)}) <=> string({new(n)})")
+            tests.append(f"string({old}) <=> string({new})")
     return " AND ".join(tests)

@@ -10,20 +10,20 @@ from spark_trickle.spark.types import cast_name, field_type_name, type_of_field
 from spark_trickle.sql.lexer.words import literal, quote
 
 
-def stored_sql(frame: Frame, name: str, column: Column) -> str:
+def render_stored(frame: Frame, name: str, column: Column) -> str:
     """SQL that turns a column of a query into a column of a table; refuses what does not fit."""
     field = frame.schema[name]
     if not can_store(type_of_field(field), column.type):
         raise TypeMismatchError(column.name, sql_name(column.type), field_type_name(field))
-    return _fitted_sql(f"CAST({quote(name)} AS {cast_name(column.type)})", column)
+    return _render_fitted(f"CAST({quote(name)} AS {cast_name(column.type)})", column)
 
 
 def default_sql(column: Column) -> str:
     """What a column gets when a statement does not say."""
-    return _fitted_sql(f"CAST({column.default or 'NULL'} AS {cast_name(column.type)})", column)
+    return _render_fitted(f"CAST({column.default or 'NULL'} AS {cast_name(column.type)})", column)
 
 
-def _fitted_sql(value: str, column: Column) -> str:
+def _render_fitted(value: str, column: Column) -> str:
     """The value, if it is not too long for VARCHAR(n); CHAR(n) is filled up with blanks."""
     limit = length_limit(column.type)
     if limit is None:

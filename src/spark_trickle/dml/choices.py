@@ -35,19 +35,19 @@ def choose_among(work: Work, table: Table) -> Target:
 
 def note_choice(work: Work, table: Table, choice: Choice) -> None:
     """Note which rows of the target the statement looks at; all of them if chance or a clock has a say."""
-    if not _lasts(work, choice):
+    if not _is_lasting(work, choice):
         work.reads.note_table(table.id, choice.by_statement)
         return
     # Other tables are seen as they are now, whatever the transaction does to them later.
-    seen = replace(work.scratch(), reads=Reads())
+    seen = replace(work.begin_scratch(), reads=Reads())
 
-    def meet(rows: Frame, conditions: Sequence[str]) -> Frame:
+    def select_met_rows(rows: Frame, conditions: Sequence[str]) -> Frame:
         met = " OR ".join(f"({c}\n)" for c in conditions)  # a condition may end in a comment
         text = f"{choice.ctes}SELECT 1 AS met FROM {choice.relations} WHERE {met}"
         return run_query(seen, text, target=Target(table, rows))
 
     form = (choice.relations, choice.by_statement) if _is_plain(choice) else (object(),)
-    work.reads.note_condition(table.id, form, Read(choice.by_statement, meet, (choice.condition,)))
+    work.reads.note_condition(table.id, form, Read(choice.by_statement, select_met_rows, (choice.condition,)))
 
 
 def answer_query(work: Work, sql: str) -> Frame:
@@ -61,7 +61,7 @@ def answer_query(work: Work, sql: str) -> Frame:
     return frame
 
 
-def _lasts(work: Work, choice: Choice) -> bool:
+def _is_lasting(work: Work, choice: Choice) -> bool:
     """Whether it means the same later, with all the views that it names."""
     texts = [(f"{choice.ctes}SELECT 1 FROM {choice.relations} WHERE {choice.condition}", work.place.schema)]
     known = set[int]()

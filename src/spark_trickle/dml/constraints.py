@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.dml.actions import ACTION, DELETE, TARGET, old
+from spark_trickle.dml.actions import ACTION, DELETE, TARGET, old_image
 from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError, short
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import reading
@@ -19,7 +19,7 @@ from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.sql.lexer.words import quote
-from spark_trickle.txn.keys import bounded_columns, comparable_key, files_meeting, row_tuples
+from spark_trickle.txn.keys import comparable_key, find_files_meeting, list_bounded_columns, row_tuples
 from spark_trickle.txn.store import write_down
 from spark_trickle.txn.work import Work
 
@@ -32,7 +32,7 @@ def show_values(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     )
 
 
-def _required(table: Table) -> list[Column]:
+def _list_required_columns(table: Table) -> list[Column]:
     return [c for c in table.columns if not c.nullable]
 
 
@@ -40,7 +40,7 @@ def _required(table: Table) -> list[Column]:
 
 
 def check_nulls(table: Table, rows: pa.Table) -> None:
-    for column in _required(table):
+    for column in _list_required_columns(table):
         if rows.column(column.name).null_count:
             bad = rows.filter(pc.is_null(rows.column(column.name))).select(list(table.column_names))
             raise _null_error(table, column, bad)
@@ -53,7 +53,7 @@ def _null_error(table: Table, column: Column, bad: pa.Table) -> NotNullViolation
 
 def check_stored_nulls(work: Work, table: Table, files: Sequence[DataFile]) -> None:
     """The statistics of the new files tell of nulls; only nested columns must be read for that."""
-    for column in _required(table):
+    for column in _list_required_columns(table):
         counts = [s.nulls for f in files for s in f.stats if s.column_id == column.id]
         if len(counts) == len(files) and all(n == 0 for n in counts):
             continue
@@ -72,10 +72,10 @@ def check_keys(work: Work, table: Table, come: pa.Table, gone: pa.Table | None) 
     counts = Counter(comparable_key(k) for k in row_tuples(come, names))
     if twice := [k for k, n in counts.items() if n > 1]:
         raise _key_error(table, twice)
-    files = _overlapping(work, table, come)
+    files = _find_overlapping_files(work, table, come)
     if not files:
         return
-    existing = _existing_keys(work, table, come.select(names), files)
+    existing = _read_existing_keys(work, table, come.select(names), files)
     removed = {comparable_key(k) for k in row_tuples(gone, names)} if gone is not None else set()
     if left := [k for k in existing if comparable_key(k) not in removed]:
         raise _key_error(table, left)
@@ -85,13 +85,13 @@ def _key_error(table: Table, keys: Sequence[tuple[Any, ...]]) -> DuplicateKeyErr
     return DuplicateKeyError(table.full_name, tuple(c.name for c in table.key_columns), show_values(keys))
 
 
-def _existing_keys(
+def _read_existing_keys(
     work: Work, table: Table, keys: pa.Table, files: Sequence[DataFile]
 ) -> list[tuple[Any, ...]]:
     names = [c.name for c in table.key_columns]
     text = (
         f"SELECT {', '.join(f'rows.{quote(n)}' for n in names)} FROM {{rows}} AS rows "
-        f"LEFT SEMI JOIN {{keys}} AS new ON {_same(names, 'rows', 'new')}"
+        f"LEFT SEMI JOIN {{keys}} AS new ON {_render_equality(names, 'rows', 'new')}"
     )
     frame = run_sql(
         work.place.spark,
@@ -102,18 +102,18 @@ def _existing_keys(
     return row_tuples(collect(frame), names)
 
 
-def _same(names: Sequence[str], left: str, right: str) -> str:
+def _render_equality(names: Sequence[str], left: str, right: str) -> str:
     return " AND ".join(f"{left}.{quote(n)} = {right}.{quote(n)}" for n in names)
 
 
-def _overlapping(work: Work, table: Table, rows: pa.Table) -> tuple[DataFile, ...]:
+def _find_overlapping_files(work: Work, table: Table, rows: pa.Table) -> tuple[DataFile, ...]:
     """The files whose key ranges meet those of some rows; rows of one key are never split by this."""
     files = work.files(table)
-    columns = bounded_columns(table)
+    columns = list_bounded_columns(table)
     if not files or not columns:
         return files
     with reading(work.place.warehouse.engine) as connection:
-        return files_meeting(read.with_bounds(connection, files, [c.id for c in columns]), columns, rows)
+        return find_files_meeting(read.with_bounds(connection, files, [c.id for c in columns]), columns, rows)
 
 
 def check_stored_keys(work: Work, table: Table, files: Sequence[DataFile]) -> None:
@@ -129,7 +129,7 @@ def check_stored_keys(work: Work, table: Table, files: Sequence[DataFile]) -> No
         text += (
             f" UNION ALL SELECT {', '.join(f'rows.{quote(n)}' for n in names)}, 1 FROM {{rows}} AS rows "
             f"LEFT SEMI JOIN (SELECT {keys} FROM {{stored}} WHERE {WEIGHT} > 0) AS new "
-            f"ON {_same(names, 'rows', 'new')}"
+            f"ON {_render_equality(names, 'rows', 'new')}"
         )
     grouped = f"SELECT {keys} FROM ({text}) GROUP BY {keys} HAVING sum({WEIGHT}) > 1 LIMIT {_SHOWN}"
     found = collect(run_sql(place.spark, grouped, **frames))
@@ -158,7 +158,7 @@ def one_hit_each(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def _hit_error(table: Table, bad: pa.Table) -> MergeCardinalityError:
-    names = [old(n) for n in range(len(table.columns))]
+    names = [old_image(n) for n in range(len(table.columns))]
     unique = dict.fromkeys(show_values(row_tuples(bad.slice(0, 50), names)))
     return MergeCardinalityError(table.full_name, tuple(unique))
 
@@ -168,7 +168,7 @@ def one_hit_each_staged(work: Work, table: Table, frame: Frame) -> Frame:
     staged = write_down(work, table, frame)
     hits = f"SELECT {TARGET} FROM {{staged}} WHERE {TARGET} IS NOT NULL GROUP BY {TARGET} HAVING count(*) > 1"
     wrong = f"{hits} AND max({ACTION} <> '{DELETE}') LIMIT 50"
-    shown_columns = ", ".join(f"string({old(n)}) AS {old(n)}" for n in range(len(table.columns)))
+    shown_columns = ", ".join(f"string({old_image(n)}) AS {old_image(n)}" for n in range(len(table.columns)))
     text = f"SELECT {shown_columns} FROM {{staged}} WHERE {TARGET} IN ({wrong})"
     bad = collect(run_sql(work.place.spark, text, staged=staged).limit(50))
     if bad.num_rows:

@@ -46,7 +46,7 @@ def create_table(work: Work, statement: s.CreateTable) -> Result:
     if not make_room(work, statement.name, "table", statement.replace, statement.if_not_exists):
         return Result()
     ids = count(WEIGHT_ID + 1)
-    columns = _columns(work, statement.columns, ids) if statement.columns else query_columns(query, ids)
+    columns = _make_columns(work, statement.columns, ids) if statement.columns else query_columns(query, ids)
     check_column_names([c.name for c in columns])
     table = Table(
         id=work.new_id(),
@@ -66,7 +66,7 @@ def create_table(work: Work, statement: s.CreateTable) -> Result:
     return insert_frame(work, table, query, (), rows.MANY if not query.isLocal() else rows.UNKNOWN)
 
 
-def _columns(
+def _make_columns(
     work: Work, definitions: tuple[s.ColumnDefinition, ...], ids: Iterator[int]
 ) -> tuple[Column, ...]:
     found = []
@@ -86,18 +86,18 @@ def query_columns(query: Frame | None, ids: Iterator[int]) -> tuple[Column, ...]
     for f in query.schema.jsonValue()["fields"]:
         column_id = next(ids)
         refuse_collations(f["name"], f["metadata"])
-        found.append(Column(column_id, f["name"], from_spark(f["name"], _nullable(f["type"]), ids)))
+        found.append(Column(column_id, f["name"], from_spark(f["name"], _make_nullable(f["type"]), ids)))
     return tuple(found)
 
 
-def _nullable(spec: Any) -> Any:
+def _make_nullable(spec: Any) -> Any:
     """A type whose parts may all be null: that a query has no nulls now is no promise for later rows."""
     if isinstance(spec, str):
         return spec
     if spec["type"] == "array":
-        return {**spec, "elementType": _nullable(spec["elementType"]), "containsNull": True}
+        return {**spec, "elementType": _make_nullable(spec["elementType"]), "containsNull": True}
     if spec["type"] == "struct":
-        fields = [{**f, "type": _nullable(f["type"]), "nullable": True} for f in spec["fields"]]
+        fields = [{**f, "type": _make_nullable(f["type"]), "nullable": True} for f in spec["fields"]]
         return {**spec, "fields": fields}
     return spec
 
@@ -150,19 +150,19 @@ def drop_table(work: Work, statement: s.DropTable) -> None:
     found = work.catalog.find(statement.name, work.place.schema)
     if found is None and statement.if_exists:
         return
-    table = _movable(work, statement.name)
+    table = _find_movable(work, statement.name)
     refuse_readers(work, table, "dropped")
     work.define(commit.DropTable(table))
 
 
-def _movable(work: Work, name: s.Name) -> Table:
+def _find_movable(work: Work, name: s.Name) -> Table:
     """A table that may go or get another name: also a mirror, although nobody may change its rows."""
     table = work.catalog.table(name, work.place.schema)
-    return table if table.mirror is not None else work.target(name)
+    return table if table.mirror is not None else work.find_target(name)
 
 
 def rename_table(work: Work, statement: s.RenameTable) -> None:
-    table = _movable(work, statement.table)
+    table = _find_movable(work, statement.table)
     target = statement.new if len(statement.new) == 2 else (table.schema, statement.new[-1])
     schema, name = free_name(work, target)
     existing = work.catalog.find((schema, name), schema)
@@ -175,12 +175,12 @@ def rename_table(work: Work, statement: s.RenameTable) -> None:
 
 
 def add_columns(work: Work, statement: s.AddColumns) -> None:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     ids = count(table.next_column_id)
     wanted = [d for d in statement.columns if not (statement.if_not_exists and table.has_column(d.name))]
     if not wanted:
         return
-    added = _columns(work, tuple(wanted), ids)
+    added = _make_columns(work, tuple(wanted), ids)
     check_column_names([*table.column_names, *(c.name for c in added)])
     columns = tuple(_for_old_rows(work, table, c) for c in added)
     for definition in statement.columns:
@@ -209,7 +209,7 @@ def _for_old_rows(work: Work, table: Table, column: Column) -> Column:
 
 
 def drop_columns(work: Work, statement: s.DropColumns) -> None:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     gone = set()
     for name in statement.columns:
         if statement.if_exists and not table.has_column(name):
@@ -229,7 +229,7 @@ def drop_columns(work: Work, statement: s.DropColumns) -> None:
 
 
 def rename_column(work: Work, statement: s.RenameColumn) -> None:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     column = table.column(statement.old)
     new = table.with_column(replace(column, name=statement.new))
     check_column_names(list(new.column_names))
@@ -237,15 +237,15 @@ def rename_column(work: Work, statement: s.RenameColumn) -> None:
 
 
 def alter_column(work: Work, statement: s.AlterColumn) -> None:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     column = table.column(statement.column)
     new = column
     if statement.type is not None:
         refuse_readers(work, table, "altered", frozenset((column.id,)))
-        new = replace(new, type=_widened(work, column, statement.type))
-        new = replace(new, initial=_carried_over(work, column, new))
+        new = replace(new, type=_widen_type(work, column, statement.type))
+        new = replace(new, initial=_render_carry_over(work, column, new))
     if statement.nullable is not None:
-        new = replace(new, nullable=_nullability(work, table, column, statement.nullable))
+        new = replace(new, nullable=_check_nullability(work, table, column, statement.nullable))
     if statement.default is not None:
         new = replace(new, default=statement.default)
         _default_value(work, new)
@@ -256,7 +256,7 @@ def alter_column(work: Work, statement: s.AlterColumn) -> None:
     work.define(commit.AlterTable(table, table.with_column(new)))
 
 
-def _widened(work: Work, column: Column, text: str) -> Scalar:
+def _widen_type(work: Work, column: Column, text: str) -> Scalar:
     kind = from_spark(column.name, parse_type(work.place.spark, column.name, text), count(0))
     if not can_widen(column.type, kind):
         raise InvalidDefinitionError(
@@ -268,7 +268,7 @@ def _widened(work: Work, column: Column, text: str) -> Scalar:
     return kind
 
 
-def _carried_over(work: Work, old: Column, new: Column) -> str | None:
+def _render_carry_over(work: Work, old: Column, new: Column) -> str | None:
     """What old rows hold, in the new type: the FLOAT 0.1 is not the DOUBLE 0.1."""
     if old.initial is None:
         return None
@@ -276,7 +276,7 @@ def _carried_over(work: Work, old: Column, new: Column) -> str | None:
     return str(collect(run_sql(work.place.spark, f"SELECT CAST({value} AS STRING)")).column(0)[0].as_py())
 
 
-def _nullability(work: Work, table: Table, column: Column, nullable: bool) -> bool:
+def _check_nullability(work: Work, table: Table, column: Column, nullable: bool) -> bool:
     if nullable and column.id in table.key and table.key_enforced:
         raise InvalidDefinitionError(
             f'column "{column.name}" is part of the primary key', "Key columns are always NOT NULL."

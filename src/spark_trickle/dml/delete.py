@@ -20,10 +20,10 @@ from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work
 
 
-def delete(work: Work, statement: Delete) -> Result:
-    table = work.target(statement.table)
+def delete_rows(work: Work, statement: Delete) -> Result:
+    table = work.find_target(statement.table)
     if statement.where is None and statement.source is None:
-        return truncate(work, table)
+        return truncate_table(work, table)
     alias = quote(statement.alias or table.name)
     condition = statement.where or "true"
     target = f"{target_sql(table)} AS {alias}"
@@ -32,7 +32,9 @@ def delete(work: Work, statement: Delete) -> Result:
         text = f"{statement.ctes}SELECT 1 FROM {target}, {statement.source} WHERE {condition}"
         run_query(work, text, target=choose_among(work, table))
         condition = f"EXISTS (SELECT 1 FROM {statement.source} WHERE {condition})"
-    images = ", ".join(f"{alias}.{quote(c)} AS {actions.old(n)}" for n, c in enumerate(table.column_names))
+    images = ", ".join(
+        f"{alias}.{quote(c)} AS {actions.old_image(n)}" for n, c in enumerate(table.column_names)
+    )
     select = f"{statement.ctes}SELECT {images}, '{actions.DELETE}' AS {actions.ACTION}"
     text = f"{select} FROM {target} WHERE {condition}"
     note_choice(work, table, Choice(statement.ctes, target, condition))
@@ -44,7 +46,7 @@ def delete(work: Work, statement: Delete) -> Result:
         most_rows=most_target_rows(work, table, statement, statement.source is None),
         whole=judges_values(statement.ctes, statement.source, statement.where),
     )
-    return rows.apply(work, plan)
+    return rows.apply_plan(work, plan)
 
 
 def target_sql(table: Table) -> str:
@@ -63,19 +65,19 @@ def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone
     return rows.UNKNOWN if alone and where else rows.MANY
 
 
-def truncate(work: Work, table: Table, in_sum: bool = False) -> Result:
+def truncate_table(work: Work, table: Table, in_sum: bool = False) -> Result:
     """All rows go: no file stays, and the change feed tells what they held, or its sum does."""
     work.reads.note_table(table.id, by_statement=True)
     files = work.files(table)
     count = work.row_count(table)
     if not files:
         return Result()
-    removed = _told(work, table, files, count, in_sum) if count else ()
+    removed = _list_feed_files(work, table, files, count, in_sum) if count else ()
     work.change(TableChange(table, feed_only=removed, ended=files))
     return Result(rows_deleted=count)
 
 
-def _told(
+def _list_feed_files(
     work: Work, table: Table, files: tuple[DataFile, ...], count: int, in_sum: bool
 ) -> tuple[DataFile, ...]:
     """Files without deletions tell it themselves; else what is left of them is written down.
@@ -86,11 +88,11 @@ def _told(
         work.place.storage.check(table, files)
         as_of = work.next_as_of()
         return tuple(f.removed(as_of) for f in files)
-    frame = _removed(work.rows(table))
+    frame = _mark_removed(work.rows(table))
     room = room_of_statement(work.place.settings)
     few = collect_known(frame, room, count) if fits_arrow(table) else None
     return store_frame(work, table, frame) if few is None else store_rows(work, table, few)
 
 
-def _removed(frame: Frame) -> Frame:
+def _mark_removed(frame: Frame) -> Frame:
     return frame.selectExpr("*", f"-1 AS {WEIGHT}")

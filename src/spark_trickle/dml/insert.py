@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_trickle.dml import actions, rows
-from spark_trickle.dml.assign import default_sql, stored_sql
-from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.assign import default_sql, render_stored
+from spark_trickle.dml.delete import truncate_table
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.report import Result
@@ -16,25 +16,25 @@ from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
 from spark_trickle.sql.statements.kinds import Insert
 from spark_trickle.sql.statements.parse_rows import values_rows
-from spark_trickle.txn.query import referenced_rows, run_query
+from spark_trickle.txn.query import count_referenced_rows, run_query
 from spark_trickle.txn.work import Work
 
 
-def insert(work: Work, statement: Insert) -> Result:
-    table = work.target(statement.table)
+def insert_rows(work: Work, statement: Insert) -> Result:
+    table = work.find_target(statement.table)
     values = values_rows(statement.source)
     source = statement.source
     if values is not None and any(v.upper() == "DEFAULT" for row in values for v in row):
         source = _with_defaults(table, statement, values)
     frame = run_query(work, statement.ctes + source)
     names = frame.columns if statement.by_name else statement.columns
-    most = len(values) if values is not None else _expected_rows(work, statement.ctes + statement.source)
+    most = len(values) if values is not None else _guess_rows(work, statement.ctes + statement.source)
     if statement.overwrite:
-        return _overwrite(work, table, frame, tuple(names), most)
+        return _overwrite_table(work, table, frame, tuple(names), most)
     return insert_frame(work, table, frame, tuple(names), most)
 
 
-def append(work: Work, table: Table, frame: Frame) -> Result:
+def append_frame(work: Work, table: Table, frame: Frame) -> Result:
     """Rows of a DataFrame, its columns found by name."""
     return insert_frame(
         work, table, frame, tuple(frame.columns), rows.UNKNOWN if frame.isLocal() else rows.MANY
@@ -45,33 +45,33 @@ def insert_frame(work: Work, table: Table, frame: Frame, names: tuple[str, ...],
     plan = rows.RowPlan(
         table, _new_images(work, table, frame, names), has_old=False, has_new=True, most_rows=most
     )
-    return rows.apply(work, plan)
+    return rows.apply_plan(work, plan)
 
 
-def _expected_rows(work: Work, source: str) -> int:
+def _guess_rows(work: Work, source: str) -> int:
     """A query over small tables is tried at the driver; any other is left to the executors at once."""
-    known = referenced_rows(work, source)
+    known = count_referenced_rows(work, source)
     small = known is not None and known <= work.place.settings.max_driver_rows
     return rows.UNKNOWN if small else rows.MANY
 
 
-def _overwrite(work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: int) -> Result:
+def _overwrite_table(work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: int) -> Result:
     """The new rows are computed before the old ones go: the query may read them."""
-    emptied = _emptied(work, table)
+    emptied = _has_content(work, table)
     scratch = replace(work, catalog=work.catalog, changes={}, _files={(table.id, work.base.id): ()})
     result = insert_frame(scratch, table, frame, names, most)
     added = scratch.changes[table.id].added if table.id in scratch.changes else ()
-    removed = truncate(work, table) if emptied else Result()
+    removed = truncate_table(work, table) if emptied else Result()
     work.reads.note_table(table.id, by_statement=True)
     work.change(TableChange(table, added=added))
     return replace(result, rows_deleted=removed.rows_deleted)
 
 
-def _emptied(work: Work, table: Table) -> bool:
+def _has_content(work: Work, table: Table) -> bool:
     return bool(work.files(table))
 
 
-def _targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Column]:
+def _find_targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Column]:
     """The column that each value of the source goes to."""
     if not names:
         if len(frame.columns) != len(table.columns):
@@ -92,15 +92,17 @@ def _targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Column]
 
 
 def _new_images(work: Work, table: Table, frame: Frame, names: tuple[str, ...]) -> Frame:
-    targets = _targets(table, frame, names)
+    targets = _find_targets(table, frame, names)
     source = frame.toDF(*[f"_v{n}" for n in range(len(targets))])
     given = {c.id: n for n, c in enumerate(targets)}
     columns = []
     for n, column in enumerate(table.columns):
         value = (
-            stored_sql(source, f"_v{given[column.id]}", column) if column.id in given else default_sql(column)
+            render_stored(source, f"_v{given[column.id]}", column)
+            if column.id in given
+            else default_sql(column)
         )
-        columns.append(f"{value} AS {actions.new(n)}")
+        columns.append(f"{value} AS {actions.new_image(n)}")
     text = f"SELECT {', '.join(columns)}, '{actions.INSERT}' AS {actions.ACTION} FROM {{source}}"
     return run_sql(work.place.spark, text, source=source)
 

@@ -11,11 +11,21 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from spark_trickle.dml import rows
-from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, TARGET, UPDATE, new, old, same_image_sql
-from spark_trickle.dml.assign import default_sql, stored_sql
+from spark_trickle.dml.actions import (
+    ACTION,
+    DELETE,
+    INSERT,
+    SAME,
+    TARGET,
+    UPDATE,
+    new_image,
+    old_image,
+    same_image_sql,
+)
+from spark_trickle.dml.assign import default_sql, render_stored
 from spark_trickle.dml.choices import Choice, choose_among, note_choice
 from spark_trickle.dml.delete import target_sql
-from spark_trickle.dml.update import assigned_values, numbered_target_sql
+from spark_trickle.dml.update import collect_assignments, render_numbered_target
 from spark_trickle.errors import QueryError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Column, Table
@@ -26,7 +36,7 @@ from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.sql.statements.determinism import judges_values
 from spark_trickle.sql.statements.kinds import Assignment, Merge, MergeClause
-from spark_trickle.txn.query import referenced_rows, run_query
+from spark_trickle.txn.query import count_referenced_rows, run_query
 from spark_trickle.txn.store import write_down
 from spark_trickle.txn.work import Work
 
@@ -47,16 +57,16 @@ class _Action:
 _Run = Callable[[Callable[[Table, Merge, list[_Action]], str], list[_Action]], Frame]
 
 
-def merge(work: Work, statement: Merge) -> Result:
-    table = work.target(statement.table)
-    actions = [_action(table, statement, n, c) for n, c in enumerate(statement.clauses)]
+def merge_rows(work: Work, statement: Merge) -> Result:
+    table = work.find_target(statement.table)
+    actions = [_make_action(table, statement, n, c) for n, c in enumerate(statement.clauses)]
     joined = [a for a in actions if not a.clause.by_source]
     alone = [a for a in actions if a.clause.by_source]
-    frame = reduce(Frame.unionByName, _frames(work, table, statement, joined, alone))
+    frame = reduce(Frame.unionByName, _run_parts(work, table, statement, joined, alone))
     if alone:
         work.reads.note_table(table.id, by_statement=True)
     else:
-        note_choice(work, table, _choice(table, statement))
+        note_choice(work, table, _make_choice(table, statement))
     kinds = {a.kind for a in actions}
     plan = rows.RowPlan(
         table,
@@ -74,35 +84,35 @@ def merge(work: Work, statement: Merge) -> Result:
             *(value for a in actions for value in a.values.values()),
         ),
     )
-    return rows.apply(work, plan)
+    return rows.apply_plan(work, plan)
 
 
-def _frames(
+def _run_parts(
     work: Work, table: Table, statement: Merge, joined: list[_Action], alone: list[_Action]
 ) -> list[Frame]:
     """One join for source and target, unless a name means the source in NOT MATCHED and is in both."""
     if alone and joined:
-        run = _once(work, table, statement)
-        return [*_joined(work, table, statement, joined, run), run(_alone_sql, alone)]
-    run = _each_time(work, table, statement)
-    return [run(_alone_sql, alone)] if alone else _joined(work, table, statement, joined, run)
+        run = _make_staged_run(work, table, statement)
+        return [*_run_joined(work, table, statement, joined, run), run(_render_alone, alone)]
+    run = _make_run(work, table, statement)
+    return [run(_render_alone, alone)] if alone else _run_joined(work, table, statement, joined, run)
 
 
-def _joined(work: Work, table: Table, statement: Merge, actions: list[_Action], run: _Run) -> list[Frame]:
+def _run_joined(work: Work, table: Table, statement: Merge, actions: list[_Action], run: _Run) -> list[Frame]:
     try:
-        return [run(_joined_sql, actions)]
+        return [run(_render_joined, actions)]
     except QueryError as error:
         if not error.condition.startswith("AMBIGUOUS_REFERENCE"):
             raise
-    run = _once(work, table, statement)
+    run = _make_staged_run(work, table, statement)
     matched, unmatched = ([a for a in actions if a.clause.matched is m] for m in (True, False))
-    parts = ((_joined_sql, matched), (_unmatched_sql, unmatched))
+    parts = ((_render_joined, matched), (_render_unmatched, unmatched))
     return [run(text, some) for text, some in parts if some]
 
 
-def _each_time(work: Work, table: Table, statement: Merge) -> _Run:
+def _make_run(work: Work, table: Table, statement: Merge) -> _Run:
     """Runs a part of the statement; every part reads the source anew."""
-    return lambda text, actions: _images(
+    return lambda text, actions: _compute_images(
         work,
         table,
         run_query(work, text(table, statement, actions), target=choose_among(work, table)),
@@ -110,14 +120,14 @@ def _each_time(work: Work, table: Table, statement: Merge) -> _Run:
     )
 
 
-def _once(work: Work, table: Table, statement: Merge) -> _Run:
+def _make_staged_run(work: Work, table: Table, statement: Merge) -> _Run:
     """The same for several parts: a source that depends on chance is written down, so that they agree."""
     if judges_values(statement.ctes, statement.source):
-        return _each_time(work, table, statement)
+        return _make_run(work, table, statement)
     staged = write_down(work, table, run_query(work, f"{statement.ctes}SELECT * FROM {statement.source}"))
     alias = _source_alias(statement.source)
     settled = replace(statement, source=f"{{{_SOURCE}}}" + (f" AS {quote(alias)}" if alias else ""))
-    return lambda text, actions: _images(
+    return lambda text, actions: _compute_images(
         work,
         table,
         run_query(
@@ -130,14 +140,14 @@ def _once(work: Work, table: Table, statement: Merge) -> _Run:
     )
 
 
-def _choice(table: Table, statement: Merge) -> Choice:
+def _make_choice(table: Table, statement: Merge) -> Choice:
     """The rows of the target that a row of the source matches; rows that come later may match as well."""
     target = f"{target_sql(table)} AS {quote(statement.alias or table.name)}"
     relations = f"{statement.source} JOIN {target} ON {statement.condition}"
     return Choice(statement.ctes, relations, "true", is_alone=False)
 
 
-def _action(table: Table, statement: Merge, number: int, clause: MergeClause) -> _Action:
+def _make_action(table: Table, statement: Merge, number: int, clause: MergeClause) -> _Action:
     if clause.delete:
         return _Action(number, clause, DELETE, {})
     kind = UPDATE if clause.matched or clause.by_source else INSERT
@@ -146,7 +156,7 @@ def _action(table: Table, statement: Merge, number: int, clause: MergeClause) ->
         source = _source_alias(statement.source)
         before = f"{quote(source)}." if source else ""
         assignments = tuple(Assignment(c, f"{before}{quote(c)}") for c in table.column_names)
-    return _Action(number, clause, kind, assigned_values(table, assignments))
+    return _Action(number, clause, kind, collect_assignments(table, assignments))
 
 
 def _source_alias(source: str) -> str:
@@ -164,14 +174,14 @@ def _source_alias(source: str) -> str:
 
 
 def _most_rows(work: Work, table: Table, statement: Merge, scans_target: bool) -> int:
-    known = referenced_rows(work, f"{statement.ctes}SELECT * FROM {statement.source}")
+    known = count_referenced_rows(work, f"{statement.ctes}SELECT * FROM {statement.source}")
     if known is None:
         return rows.UNKNOWN if not scans_target else rows.MANY
     total = known + (work.row_count(table) if scans_target else 0)
     return rows.UNKNOWN if total <= work.place.settings.max_driver_rows else rows.MANY
 
 
-def _chosen_sql(actions: list[_Action], matched: str) -> str:
+def _render_chosen(actions: list[_Action], matched: str) -> str:
     """The number of the first clause that applies; `matched` is a number, or NULL where nothing matched."""
     cases = []
     for a in actions:
@@ -182,9 +192,9 @@ def _chosen_sql(actions: list[_Action], matched: str) -> str:
 
 def _select_sql(table: Table, alias: str | None, actions: list[_Action], target: str) -> str:
     """The clause is chosen once and referred to by its name, in case it depends on chance."""
-    columns = [f"{_chosen_sql(actions, target)} AS {_CLAUSE}"]
+    columns = [f"{_render_chosen(actions, target)} AS {_CLAUSE}"]
     columns += [
-        f"{f'{alias}.{quote(c.name)}' if alias else f'CAST(NULL AS {cast_name(c.type)})'} AS {old(n)}"
+        f"{f'{alias}.{quote(c.name)}' if alias else f'CAST(NULL AS {cast_name(c.type)})'} AS {old_image(n)}"
         for n, c in enumerate(table.columns)
     ]
     # A value is computed only for rows of its own clause: elsewhere it might fail.
@@ -196,15 +206,15 @@ def _select_sql(table: Table, alias: str | None, actions: list[_Action], target:
     return f"SELECT {', '.join(columns)}, {target} AS {TARGET}"
 
 
-def _joined_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
+def _render_joined(table: Table, statement: Merge, actions: list[_Action]) -> str:
     alias = quote(statement.alias or table.name)
     kind = "LEFT JOIN" if any(not a.clause.matched for a in actions) else "JOIN"
     select = _select_sql(table, alias, actions, f"{alias}.{TARGET}")
-    target = numbered_target_sql(table, alias)
+    target = render_numbered_target(table, alias)
     return f"{statement.ctes}{select} FROM {statement.source} {kind} {target} ON {statement.condition}"
 
 
-def _unmatched_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
+def _render_unmatched(table: Table, statement: Merge, actions: list[_Action]) -> str:
     """Source rows that match nothing; names in their clauses can only mean the source."""
     select = _select_sql(table, None, actions, "CAST(NULL AS BIGINT)")
     target = f"{target_sql(table)} AS {quote(statement.alias or table.name)}"
@@ -213,7 +223,7 @@ def _unmatched_sql(table: Table, statement: Merge, actions: list[_Action]) -> st
     )
 
 
-def _alone_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
+def _render_alone(table: Table, statement: Merge, actions: list[_Action]) -> str:
     """Target rows that no source row matches; each is there once, so it needs no number."""
     alias = quote(statement.alias or table.name)
     select = _select_sql(table, alias, actions, "CAST(NULL AS BIGINT)")
@@ -223,9 +233,11 @@ def _alone_sql(table: Table, statement: Merge, actions: list[_Action]) -> str:
     )
 
 
-def _images(work: Work, table: Table, frame: Frame, actions: list[_Action]) -> Frame:
-    olds = ", ".join(old(n) for n in range(len(table.columns)))
-    news = ", ".join(f"{_new_sql(frame, n, c, actions)} AS {new(n)}" for n, c in enumerate(table.columns))
+def _compute_images(work: Work, table: Table, frame: Frame, actions: list[_Action]) -> Frame:
+    olds = ", ".join(old_image(n) for n in range(len(table.columns)))
+    news = ", ".join(
+        f"{_new_sql(frame, n, c, actions)} AS {new_image(n)}" for n, c in enumerate(table.columns)
+    )
     kinds = " ".join(f"WHEN {a.number} THEN '{a.kind}'" for a in actions)
     inner = (
         f"SELECT {olds}, {news}, CASE {_CLAUSE} {kinds} END AS {ACTION}, {TARGET} "
@@ -239,8 +251,8 @@ def _new_sql(frame: Frame, n: int, column: Column, actions: list[_Action]) -> st
     cases = []
     for a in actions:
         if column.id in a.values:
-            value = stored_sql(frame, f"_v{a.number}_{column.id}", column)
+            value = render_stored(frame, f"_v{a.number}_{column.id}", column)
         else:
-            value = old(n) if a.kind != INSERT else default_sql(column)
+            value = old_image(n) if a.kind != INSERT else default_sql(column)
         cases.append(f"WHEN {a.number} THEN {value}")
     return f"CASE {_CLAUSE} {' '.join(cases)} END"

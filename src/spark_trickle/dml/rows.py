@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.dml import constraints
-from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, UPDATE, new, old
+from spark_trickle.dml.actions import ACTION, DELETE, INSERT, SAME, UPDATE, new_image, old_image
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
@@ -51,10 +51,10 @@ class RowPlan:
     is_update: bool = False
 
 
-def apply(work: Work, plan: RowPlan) -> Result:
+def apply_plan(work: Work, plan: RowPlan) -> Result:
     """Store the change and add it to the transaction."""
     require_ansi(work.place.spark)
-    rows = _at_driver(work, plan)
+    rows = _collect_actions(work, plan)
     if rows is not None:
         result, files = _apply_small(work, plan, rows)
     else:
@@ -65,7 +65,7 @@ def apply(work: Work, plan: RowPlan) -> Result:
     return result
 
 
-def _at_driver(work: Work, plan: RowPlan) -> pa.Table | None:
+def _collect_actions(work: Work, plan: RowPlan) -> pa.Table | None:
     room = room_of_statement(work.place.settings)
     if plan.most_rows == MANY or plan.most_rows > room.rows or not fits_arrow(plan.table):
         return None
@@ -80,11 +80,11 @@ def _at_driver(work: Work, plan: RowPlan) -> pa.Table | None:
 def _apply_small(work: Work, plan: RowPlan, rows: pa.Table) -> tuple[Result, tuple[DataFile, ...]]:
     if plan.single_hit:
         rows = constraints.one_hit_each(plan.table, rows)
-    result = _counted(rows)
+    result = _count_actions(rows)
     if SAME in rows.column_names:
         rows = rows.filter(pc.invert(rows.column(SAME)))
-    gone = _image(plan, rows, old, (UPDATE, DELETE), -1) if plan.has_old else None
-    come = _image(plan, rows, new, (UPDATE, INSERT), 1) if plan.has_new else None
+    gone = _select_image(plan, rows, old_image, (UPDATE, DELETE), -1) if plan.has_old else None
+    come = _select_image(plan, rows, new_image, (UPDATE, INSERT), 1) if plan.has_new else None
     if come is not None and come.num_rows:
         constraints.check_nulls(plan.table, come)
         if plan.changes_key and plan.table.unique:
@@ -93,12 +93,12 @@ def _apply_small(work: Work, plan: RowPlan, rows: pa.Table) -> tuple[Result, tup
     return result, store_rows(work, plan.table, both)
 
 
-def _counted(rows: pa.Table) -> Result:
+def _count_actions(rows: pa.Table) -> Result:
     counts = {v["values"]: v["counts"] for v in pc.value_counts(rows.column(ACTION)).to_pylist()}
     return Result(counts.get(INSERT, 0), counts.get(UPDATE, 0), counts.get(DELETE, 0))
 
 
-def _image(
+def _select_image(
     plan: RowPlan, rows: pa.Table, side: Callable[[int], str], actions: tuple[str, ...], weight: int
 ) -> pa.Table:
     chosen = rows.filter(pc.is_in(rows.column(ACTION), pa.array(actions)))
@@ -118,7 +118,7 @@ def _apply_large(work: Work, plan: RowPlan) -> tuple[Result, tuple[DataFile, ...
     counted, read_counts = observe_counts(
         frame, {a: f"count_if({ACTION} = '{a}')" for a in (INSERT, UPDATE, DELETE)}
     )
-    files = store_frame(work, plan.table, _weighted(plan, counted))
+    files = store_frame(work, plan.table, _weigh_images(plan, counted))
     counts = read_counts()
     result = Result(counts[INSERT], counts[UPDATE], counts[DELETE])
     if plan.has_new:
@@ -128,7 +128,7 @@ def _apply_large(work: Work, plan: RowPlan) -> tuple[Result, tuple[DataFile, ...
     return result, files
 
 
-def _weighted(plan: RowPlan, frame: Frame) -> Frame:
+def _weigh_images(plan: RowPlan, frame: Frame) -> Frame:
     """Each row of actions becomes its old image at −1 and its new image at +1.
 
     Without SQL text around the frame: over Spark Connect, what is observed inside a text is lost.
@@ -136,9 +136,9 @@ def _weighted(plan: RowPlan, frame: Frame) -> Frame:
     table = plan.table
     images = []
     if plan.has_old:
-        images.append((old, f"{ACTION} <> '{INSERT}'", -1))
+        images.append((old_image, f"{ACTION} <> '{INSERT}'", -1))
     if plan.has_new:
-        images.append((new, f"{ACTION} <> '{DELETE}'", 1))
+        images.append((new_image, f"{ACTION} <> '{DELETE}'", 1))
     if len(images) == 1:
         side, _, weight = images[0]
         columns = [f"{side(n)} AS {quote(c.name)}" for n, c in enumerate(table.columns)]

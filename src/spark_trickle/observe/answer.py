@@ -10,7 +10,7 @@ from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.sql.lexer.cursor import Cursor
-from spark_trickle.txn.functions import Argument, require
+from spark_trickle.txn.functions import Argument, require_arguments
 from spark_trickle.txn.work import Work
 
 _LARGEST = 2**63 - 1  # that a catalog can count
@@ -35,7 +35,7 @@ class Function:
     of_stream: bool = False
 
     def call(self, work: Work, name: str, arguments: Sequence[Argument]) -> Answer:
-        require(name, tuple(arguments), self.least, self.most)
+        require_arguments(name, tuple(arguments), self.least, self.most)
         given: list[Any] = [a if isinstance(a, str) else min(a, _LARGEST) for a in arguments]
         if self.of_stream and given:
             if not isinstance(given[0], str):

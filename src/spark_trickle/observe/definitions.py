@@ -19,7 +19,7 @@ from spark_trickle.refresh.refresh import node_tables
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements.kinds import CreateStream
-from spark_trickle.txn.work import Work, begin
+from spark_trickle.txn.work import Work, begin_work
 
 _FIELDS = ("name", "query", "schedule", "refresh_mode", "options", "columns")
 _OPTIONAL: dict[str, tuple[type, str]] = {
@@ -56,7 +56,7 @@ def bulk_create(work: Work, text: str) -> Answer:
     """Stream tables from a JSON list of definitions, in any order and in one commit: all of them, or none."""
     definitions = _parsed(text)
     statements = _in_order(work, [_statement(d) for d in definitions])
-    own = begin(work.place)
+    own = begin_work(work.place)
     try:
         for statement in statements:
             # Nobody refreshes it once more at the end, so it must see all that is there when it is committed.

@@ -114,7 +114,7 @@ def _rewind_to_refresh(work: Work, table: Table) -> Work:
     for source in require_stream(table).sources:
         known = work.catalog.table_by_id(source.table_id)
         if known is not None and known.stream is not None:
-            then.see(known, frontier.streams)
+            then.pin_table(known, frontier.streams)
     return restore_known_names(then, require_stream(table))
 
 
@@ -199,7 +199,7 @@ def _keeps_types(asked: _Asked, call: int, amount: float, types: list[Any]) -> b
 def _compute_by_plan(work: Work, then: Work, table: Table, moment: datetime | None) -> Frame:
     """All nodes from nothing, beside their tables."""
     tables = node_tables(work, table)
-    scratch = then.scratch(empty=tables.values())
+    scratch = then.begin_scratch(empty=tables.values())
     now = Frontier(then.base.id, then.base.id)
     run_in_full(Inputs(scratch, require_stream(table), tables, now, moment=moment), Clock())
     return scratch.rows(table).toDF(*_number_columns(table))

@@ -38,7 +38,7 @@ from spark_trickle.refresh.refresh import (
     refuse_above_fuse,
     require_stream,
 )
-from spark_trickle.txn.net import difference
+from spark_trickle.txn.net import store_difference
 from spark_trickle.txn.work import Work, now
 
 
@@ -168,7 +168,7 @@ def _find_shrinking_source(work: Work, member: Member) -> str | None:
 def _run_rounds(work: Work, members: Sequence[Member], anew: bool) -> list[Outcome]:
     """Rounds are tried beside the tables; only what they come to is stored in them."""
     tables = [t for m in members for t in node_tables(work, m.table).values()]
-    scratch = work.scratch(empty=tables if anew else ())
+    scratch = work.begin_scratch(empty=tables if anew else ())
     ids = {m.table.id for m in members}
     for m in members:
         _first_turn(scratch, m, ids, anew)
@@ -237,7 +237,7 @@ def _store_rounds(work: Work, scratch: Work, member: Member, anew: bool) -> Outc
     with member.clock.phase("write"):
         for name, table in node_tables(work, member.table).items():
             come, gone = _list_added_files(scratch, table.id), work.files(table) if anew else ()
-            files = come if len(come) < 2 and not gone else difference(work, table, come, gone)
+            files = come if len(come) < 2 and not gone else store_difference(work, table, come, gone)
             if files:
                 whole = isinstance(plans[name], Aggregate)
                 work.change(TableChange(table, added=tuple(replace(f, whole=whole) for f in files)))

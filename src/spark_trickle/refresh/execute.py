@@ -22,7 +22,7 @@ from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.arrow.evaluate import compute_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
-from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.delete import truncate_table
 from spark_trickle.model.arrow import single_weights, sum_weights, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.execution import Engine, Execution
@@ -302,7 +302,9 @@ def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Don
     is_net = job.replaces or (isinstance(plan, Signed) and plan.sign > 0)
     with clock.phase("write"):
         files = store_frame(work, table, frame if is_net else net_change(work, table, frame))
-        deleted = truncate(work, table, in_sum=True).rows_deleted if job.replaces else 0  # nobody follows
+        deleted = (
+            truncate_table(work, table, in_sum=True).rows_deleted if job.replaces else 0
+        )  # nobody follows
         rows = sum(f.rows for f in files)
         note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows)
         done = _finish_node(job, files, None, note)

@@ -13,14 +13,14 @@ from spark_trickle.refresh.audit import audit
 from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.lexer.cursor import Cursor
-from spark_trickle.txn.functions import Argument, require
+from spark_trickle.txn.functions import Argument, require_arguments
 from spark_trickle.txn.work import Work
 
 _TEXTS = {"property": "string", "value": "string"}
 
 
 def _require_text(function: str, arguments: tuple[Argument, ...]) -> str:
-    require(function, arguments, 1, 1)
+    require_arguments(function, arguments, 1, 1)
     if not isinstance(arguments[0], str):
         raise InvalidDefinitionError(f"trickle.{function} needs a text", f"Write trickle.{function}('…').")
     return arguments[0]
@@ -56,7 +56,7 @@ def _audit_stream(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 
 
 def _list_streams(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    require("stream_tables", arguments, 0, 0)
+    require_arguments("stream_tables", arguments, 0, 0)
     columns = {
         "schema_name": "string",
         "table_name": "string",

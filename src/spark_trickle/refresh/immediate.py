@@ -53,7 +53,7 @@ class OwnEffects:
             return work
         if self._known is None or self._known[:2] != (work.changes, len(work.definitions)):
             after = replace(
-                work.scratch(), definitions=list(work.definitions), once_committed=[], effects=None
+                work.begin_scratch(), definitions=list(work.definitions), once_committed=[], effects=None
             )
             merge_changes(after)
             keep_immediate(after)

@@ -153,14 +153,14 @@ class Refresher:
         if any(r.initiated_by == "scheduler" for r in work.refreshed):
             self._untidy.update(changed)
         else:
-            compact.tidy(work.place, changed)
+            compact.tidy_tables(work.place, changed)
         by_hand = [r.table_id for r in work.refreshed if r.initiated_by == "manual"]
         return [_note_commit(r, snapshot, commit_ms) for r in reports], by_hand
 
     def compact_untidy(self) -> None:
         """Compact what scheduled refreshes left to be compacted."""
         while self._untidy:
-            compact.tidy(self._connection.place, [self._untidy.pop()])
+            compact.tidy_tables(self._connection.place, [self._untidy.pop()])
 
 
 def _note_commit(report: RefreshReport, snapshot: int, commit_ms: float) -> RefreshReport:

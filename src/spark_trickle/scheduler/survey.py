@@ -7,12 +7,12 @@ from spark_trickle.lake.catalog.engine import reading
 from spark_trickle.model.stream import Status, StreamState
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.scheduler.due import Standing, World, find_lagging
-from spark_trickle.txn.work import Place, begin
+from spark_trickle.txn.work import Place, begin_work
 
 
 def look(place: Place, graphs: dict[int, Graph] | None = None) -> World:
     """`graphs` keeps the graph for as long as no definition changes."""
-    work = begin(place)
+    work = begin_work(place)
     graphs = {} if graphs is None else graphs
     version = work.base.schema_version
     if version not in graphs:

@@ -39,7 +39,7 @@ class Maintenance:
         def run(work: Work) -> Result:
             table = work.catalog.table(statement.table, work.place.schema)
             if plan := compact.compact_everything(work.files(table)):
-                compact.compact(work, table, plan)
+                compact.compact_table(work, table, plan)
             return Result()
 
         return self._transactions.change(run, "optimize")

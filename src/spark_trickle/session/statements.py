@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 
 from spark_trickle.dml import definitions, show, views
 from spark_trickle.dml.choices import answer_query
-from spark_trickle.dml.delete import delete, truncate
-from spark_trickle.dml.insert import insert
-from spark_trickle.dml.merge import merge
-from spark_trickle.dml.update import update
+from spark_trickle.dml.delete import delete_rows, truncate_table
+from spark_trickle.dml.insert import insert_rows
+from spark_trickle.dml.merge import merge_rows
+from spark_trickle.dml.update import update_rows
 from spark_trickle.model.report import Result
 from spark_trickle.refresh.drop import drop_stream, find_stream_table
 from spark_trickle.refresh.explain import explain_query, explain_stream
@@ -43,13 +43,13 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
             return _answer(connection, query)
         # --- rows
         case s.Insert():
-            return change(insert, statement)
+            return change(insert_rows, statement)
         case s.Update():
-            return change(update, statement)
+            return change(update_rows, statement)
         case s.Delete():
-            return change(delete, statement)
+            return change(delete_rows, statement)
         case s.Merge():
-            return change(merge, statement)
+            return change(merge_rows, statement)
         case s.Truncate():
             return change(_truncate, statement)
         # --- transactions
@@ -111,7 +111,7 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
         case s.ShowCreateTable():
             return show.show_create_table(connection.read(), statement)
         case s.Describe():
-            return show.describe(connection.read(), statement)
+            return show.describe_relation(connection.read(), statement)
         case s.ShowSettings():
             return show.show_settings(connection.read(), statement)
         # --- the connection
@@ -164,7 +164,7 @@ def _answer(connection: WarehouseConnection, query: str) -> DataFrame:
 
 
 def _truncate(work: Work, statement: s.Truncate) -> Result:
-    return truncate(work, work.target(statement.table))
+    return truncate_table(work, work.find_target(statement.table))
 
 
 def _create_temp_view(connection: WarehouseConnection, statement: s.CreateTempView) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from spark_trickle.dml.definitions import drop_table
-from spark_trickle.dml.insert import append
+from spark_trickle.dml.insert import append_frame
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table
 from spark_trickle.session.transactions import Transactions
@@ -13,7 +13,7 @@ from spark_trickle.sources.calls import Sources
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.connection import WarehouseConnection
-from spark_trickle.txn.functions import changes
+from spark_trickle.txn.functions import read_changes
 from spark_trickle.txn.query import catalog_at, relation_frame, snapshot_by_id
 from spark_trickle.txn.work import Work
 
@@ -37,13 +37,13 @@ class Tables:
     def read_changes(self, name: str, after: int, upto: int | None = None) -> DataFrame:
         work = self._connection.read()
         table = work.catalog.table(Cursor(name).name(), work.place.schema)
-        return changes(work, table, after, work.base.id if upto is None else upto)
+        return read_changes(work, table, after, work.base.id if upto is None else upto)
 
     def append(self, name: str, rows: DataFrame) -> Result:
         parts = Cursor(name).name()
 
         def add(work: Work) -> Result:
-            return append(work, work.target(parts), rows)
+            return append_frame(work, work.find_target(parts), rows)
 
         return self._transactions.change(add, f"append to {name}")
 

@@ -16,7 +16,7 @@ from spark_trickle.txn.connection import WarehouseConnection
 from spark_trickle.txn.net import merge_changes
 from spark_trickle.txn.retry import RetryPolicy, retry_work
 from spark_trickle.txn.savepoint import roll_back, take_savepoint
-from spark_trickle.txn.work import Work, begin
+from spark_trickle.txn.work import Work, begin_work
 
 
 class Transactions:
@@ -77,7 +77,7 @@ class Transactions:
         require_writable(place.warehouse.engine)
         if transaction is not None:
             return replace(_run_statement(transaction, action), snapshot=transaction.base.id)
-        retries, first = place.settings.commit_retries, begin(place)
+        retries, first = place.settings.commit_retries, begin_work(place)
         if not has_immediate(first.catalog):
             return self._commit_change(first, action, message, RetryPolicy(retries, queues=True))
         # Whoever changes sources of an IMMEDIATE stream table waits for its turn, or others would always win.
@@ -87,7 +87,7 @@ class Transactions:
             tally.add("immediate_waits")
             tally.add("immediate_wait_ms", (time.perf_counter() - waiting) * 1000)
             policy = RetryPolicy(10 * retries, queues=True, counters=counters)
-            return self._commit_change(begin(place), action, message, policy)
+            return self._commit_change(begin_work(place), action, message, policy)
 
     def _commit_change(
         self, first: Work, action: Callable[[Work], Result | None], message: str, policy: RetryPolicy
@@ -103,7 +103,7 @@ class Transactions:
     def _compact_changed(self, done: Work) -> None:
         """Compact the tables of a commit where they crossed a threshold."""
         changed = [c.table.id for c in done.changes.values() if c.changes_content]
-        compact.tidy(self._connection.place, changed)
+        compact.tidy_tables(self._connection.place, changed)
 
 
 def _run_statement(work: Work, action: Callable[[Work], Result | None]) -> Result:

@@ -33,7 +33,7 @@ from spark_trickle.sources.sync import use_source
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import free_name, refuse_readers
 from spark_trickle.txn.retry import retry_work
-from spark_trickle.txn.work import Place, Work, begin, now
+from spark_trickle.txn.work import Place, Work, begin_work, now
 
 Listen = Callable[[Progress], None]
 
@@ -81,7 +81,7 @@ def mirror_table(place: Place, links: Links, statement: s.MirrorTable, listen: L
             "Write source.schema.table, as in FROM SOURCE shop.public.orders.",
         )
     with use_source(place, links, statement.source[0], listen) as job:
-        work = begin(place)
+        work = begin_work(place)
         if statement.if_not_exists and work.catalog.find(statement.name, place.schema) is not None:
             return Result()
         remote = find_table(job, statement.source[1:])
@@ -93,13 +93,13 @@ def mirror_table(place: Place, links: Links, statement: s.MirrorTable, listen: L
 def mirror_tables(place: Place, links: Links, statement: s.MirrorTables, listen: Listen) -> Result:
     """Those that are mirrored already stay as they are."""
     with use_source(place, links, statement.source, listen) as job:
-        known = {mirror_of(t).oid for t, _ in job.mirrors(begin(place))}
+        known = {mirror_of(t).oid for t, _ in job.mirrors(begin_work(place))}
         allowed = {t.oid for t in find_tables(job.connection, job.options.tables)}
         found = [t for t in find_tables(job.connection, statement.patterns) if t.oid in allowed]
         rows = 0
         for remote in (t for t in found if t.oid not in known):
             place_here = (statement.schema, remote.name) if statement.schema else (remote.name,)
-            rows += _mirrored(job, Wanted(free_name(begin(place), place_here), remote))
+            rows += _mirrored(job, Wanted(free_name(begin_work(place), place_here), remote))
     return Result(rows_inserted=rows)
 
 
@@ -139,7 +139,7 @@ def _begin_mirror(job: Job, work: Work, wanted: Wanted) -> tuple[Table, MirrorSt
         work, job.source.name, wanted.table, wanted.name, wanted.columns, wanted.skip, wanted.as_text
     )
     hidden = begin_copy(job, work, new)
-    return hidden, next(st for t, st in job.mirrors(begin(job.place)) if t.id == hidden.id)
+    return hidden, next(st for t, st in job.mirrors(begin_work(job.place)) if t.id == hidden.id)
 
 
 def _lists(options: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -193,7 +193,7 @@ def _mirrors_here(work: Work, source: AttachedSource) -> list[Table]:
 
 
 def _refuse_readers(place: Place, source: AttachedSource, cascade: bool) -> None:
-    work = begin(place)
+    work = begin_work(place)
     for table in _mirrors_here(work, source) if cascade else ():
         refuse_readers(work, table, "dropped")
 

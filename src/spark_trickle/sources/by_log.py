@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.delete import truncate_table
 from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import WEIGHT, Table
@@ -30,14 +30,14 @@ from spark_trickle.sources.postgres.survey import survey_log
 from spark_trickle.sources.postgres.wal import Batch, TableChanges, complete, peek
 from spark_trickle.sources.postgres.watch import log_gap, marks_in
 from spark_trickle.sources.reading import Read, clock_difference, commit_reading, read_up_to
-from spark_trickle.txn.work import Work, begin, now
+from spark_trickle.txn.work import Work, begin_work, now
 
 _MOST_POLLS = 1_000  # of one sync; a busy source is never at its end
 
 
 def read_log(job: Job) -> Read:
     """Peek, commit with the position, and only then let the slot go on; until the log ends."""
-    total, most = Read(begin(job.place)), job.place.settings.wal_max_lag_bytes
+    total, most = Read(begin_work(job.place)), job.place.settings.wal_max_lag_bytes
     if not _active_mirrors(job, total.work):
         _drop_useless_slot(job)
         return total
@@ -66,7 +66,7 @@ def _drop_useless_slot(job: Job) -> None:
 
 def _poll(job: Job, end: LogEnd, ahead: timedelta) -> Read:
     """One commit; a position alone is committed once so much log lies behind it that it pays."""
-    found = Read(begin(job.place))
+    found = Read(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
     batch = _peek(job, found, mirrors, end)
     job.place.unlanded[job.source.name] = batch.records if batch is not None and batch.tables else 0
@@ -180,7 +180,7 @@ def _require_identity(table: Table, remote: SourceTable, names: Sequence[str]) -
 
 def _land(work: Work, table: Table, change: TableChanges) -> Landing:
     if change.truncated:
-        gone = truncate(work, table).rows_deleted
+        gone = truncate_table(work, table).rows_deleted
         return land(work, table, _some(change.rows)) + Landing(gone=gone)
     held = change.rows.drop_columns([WEIGHT]).slice(0, 0)
     if change.removed_keys.num_rows:

@@ -22,14 +22,14 @@ from spark_trickle.sources.postgres.parts import Parts
 from spark_trickle.sources.postgres.survey import Survey, count_rows, first_commit, survey
 from spark_trickle.sources.postgres.types import MappedColumn
 from spark_trickle.sources.reading import Read, clock_difference, commit_reading
-from spark_trickle.txn.work import Work, begin, now
+from spark_trickle.txn.work import Work, begin_work, now
 
 _LEAST_ROW_BYTES = 28  # of a row in PostgreSQL, whatever it holds
 
 
 def read_buffers(job: Job) -> Read:
     """Read what waits and commit it; where nothing waits, nothing more is asked of the source."""
-    found = Read(begin(job.place))
+    found = Read(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
     seen = _survey(job, mirrors)
     _prepare(job, mirrors, seen)
@@ -47,7 +47,7 @@ def read_buffers(job: Job) -> Read:
 
 def read_until(job: Job) -> tuple[Read, Moment]:
     """What waits in the buffers up to one moment, landed but not committed."""
-    found = Read(begin(job.place))
+    found = Read(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
     with reading(job.connection, job.options.schema) as moment:
         before = now()
@@ -149,7 +149,7 @@ def _prepare(job: Job, mirrors: Sequence[tuple[Table, MirrorState]], seen: Surve
 def left_waiting(job: Job, sizes: Mapping[int, int]) -> dict[str, int]:
     """Mirrors for which too many changes wait in the source, whoever is to blame that they are not read."""
     most = job.place.settings.buffer_alert_rows
-    mirrors = [(t.full_name, mirror_of(t).oid) for t, _ in job.mirrors(begin(job.place))]
+    mirrors = [(t.full_name, mirror_of(t).oid) for t, _ in job.mirrors(begin_work(job.place))]
     found = {name: _waiting(job, oid, sizes, most) for name, oid in mirrors}
     return {name: count for name, count in found.items() if count}
 

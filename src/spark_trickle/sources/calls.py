@@ -21,7 +21,7 @@ from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.connection import WarehouseConnection
 from spark_trickle.txn.retry import retry_on_conflict
-from spark_trickle.txn.work import Place, begin
+from spark_trickle.txn.work import Place, begin_work
 
 Listen = Callable[[Progress], None]
 
@@ -78,7 +78,7 @@ class Sources:
     def _run(self, action: Callable[[Place], Result]) -> Result:
         self._connection.require_no_transaction("a statement about a source")
         done = action(self._connection.place)
-        return replace(done, snapshot=begin(self._connection.place).base.id)
+        return replace(done, snapshot=begin_work(self._connection.place).base.id)
 
     def _copy_again(self, place: Place, name: s.Name, more: tuple[str, ...], progress: Listen) -> Result:
         def attempt() -> Result:
@@ -103,7 +103,7 @@ class Sources:
     def widen_mirrors_for(self, query: str) -> bool:
         """Whether mirrors were given columns that a query needs and that were not captured so far."""
         place, words = self._connection.place, {w.text.lower() for w in Cursor(query).words}
-        work, widened = begin(place), False
+        work, widened = begin_work(place), False
         for reference in find_references(query):
             table = None if reference.is_function else work.catalog.find(reference.parts, place.schema)
             if not isinstance(table, Table) or table.mirror is None or not table.mirror.chosen:
@@ -117,7 +117,7 @@ class Sources:
 
 
 def _find_mirror(place: Place, name: s.Name) -> Table:
-    table = begin(place).catalog.table(name, place.schema)
+    table = begin_work(place).catalog.table(name, place.schema)
     if table.mirror is None:
         raise InvalidDefinitionError(
             f'"{table.full_name}" is not a mirror of a source', "See trickle.source_status()."

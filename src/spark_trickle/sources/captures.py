@@ -19,7 +19,7 @@ from spark_trickle.sources.postgres.publication import publish, published, unpub
 from spark_trickle.sources.postgres.run import LOCK_SECONDS, run
 from spark_trickle.sources.postgres.slot import create_slot, drop_slot, slot_state
 from spark_trickle.sources.registering import owner_of, require_registered
-from spark_trickle.txn.work import begin
+from spark_trickle.txn.work import begin_work
 
 _GOING_ON = (MirrorStatus.ACTIVE, MirrorStatus.COPYING)
 _PATIENCE = 60.0  # seconds to wait for transactions that write
@@ -99,7 +99,7 @@ def tidy(job: Job, shown: Mapping[int, str] | None = None) -> None:
 
     `shown` is what the publication holds, if that is known.
     """
-    mirrors = job.mirrors(begin(job.place))
+    mirrors = job.mirrors(begin_work(job.place))
     needed = () if job.by_log else tuple(mirror_of(t).oid for t, _ in mirrors)
     remove_triggers(job, needed)
     if job.by_log and job.state.publication:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.delete import truncate_table
 from spark_trickle.errors import (
     AlreadyExistsError,
     Kind,
@@ -42,7 +42,7 @@ from spark_trickle.sources.postgres.watch import table_marks
 from spark_trickle.sources.registering import start_copy_over
 from spark_trickle.sources.side_by_side import land_side_by_side, require_jdbc
 from spark_trickle.txn.retry import retry_on_conflict, retry_work
-from spark_trickle.txn.work import Work, begin
+from spark_trickle.txn.work import Work, begin_work
 
 FILE_BOUNDS = Bounds(rows=500_000, bytes=96 << 20)  # what one file of a copy holds
 
@@ -72,7 +72,7 @@ def go_on(job: Job, table: Table, state: MirrorState) -> int:
 
 
 def give_up(job: Job, table: Table) -> None:
-    work = begin(job.place)
+    work = begin_work(job.place)
     if work.catalog.table_by_id(table.id) is not None:
         work.define(commit.DropTable(table))
         work.commit("copy given up")
@@ -111,7 +111,7 @@ def _copy_piece(
     key_range: KeyRange,
     token: str,
 ) -> CopyPosition:
-    work = begin(job.place)
+    work = begin_work(job.place)
     with snapshot(job.connection, [remote]) as moment:
         _land_rows(job, work, table, remote, key_range)
     copied = replace(copied, pieces=(*copied.pieces, Piece(key_range, Position(token, moment))))
@@ -135,7 +135,7 @@ def _land_rows(
 def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece]) -> int:
     remote = job.require_remote(table)
     capture, columns = triggers_of(job, table, remote), columns_of(table, remote)
-    work = begin(job.place)
+    work = begin_work(job.place)
     with reading(job.connection, job.options.schema) as moment:
         noted = table_marks(job.connection, remote, [c.name for c in columns]).parts
         land(work, table, catch_up(job.connection, capture, columns, pieces))
@@ -164,7 +164,7 @@ def _from_log(job: Job, table: Table, state: MirrorState) -> int:
 def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
     remote = job.require_remote(table)
     require_identity(remote)
-    work = begin(job.place)
+    work = begin_work(job.place)
     others = [t for t, s in job.mirrors(work) if t.id != table.id and s.status is MirrorStatus.ACTIVE]
     there = [*job.remote(others).values(), remote]
     if job.by_log and (others or has_log(job)):
@@ -175,7 +175,7 @@ def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
         new = job.state if job.by_log else job.moved(CaptureMode.WAL, "cdc_mode is wal")
     columns = columns_of(table, remote)
     if work.files(table):  # of a copy that was cut off
-        truncate(work, table)
+        truncate_table(work, table)
     with snapshot(job.connection, [remote]) as moment:
         noted = table_marks(job.connection, remote, [c.name for c in columns])
         _land_rows(job, work, table, remote)

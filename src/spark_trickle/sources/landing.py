@@ -87,7 +87,7 @@ def _staged(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Frame:
     """Pieces written down as they come, so that there is never more than one of them in memory."""
     place = work.place
     folder = f"{place.storage.new_name()}-landing"
-    work.wrote(table, folder)
+    work.note_written(table, folder)
     place.storage.make_folder(table, folder)
     files = []
     for n, piece in enumerate(pieces):

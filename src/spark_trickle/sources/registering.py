@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from spark_trickle.dml.delete import truncate
+from spark_trickle.dml.delete import truncate_table
 from spark_trickle.errors import WarehouseCopiedError
 from spark_trickle.lake.catalog import sources
 from spark_trickle.lake.catalog.site import site_of
@@ -25,7 +25,7 @@ from spark_trickle.sources.postgres.registration import (
     unregister,
 )
 from spark_trickle.sources.postgres.slot import drop_slot
-from spark_trickle.txn.work import begin, now
+from spark_trickle.txn.work import begin_work, now
 
 _LONGEST_BASE = 31  # bytes of the name of a schema, before a piece of an id
 
@@ -125,15 +125,15 @@ def _copy_all_again(job: Job, reason: str, consumed: int) -> None:
 
 
 def _start_copies_over(job: Job) -> None:
-    for table, state in job.mirrors(begin(job.place)):
+    for table, state in job.mirrors(begin_work(job.place)):
         if state.status is MirrorStatus.COPYING:
             start_copy_over(job, table, state)
 
 
 def start_copy_over(job: Job, table: Table, state: MirrorState) -> MirrorState:
     """Changes were lost meanwhile: what was copied so far cannot be brought up to date."""
-    work = begin(job.place)
-    truncate(work, table)
+    work = begin_work(job.place)
+    truncate_table(work, table)
     state = at_position(state, CopyPosition())
     job.commit(work, "the copy was started again", [state])
     return state
@@ -142,7 +142,7 @@ def start_copy_over(job: Job, table: Table, state: MirrorState) -> MirrorState:
 def _lost(job: Job, reason: str) -> list[MirrorState]:
     return [
         replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
-        for _, s in job.mirrors(begin(job.place))
+        for _, s in job.mirrors(begin_work(job.place))
         if s.status is MirrorStatus.ACTIVE
     ]
 

@@ -28,13 +28,13 @@ from spark_trickle.sources.postgres.install import renew
 from spark_trickle.sources.postgres.moment import Moment
 from spark_trickle.sources.postgres.publication import published
 from spark_trickle.sources.postgres.watch import TableMarks, table_marks
-from spark_trickle.txn.work import begin
+from spark_trickle.txn.work import begin_work
 
 
 def resync(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Landing, int]:
     """Bring the columns of a mirror to those of its source, then its rows; what changed, and the snapshot."""
     remote = job.require_remote(table)
-    work = begin(job.place)
+    work = begin_work(job.place)
     state = _state(job, table)
     new = adapt_mirror(table, remote, more)
     if job.by_log:
@@ -55,7 +55,7 @@ def resync(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Landing, i
 
 
 def _state(job: Job, table: Table) -> MirrorState:
-    found = next((s for t, s in job.mirrors(begin(job.place)) if t.id == table.id), None)
+    found = next((s for t, s in job.mirrors(begin_work(job.place)) if t.id == table.id), None)
     if found is None or found.status is MirrorStatus.COPYING:
         raise InvalidDefinitionError(
             f'"{table.full_name}" is not fully copied yet', f"Run SYNC SOURCE {job.source.name} first."
@@ -72,7 +72,7 @@ def _position(job: Job, token: str, moment: Moment, published: str, noted: Table
 def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState) -> str:
     """The mark of the table in the publication. A slot that is gone takes all mirrors with it."""
     # Others that are in trouble wait for their own turn; what the log needs of a table may be gone there.
-    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
+    mirrors = [t for t, s in job.mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
     there = list({**job.remote(mirrors), table.id: remote}.values())
     if has_log(job):
         shown = published(job.connection, job.state.publication).get(remote.oid)
@@ -81,7 +81,7 @@ def _show_in_log(job: Job, table: Table, remote: SourceTable, state: MirrorState
     opened, marks = open_log(job, there)
     lost = [
         replace(s, status=MirrorStatus.RESYNC_NEEDED, reason="the replication slot had to be created again")
-        for t, s in job.mirrors(begin(job.place))
+        for t, s in job.mirrors(begin_work(job.place))
         if t.id != table.id and s.status is MirrorStatus.ACTIVE
     ]
     job.note(opened, lost)

@@ -35,7 +35,7 @@ from spark_trickle.sources.resync import resync
 from spark_trickle.sources.transition import move_to_log, move_to_triggers, wants_log
 from spark_trickle.txn import compact
 from spark_trickle.txn.retry import retry_on_conflict
-from spark_trickle.txn.work import Place, begin, now
+from spark_trickle.txn.work import Place, begin_work, now
 
 _PATIENCE = 30.0  # seconds to wait while another process reads the source
 _NOTED_EVERY = 30.0  # seconds between notes that a source was looked at and had nothing
@@ -121,12 +121,14 @@ def _synced(job: Job) -> SyncReport:
     problems = _problems(job)
     if job.options.resync == "auto":
         resynced = {n: r for n, (status, r) in problems.items() if status is MirrorStatus.RESYNC_NEEDED}
-        for table, _ in job.mirrors(begin(job.place)):
+        for table, _ in job.mirrors(begin_work(job.place)):
             if table.full_name in resynced:
                 landing, found.snapshot = resync(job, table)
                 landings[table.full_name] = landings.get(table.full_name, Landing()) + landing
     tidy(job, None if resynced else found.shown)
-    compact.tidy(job.place, [t.id for t, _ in job.mirrors(begin(job.place)) if t.full_name in landings])
+    compact.tidy_tables(
+        job.place, [t.id for t, _ in job.mirrors(begin_work(job.place)) if t.full_name in landings]
+    )
     _note_success(job, found)
     return SyncReport(
         job.source.name,
@@ -138,7 +140,7 @@ def _synced(job: Job) -> SyncReport:
         resynced,
         {n: reason for n, (_, reason) in problems.items() if n not in resynced},
         found.transactions,
-        found.snapshot or begin(job.place).base.id,
+        found.snapshot or begin_work(job.place).base.id,
         (time.perf_counter() - start) * 1000,
         left_waiting(job, found.sizes) if not job.by_log else {},
     )
@@ -147,7 +149,7 @@ def _synced(job: Job) -> SyncReport:
 def _finish_copies(job: Job) -> tuple[str, ...]:
     """Those that a crash or a lost connection left behind."""
     done = []
-    for table, state in job.mirrors(begin(job.place)):
+    for table, state in job.mirrors(begin_work(job.place)):
         if state.status is MirrorStatus.COPYING:
             go_on(job, table, state)
             done.append(".".join(mirror_of(table).becomes or ()))
@@ -164,7 +166,7 @@ def _read(job: Job) -> Read:
                 move_to_triggers(job, error.reason)
             else:
                 _all_lost(job, error.reason)
-            return Read(begin(job.place))
+            return Read(begin_work(job.place))
     if wants_log(job) and (moved := move_to_log(job)) is not None:
         return moved
     return read_buffers(job)
@@ -173,7 +175,7 @@ def _read(job: Job) -> Read:
 def _all_lost(job: Job, reason: str) -> None:
     lost = [
         replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
-        for _, s in job.mirrors(begin(job.place))
+        for _, s in job.mirrors(begin_work(job.place))
         if s.status is MirrorStatus.ACTIVE
     ]
     job.note(job.state, lost)
@@ -182,7 +184,7 @@ def _all_lost(job: Job, reason: str) -> None:
 def _problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
     return {
         t.full_name: (s.status, s.reason)
-        for t, s in job.mirrors(begin(job.place))
+        for t, s in job.mirrors(begin_work(job.place))
         if s.status in (MirrorStatus.RESYNC_NEEDED, MirrorStatus.SCHEMA_CHANGED)
     }
 

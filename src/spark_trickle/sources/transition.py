@@ -21,7 +21,7 @@ from spark_trickle.sources.postgres.status import server_findings
 from spark_trickle.sources.postgres.surroundings import look_around
 from spark_trickle.sources.postgres.watch import TableMarks, marks_in
 from spark_trickle.sources.reading import Read, commit_reading
-from spark_trickle.txn.work import begin, now
+from spark_trickle.txn.work import begin_work, now
 
 _FIRST_TIMEOUT, _LONGEST_TIMEOUT = 5.0, 300.0  # seconds to wait for transactions that write
 
@@ -43,7 +43,7 @@ def _obstacle(job: Job) -> str:
     for finding in server_findings(job.connection, wants_log=True):
         if not finding.ok:
             return f"{finding.check} is {finding.value}"
-    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
+    mirrors = [t for t, s in job.mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
     if not mirrors:
         return "the source has no mirrors yet"
     try:
@@ -80,7 +80,7 @@ def move_to_log(job: Job) -> Read | None:
 
 
 def _noted(job: Job) -> dict[int, TableMarks]:
-    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
+    mirrors = [t for t, s in job.mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
     there = job.remote(mirrors)
     around = look_around(job.connection, [mirror_of(t).oid for t in mirrors])
     return {
@@ -92,7 +92,7 @@ def _noted(job: Job) -> dict[int, TableMarks]:
 
 def _prepare(job: Job) -> dict[int, str]:
     """Each attempt waits longer than the one before."""
-    mirrors = [t for t, s in job.mirrors(begin(job.place)) if s.status is MirrorStatus.ACTIVE]
+    mirrors = [t for t, s in job.mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
     seconds = min(_FIRST_TIMEOUT * 2**job.state.attempts, _LONGEST_TIMEOUT)
     opened, marks = open_log(job, list(job.remote(mirrors).values()), seconds)
     job.note(opened)
@@ -114,7 +114,7 @@ def move_to_triggers(job: Job, reason: str) -> None:
     close_log(job)
     states = [
         replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
-        for _, s in job.mirrors(begin(job.place))
+        for _, s in job.mirrors(begin_work(job.place))
         if s.status is not MirrorStatus.COPYING
     ]
     attempts = job.state.attempts + 1

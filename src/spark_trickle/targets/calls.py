@@ -18,7 +18,7 @@ from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.targets.push import Pushed, publish, push, repair, unpublish
 from spark_trickle.txn.connection import WarehouseConnection
-from spark_trickle.txn.work import begin
+from spark_trickle.txn.work import begin_work
 
 
 class Publisher:
@@ -36,7 +36,7 @@ class Publisher:
     def repair(self, name: s.Name) -> Pushed:
         self._require_no_transaction()
         place = self._connection.place
-        return repair(place, self._links, find_stream_table(begin(place), name))
+        return repair(place, self._links, find_stream_table(begin_work(place), name))
 
     def push(self, source: str | None = None, *, take_over: bool = False) -> list[Pushed]:
         return self._push_each([p for p in self._published() if source in (None, p.source)], take_over)
@@ -52,7 +52,7 @@ class Publisher:
     def sync_source(self, statement: s.SyncSource) -> Result:
         self._require_no_transaction()
         report = self.sync(statement.name, take_over=statement.take_over)
-        snapshot = begin(self._connection.place).base.id
+        snapshot = begin_work(self._connection.place).base.id
         return Result(report.rows_inserted, 0, report.rows_deleted, snapshot)
 
     def publish_stream(self, statement: s.PublishStream) -> Result:
@@ -64,8 +64,8 @@ class Publisher:
     def unpublish_stream(self, statement: s.UnpublishStream) -> Result:
         self._require_no_transaction()
         place = self._connection.place
-        unpublish(place, self._links, find_stream_table(begin(place), statement.name), statement.keep)
-        return Result(snapshot=begin(place).base.id)
+        unpublish(place, self._links, find_stream_table(begin_work(place), statement.name), statement.keep)
+        return Result(snapshot=begin_work(place).base.id)
 
     def _publish(self, statement: s.PublishStream) -> Pushed:
         self._require_no_transaction()
@@ -74,7 +74,7 @@ class Publisher:
                 f'"{".".join(statement.target)}" has too many parts', "Write AS schema.table."
             )
         place = self._connection.place
-        table = find_stream_table(begin(place), statement.name)
+        table = find_stream_table(begin_work(place), statement.name)
         if any(p.table_id == table.id for p in self._published()):
             raise InvalidDefinitionError(
                 f'"{table.full_name}" is already published', "UNPUBLISH STREAM TABLE it first."

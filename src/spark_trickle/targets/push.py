@@ -31,7 +31,7 @@ from spark_trickle.spark.write import write_staged
 from spark_trickle.targets.postgres import front as postgres
 from spark_trickle.targets.postgres.front import Applied, State, Target
 from spark_trickle.txn.net import net_change
-from spark_trickle.txn.work import Place, Work, begin, now
+from spark_trickle.txn.work import Place, Work, begin_work, now
 
 _QUIET_SNAPSHOTS = 100  # a table without changes is moved on now and then, so that VACUUM can
 
@@ -80,7 +80,7 @@ def publish(place: Place, links: Links, table: Table, source: str, schema: str, 
     engine = place.warehouse.engine
     attached = sources.find_source(engine, source)
     found = Published(table.id, attached.name, schema, name)
-    work = begin(place)
+    work = begin_work(place)
     with _reaching(place, links, source) as connection:
         postgres.create(connection, target_of(work, table, found))
         sources.set_published(engine, found)
@@ -89,7 +89,7 @@ def publish(place: Place, links: Links, table: Table, source: str, schema: str, 
 
 def unpublish(place: Place, links: Links, table: Table, keep: bool) -> None:
     """A table there that another warehouse writes is none of our business."""
-    found, work = published_of(place, table), begin(place)
+    found, work = published_of(place, table), begin_work(place)
     target = target_of(work, table, found)
     with _reaching(place, links, found.source) as connection, suppress(NotPublishedError):
         _settled(work, connection, target)
@@ -122,7 +122,7 @@ def push(place: Place, links: Links, found: Published, take_over: bool = False) 
 
 
 def _pushed(place: Place, links: Links, found: Published, take_over: bool) -> Pushed:
-    work = begin(place)
+    work = begin_work(place)
     table = _table(work, found)
     target = target_of(work, table, found)
     with _reaching(place, links, found.source) as connection:
@@ -199,7 +199,7 @@ def _move(work: Work, connection: Connection, table: Table, target: Target, ther
 
 def repair(place: Place, links: Links, table: Table) -> Pushed:
     """Compare all rows, and change those that differ."""
-    found, work = published_of(place, table), begin(place)
+    found, work = published_of(place, table), begin_work(place)
     target = target_of(work, table, found)
     with _reaching(place, links, found.source) as connection:
         _settled(work, connection, target)
@@ -256,7 +256,7 @@ def _pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator[pa.T
         yield few
         return
     folder = f"{place.storage.new_name()}-pushed"
-    work.wrote(table, folder)
+    work.note_written(table, folder)
     write_staged(frame, place.storage.path(table, folder))
     for name in place.storage.parts(table, folder):
         yield from place.storage.batches(table, name)

@@ -23,7 +23,7 @@ from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
 from spark_trickle.txn.net import net_change
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
-from spark_trickle.txn.work import Place, Work, begin
+from spark_trickle.txn.work import Place, Work, begin_work
 
 _ROWS_A_TASK = 500_000  # more than that in one file, which one task reads, and other cores would only look on
 
@@ -36,7 +36,7 @@ class Compaction:
     reason: str
 
 
-def decide(files: tuple[DataFile, ...], settings: Settings) -> Compaction | None:
+def decide_compaction(files: tuple[DataFile, ...], settings: Settings) -> Compaction | None:
     """What to merge after a commit: nothing, small files, the changes, or everything."""
     log = split_log(files)
     base_rows = sum(f.rows for f in log.settled)
@@ -62,13 +62,13 @@ def compact_everything(files: tuple[DataFile, ...]) -> Compaction | None:
     return Compaction(files, "requested by OPTIMIZE")
 
 
-def compact(work: Work, table: Table, plan: Compaction) -> None:
+def compact_table(work: Work, table: Table, plan: Compaction) -> None:
     rows = sum(f.rows for f in plan.files)
     weight = sum(f.weight for f in plan.files)
     whole = {f.path for f in plan.files} == {f.path for f in work.files(table)}
     most = weight if whole else rows
-    frame = _summed(work, table, plan.files, whole)
-    few = _collected(work, table, plan, frame, most)
+    frame = _sum_files(work, table, plan.files, whole)
+    few = _collect_few(work, table, plan, frame, most)
     if few is not None:
         new = store_rows(work, table, few, Role.BASE)
     else:
@@ -83,7 +83,7 @@ def compact(work: Work, table: Table, plan: Compaction) -> None:
     work.change(TableChange(table, added=added, ended=plan.files))
 
 
-def _collected(work: Work, table: Table, plan: Compaction, frame: Frame, most: int) -> pa.Table | None:
+def _collect_few(work: Work, table: Table, plan: Compaction, frame: Frame, most: int) -> pa.Table | None:
     """The sum at the driver, if it has room for all that comes into it or for what is left of it."""
     room = room_of_statement(work.place.settings)
     if most > room.rows or not fits_arrow(table):
@@ -97,28 +97,32 @@ def compact_in_place(work: Work, table: Table) -> str:
     append: a file more. compact: its changes so far became one. replace: all of its files became one.
     What takes long is only announced; `tidy` does it in a commit of its own, so that nobody waits for it.
     """
-    plan = decide(work.files(table), work.place.settings) if work.place.settings.auto_compact else None
+    plan = (
+        decide_compaction(work.files(table), work.place.settings)
+        if work.place.settings.auto_compact
+        else None
+    )
     if plan is None:
         return "append"
     if not room_of_statement(work.place.settings).holds(plan.files):
         return f"append, to be merged later: {plan.reason}"
     whole = len(plan.files) == len(work.files(table))
-    compact(work, table, plan)
+    compact_table(work, table, plan)
     return f"{'replace' if whole else 'compact'}: {plan.reason}"
 
 
-def tidy(place: Place, table_ids: Iterable[int]) -> None:
+def tidy_tables(place: Place, table_ids: Iterable[int]) -> None:
     """Compact tables that crossed a threshold, in commits of their own; a conflict leaves it to the next."""
     for table_id in table_ids if place.settings.auto_compact else ():
-        work = begin(place)
+        work = begin_work(place)
         table = work.catalog.table_by_id(table_id)
-        if table is None or (plan := decide(work.files(table), place.settings)) is None:
+        if table is None or (plan := decide_compaction(work.files(table), place.settings)) is None:
             continue
         try:
             start = time.perf_counter()
-            compact(work, table, plan)
+            compact_table(work, table, plan)
             work.commit(f"compaction: {plan.reason}")
-            _charge(work, table, (time.perf_counter() - start) * 1000)
+            _charge_owner(work, table, (time.perf_counter() - start) * 1000)
         except ConflictError:
             continue
         except TrickleError as error:
@@ -127,14 +131,14 @@ def tidy(place: Place, table_ids: Iterable[int]) -> None:
             warnings.warn(f'compacting "{table.full_name}": {error.message}', stacklevel=5)
 
 
-def _charge(work: Work, table: Table, ms: float) -> None:
+def _charge_owner(work: Work, table: Table, ms: float) -> None:
     """Tell the stream table whose refreshes made this necessary."""
     owner = next((t for t in work.catalog.tables() if t.stream and table.id in (t.id, *t.stream.nodes)), None)
     if owner is not None:
         note_compaction(work.place.warehouse.engine, owner.id, ms)
 
 
-def _summed(work: Work, table: Table, files: tuple[DataFile, ...], whole: bool) -> Frame:
+def _sum_files(work: Work, table: Table, files: tuple[DataFile, ...], whole: bool) -> Frame:
     if whole:
         return work.rows_of(table, files).selectExpr("*", f"1 AS {WEIGHT}")
     weighted = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)

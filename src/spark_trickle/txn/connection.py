@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_trickle.errors import TransactionStateError, UnsupportedError
-from spark_trickle.txn.work import Place, Work, begin, now
+from spark_trickle.txn.work import Place, Work, begin_work, now
 
 
 @dataclass
@@ -19,12 +19,12 @@ class WarehouseConnection:
     def read(self) -> Work:
         """The open transaction, or a work on the newest snapshot."""
         self.require_open()
-        return self.transaction or begin(self.place)
+        return self.transaction or begin_work(self.place)
 
     def begin_work(self) -> Work:
         """A work of its own on the newest snapshot, whatever transaction is open."""
         self.require_open()
-        return begin(self.place)
+        return begin_work(self.place)
 
     def move_to(self, place: Place) -> None:
         """From now on statements run there, also those of the open transaction."""

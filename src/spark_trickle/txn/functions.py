@@ -25,10 +25,10 @@ def table_function(work: Work, name: str, arguments: tuple[str, ...]) -> Frame:
         raise UnsupportedError(
             f"the table function trickle.{name}", closest(f"trickle.{name}", known, "table functions")
         )
-    return function(work, tuple(_constant(a) for a in arguments))
+    return function(work, tuple(_parse_constant(a) for a in arguments))
 
 
-def _constant(text: str) -> Argument:
+def _parse_constant(text: str) -> Argument:
     words = Cursor(text).words
     if len(words) == 1 and words[0].kind is WordKind.STRING:
         return words[0].text
@@ -43,7 +43,7 @@ def _constant(text: str) -> Argument:
     )
 
 
-def _table(work: Work, function: str, argument: Argument) -> Table:
+def _find_table(work: Work, function: str, argument: Argument) -> Table:
     if not isinstance(argument, str):
         raise InvalidDefinitionError(
             f"trickle.{function} needs the name of a table", f"Write trickle.{function}('my_table', …)."
@@ -51,7 +51,7 @@ def _table(work: Work, function: str, argument: Argument) -> Table:
     return work.catalog.table(Cursor(argument).name(), work.place.schema)
 
 
-def require(function: str, arguments: tuple[Argument, ...], least: int, most: int) -> None:
+def require_arguments(function: str, arguments: tuple[Argument, ...], least: int, most: int) -> None:
     if not least <= len(arguments) <= most:
         raise InvalidDefinitionError(
             f"trickle.{function} takes {least} to {most} arguments, not {len(arguments)}",
@@ -59,18 +59,18 @@ def require(function: str, arguments: tuple[Argument, ...], least: int, most: in
         )
 
 
-def _changes(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    require("changes", arguments, 2, 3)
+def _list_changes(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    require_arguments("changes", arguments, 2, 3)
     bounds = [a for a in arguments[1:] if isinstance(a, int)]
     if len(bounds) != len(arguments) - 1:
         raise InvalidDefinitionError(
             "the bounds of trickle.changes must be snapshot numbers", "Write trickle.changes('t', 3, 9)."
         )
     upto = bounds[1] if len(bounds) == 2 else work.base.id
-    return changes(work, _table(work, "changes", arguments[0]), bounds[0], upto)
+    return read_changes(work, _find_table(work, "changes", arguments[0]), bounds[0], upto)
 
 
-def changes(work: Work, table: Table, after: int, upto: int) -> Frame:
+def read_changes(work: Work, table: Table, after: int, upto: int) -> Frame:
     """What changed in (after, upto], from the files of those commits alone."""
     work.reads.note_table(table.id)
     with reading(work.place.warehouse.engine) as connection:
@@ -83,8 +83,8 @@ def changes(work: Work, table: Table, after: int, upto: int) -> Frame:
     return feed.changes(work.place.spark, work.place.storage.locate, table, files, snapshots)
 
 
-def _snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    require("snapshots", arguments, 0, 0)
+def _list_snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    require_arguments("snapshots", arguments, 0, 0)
     with reading(work.place.warehouse.engine) as connection:
         entries = read.history(connection)
     columns = {
@@ -98,8 +98,8 @@ def _snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:
     return frame_of(work.place.spark, columns, rows)
 
 
-def _tables(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    require("tables", arguments, 0, 0)
+def _list_tables(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    require_arguments("tables", arguments, 0, 0)
     sizes = work.sizes()
     columns = {
         "schema_name": "string",
@@ -118,9 +118,9 @@ def _tables(work: Work, arguments: tuple[Argument, ...]) -> Frame:
     return frame_of(work.place.spark, columns, rows)
 
 
-def _files(work: Work, arguments: tuple[Argument, ...]) -> Frame:
-    require("files", arguments, 1, 1)
-    table = _table(work, "files", arguments[0])
+def _list_files(work: Work, arguments: tuple[Argument, ...]) -> Frame:
+    require_arguments("files", arguments, 1, 1)
+    table = _find_table(work, "files", arguments[0])
     columns = {
         "file": "string",
         "role": "string",
@@ -137,8 +137,8 @@ def _files(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 
 
 _FUNCTIONS: dict[str, Callable[[Work, tuple[Argument, ...]], Frame]] = {
-    "changes": _changes,
-    "snapshots": _snapshots,
-    "tables": _tables,
-    "files": _files,
+    "changes": _list_changes,
+    "snapshots": _list_snapshots,
+    "tables": _list_tables,
+    "files": _list_files,
 }

@@ -25,23 +25,23 @@ def comparable_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(("NaN" if v != v else v + 0.0) if isinstance(v, float) else v for v in key)
 
 
-def bounded_columns(table: Table) -> list[Column]:
+def list_bounded_columns(table: Table) -> list[Column]:
     """The columns of the key whose bounds in a file can be compared."""
-    return [c for c in table.key_columns if _comparable(c)]
+    return [c for c in table.key_columns if _is_comparable(c)]
 
 
-def files_meeting(
+def find_files_meeting(
     files: Sequence[DataFile], columns: Sequence[Column], rows: pa.Table
 ) -> tuple[DataFile, ...]:
     """The files, given with their bounds, that may hold a key of some rows."""
     ranges = {}
     for column in columns:
         low, high = pc.min_max(rows.column(column.name)).values()
-        ranges[column.id] = (_bound(low, column), _bound(high, column), column)
-    return tuple(f for f in files if all(_meets(f, *r) for r in ranges.values()))
+        ranges[column.id] = (_find_bound(low, column), _find_bound(high, column), column)
+    return tuple(f for f in files if all(_may_hold(f, *r) for r in ranges.values()))
 
 
-def _bound(end: pa.Scalar, column: Column) -> str | None:
+def _find_bound(end: pa.Scalar, column: Column) -> str | None:
     assert isinstance(column.type, Scalar)
     try:
         return bound(end.as_py(), column.type)
@@ -49,23 +49,23 @@ def _bound(end: pa.Scalar, column: Column) -> str | None:
         return None
 
 
-def _comparable(column: Column) -> bool:
+def _is_comparable(column: Column) -> bool:
     name = column.type.name if isinstance(column.type, Scalar) else ""
     return name in ("byte", "short", "integer", "long", "string", "date", "timestamp") or name.startswith(
         "decimal"
     )
 
 
-def _meets(file: DataFile, low: str | None, high: str | None, column: Column) -> bool:
+def _may_hold(file: DataFile, low: str | None, high: str | None, column: Column) -> bool:
     stats = next((s for s in file.stats if s.column_id == column.id), None)
     if stats is None or stats.low is None or stats.high is None or low is None or high is None:
         return True
     return not (
-        _ordered(high, column) < _ordered(stats.low, column)
-        or _ordered(stats.high, column) < _ordered(low, column)
+        _parse_bound(high, column) < _parse_bound(stats.low, column)
+        or _parse_bound(stats.high, column) < _parse_bound(low, column)
     )
 
 
-def _ordered(text: str, column: Column) -> Any:
+def _parse_bound(text: str, column: Column) -> Any:
     assert isinstance(column.type, Scalar)
     return text if column.type.name in ("string", "date", "timestamp") else Decimal(text)

@@ -31,7 +31,7 @@ class Keys:
     negative: NDArray[np.bool_]
 
 
-def last_changes(files: Sequence[Keys], size: int) -> tuple[NDArray[np.bool_], dict[str, Numbers]]:
+def find_last_changes(files: Sequence[Keys], size: int) -> tuple[NDArray[np.bool_], dict[str, Numbers]]:
     """Whether the key of a place ever went; and the numbers of the rows that were overtaken, by file."""
     gone, later = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     overtaken: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def last_changes(files: Sequence[Keys], size: int) -> tuple[NDArray[np.bool_], d
     return gone, overtaken
 
 
-def words(bits: NDArray[np.bool_]) -> Numbers:
+def pack_bits(bits: NDArray[np.bool_]) -> Numbers:
     """Bits in words of 64, the first one lowest."""
     padded = np.pad(bits, (0, -len(bits) % 64))
     return np.packbits(padded, bitorder="little").view(np.int64)

@@ -33,7 +33,7 @@ from spark_trickle.spark.read import (
     tail_of_files,
     tail_of_keys,
 )
-from spark_trickle.txn.last_change import Keys, Numbers, last_changes, number_rows, words
+from spark_trickle.txn.last_change import Keys, Numbers, find_last_changes, number_rows, pack_bits
 from spark_trickle.txn.latest import Latest
 
 _KEPT = 8  # tails of which is known what their keys tell
@@ -60,15 +60,15 @@ class LongTails:
 
     def read(self, table: Table, log: Log) -> Tail:
         key = table.distinct_by
-        spans = self._spans(log, key or table.columns)
+        spans = self._find_spans(log, key or table.columns)
         span = spans.get(key[0]) if len(key) == 1 else None
-        known = self._by_key(table, log, span) if key else self._guided(table, log, spans)
+        known = self._read_by_key(table, log, span) if key else self._find_guide(table, log, spans)
         if known is not None:
             return known
         span = span if log.tail_deletes >= _MANY_KEYS else None
         return tail_of_files(self._spark, self._storage.locate, table, log, span)
 
-    def _spans(self, log: Log, columns: Sequence[Column]) -> dict[Column, _Span]:
+    def _find_spans(self, log: Log, columns: Sequence[Column]) -> dict[Column, _Span]:
         """The bounds of columns in a tail where a bit for each number between them is worth its space."""
         whole = {c.id: c for c in columns if c.type in _WHOLE_NUMBERS}
         if not whole:
@@ -89,7 +89,7 @@ class LongTails:
 
     # --- with a key ------------------------------------------------------------------------------
 
-    def _by_key(self, table: Table, log: Log, span: _Span | None) -> Replaced | None:
+    def _read_by_key(self, table: Table, log: Log, span: _Span | None) -> Replaced | None:
         """None if there is too much to read here, or nothing to gain. A span has a bit for each number."""
         if span is None and log.tail_is_one_change:
             return None
@@ -101,13 +101,13 @@ class LongTails:
             return None
         if any(c.type == Scalar("string") for c in table.distinct_by) and log.tail_memory > _MOST_BYTES:
             return None
-        marks = self._marks.get(identity_of(table, log), lambda: self._marked(table, log, span))
+        marks = self._marks.get(identity_of(table, log), lambda: self._mark_keys(table, log, span))
         if marks is None:
             return None
         return tail_of_keys(self._spark, self._storage.locate, table, log, *marks)
 
-    def _marked(self, table: Table, log: Log, span: _Span | None) -> _Marks | None:
-        parts = self._columns(table, log, table.distinct_by)
+    def _mark_keys(self, table: Table, log: Log, span: _Span | None) -> _Marks | None:
+        parts = self._read_columns(table, log, table.distinct_by)
         if parts is None:
             return None
         keys = pa.concat_tables(parts)
@@ -124,12 +124,14 @@ class LongTails:
             Keys(f.as_of, f.path, mine, gone)
             for f, mine, gone in zip(log.tail, np.split(places, ends), negative, strict=True)
         ]
-        went, overtaken = last_changes(files, size)
+        went, overtaken = find_last_changes(files, size)
         if sum(map(len, overtaken.values())) > _MOST_OVERTAKEN:
             return None
-        return self._bits(went, low) if span else None, self._named(log, parts, overtaken)
+        return self._make_bits(went, low) if span else None, self._name_overtaken(log, parts, overtaken)
 
-    def _named(self, log: Log, parts: Sequence[pa.Table], overtaken: Mapping[str, Numbers]) -> Frame | None:
+    def _name_overtaken(
+        self, log: Log, parts: Sequence[pa.Table], overtaken: Mapping[str, Numbers]
+    ) -> Frame | None:
         """Overtaken rows by key and file."""
         rows = [
             part.take(overtaken[f.path])
@@ -142,7 +144,7 @@ class LongTails:
 
     # --- without a key ---------------------------------------------------------------------------
 
-    def _guided(self, table: Table, log: Log, spans: Mapping[Column, _Span]) -> Guided | None:
+    def _find_guide(self, table: Table, log: Log, spans: Mapping[Column, _Span]) -> Guided | None:
         """The column tells most whose numbers are spread the widest; None if most rows have one that went."""
         if not spans:
             return None
@@ -150,33 +152,33 @@ class LongTails:
         if sum(f.rows for f in log.tail) > _MOST_KEYS or high - low >= _MOST_BITS:
             return None
         key = (column.id, *identity_of(table, log))
-        bits = self._numbers.get(key, lambda: self._numbers_gone(table, log, column, low, high))
+        bits = self._numbers.get(key, lambda: self._find_numbers_gone(table, log, column, low, high))
         if bits is None:
             return None
         rows = rows_with_weights(self._spark, self._storage.locate, table, log.tail)
         return Guided(rows, column.name, bits)
 
-    def _numbers_gone(self, table: Table, log: Log, column: Column, low: int, high: int) -> Bits | None:
-        parts = self._columns(table, log, (column,))
+    def _find_numbers_gone(self, table: Table, log: Log, column: Column, low: int, high: int) -> Bits | None:
+        parts = self._read_columns(table, log, (column,))
         if parts is None:
             return None
         rows = pa.concat_tables(parts)
         gone = np.zeros(high - low + 1, np.bool_)
         numbers = rows.filter(pc.less(rows.column(WEIGHT), 0)).column(0).to_numpy()
         gone[numbers.astype("int64") - low] = True
-        return self._bits(gone, low) if gone.mean() <= _MOST_SUSPECT else None
+        return self._make_bits(gone, low) if gone.mean() <= _MOST_SUSPECT else None
 
     # --- both ------------------------------------------------------------------------------------
 
-    def _columns(self, table: Table, log: Log, columns: tuple[Column, ...]) -> list[pa.Table] | None:
+    def _read_columns(self, table: Table, log: Log, columns: tuple[Column, ...]) -> list[pa.Table] | None:
         """Some columns of each file, and the weights."""
         narrow = replace(table, columns=columns)
         ids = [*(c.id for c in columns), WEIGHT_ID]
         found = [from_storage(narrow, self._storage.read_columns(table, f, ids)) for f in log.tail]
         return None if any(rows is None for rows in found) else found
 
-    def _bits(self, gone: NDArray[np.bool_], low: int) -> Bits:
-        row = pa.table({WORDS: pa.array([words(gone)], pa.list_(pa.int64()))})
+    def _make_bits(self, gone: NDArray[np.bool_], low: int) -> Bits:
+        row = pa.table({WORDS: pa.array([pack_bits(gone)], pa.list_(pa.int64()))})
         return Bits(low, low + len(gone) - 1, self._spark.createDataFrame(row))
 
 

@@ -39,14 +39,14 @@ def merge_changes(work: Work) -> None:
     for table_id, change in list(work.changes.items()):
         steps = {f.as_of for f in change.added}
         if len(steps) > 1 and any(f.deletes for f in change.added):
-            change = replace(change, added=_merged(work, change.table, change.added))
+            change = replace(change, added=_merge_files(work, change.table, change.added))
         # What was removed by ending files: its sum is the content that the transaction found.
         if len({f.as_of for f in change.feed_only}) > 1:
-            change = replace(change, feed_only=_merged(work, change.table, change.feed_only))
+            change = replace(change, feed_only=_merge_files(work, change.table, change.feed_only))
         work.changes[table_id] = change
 
 
-def _merged(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+def _merge_files(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
     rows = rows_with_weights(work.place.spark, work.place.storage.locate, table, added)
     net = net_change(work, table, rows)
     count = sum(f.rows for f in added)
@@ -57,7 +57,7 @@ def _merged(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[Data
     return tuple(replace(f, updates=updates) for f in files)
 
 
-def difference(
+def store_difference(
     work: Work, table: Table, come: Sequence[DataFile], gone: Sequence[DataFile]
 ) -> tuple[DataFile, ...]:
     """The rows of some files without those of others, written as one change."""
@@ -69,16 +69,16 @@ def difference(
                 table,
                 single_weights(sum_weights(table, pa.concat_tables([plus, negate_weights(minus)]))),
             )
-    rows = _weighted(work, table, come)
+    rows = _read_weighted(work, table, come)
     if gone:
         others = [c for c in rows.columns if c != WEIGHT]
-        minus_rows = _weighted(work, table, gone)
+        minus_rows = _read_weighted(work, table, gone)
         taken = minus_rows.select(*others, (-minus_rows[WEIGHT]).alias(WEIGHT))
         rows = rows.unionByName(taken)
     return store_frame(work, table, net_change(work, table, rows))
 
 
-def _weighted(work: Work, table: Table, files: Sequence[DataFile]) -> Frame:
+def _read_weighted(work: Work, table: Table, files: Sequence[DataFile]) -> Frame:
     return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
 
 

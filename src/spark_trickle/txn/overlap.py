@@ -25,7 +25,7 @@ from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import identity_columns, rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.sql.lexer.words import quote
-from spark_trickle.txn.keys import bounded_columns, comparable_key, files_meeting, row_tuples
+from spark_trickle.txn.keys import comparable_key, find_files_meeting, list_bounded_columns, row_tuples
 from spark_trickle.txn.reads import Read, Reads
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ def find_conflict(place: Place, commit: Commit, reads: Reads, upto: int) -> Conf
         since = commit.compared_upto
         theirs = [read.change_files(connection, c.table.id, since, upto) for c in changes]
         theirs = [
-            read.with_bounds(connection, files, [k.id for k in bounded_columns(c.table)])
+            read.with_bounds(connection, files, [k.id for k in list_bounded_columns(c.table)])
             for c, files in zip(changes, theirs, strict=True)
         ]
     for change, files in zip(changes, theirs, strict=True):
-        if files and _is_conflict(place, change, files, reads.of_table(change.table.id)):
+        if files and _is_conflict(place, change, files, reads.list_reads(change.table.id)):
             name, last = change.table.full_name, max(f.begin for f in files)
             return ConflictError(name, commit.read_snapshot, last, "changed")
     return None
@@ -62,7 +62,7 @@ def _is_conflict(
     if any(r.meet is None for r in looked):
         return True
     others = _Rows(place, table, theirs)
-    if any(_met_any(r, others) for r in looked):
+    if any(_meets_any(r, others) for r in looked):
         return True
     return _share_rows(_Rows(place, table, change.feed), others)
 
@@ -90,18 +90,18 @@ class _Rows:
         return rows_with_weights(self.place.spark, self.place.storage.locate, self.table, self.files)
 
 
-def _met_any(looked: Read, others: _Rows) -> bool:
+def _meets_any(looked: Read, others: _Rows) -> bool:
     if looked.meet is None:
         return True
     rows = others.frame().select(*[quote(c) for c in others.table.column_names])
     parts = range(0, len(looked.conditions), _ASKED_TOGETHER)
     try:
-        return any(_found(looked.meet(rows, looked.conditions[n : n + _ASKED_TOGETHER])) for n in parts)
+        return any(_has_rows(looked.meet(rows, looked.conditions[n : n + _ASKED_TOGETHER])) for n in parts)
     except QueryError:
         return True  # a value that a condition cannot judge: the statement itself shall tell, run again
 
 
-def _found(rows: Frame) -> bool:
+def _has_rows(rows: Frame) -> bool:
     return bool(collect(rows.limit(1)).num_rows)
 
 
@@ -122,18 +122,18 @@ def _share_rows_on_executors(
     mine: _Rows, theirs: _Rows, here: pa.Table | None, there: pa.Table | None
 ) -> bool:
     table = mine.table
-    mine, theirs = _pruned(mine, there), _pruned(theirs, here)
+    mine, theirs = _prune_files(mine, there), _prune_files(theirs, here)
     if not mine.files or not theirs.files:
         return False
     same = " AND ".join(f"m.{quote(c.name)} <=> t.{quote(c.name)}" for c in identity_columns(table))
     only = "" if table.unique else f"WHERE m.{WEIGHT} < 0 "
     text = f"SELECT 1 FROM {{mine}} AS m LEFT SEMI JOIN {{theirs}} AS t ON {same} {only}"
-    return _found(run_sql(mine.place.spark, text, mine=mine.frame(), theirs=theirs.frame()))
+    return _has_rows(run_sql(mine.place.spark, text, mine=mine.frame(), theirs=theirs.frame()))
 
 
-def _pruned(rows: _Rows, others: pa.Table | None) -> _Rows:
+def _prune_files(rows: _Rows, others: pa.Table | None) -> _Rows:
     """Without the files that cannot hold a key of the others."""
-    columns = bounded_columns(rows.table) if rows.table.unique else []
+    columns = list_bounded_columns(rows.table) if rows.table.unique else []
     if others is None or not columns:
         return rows
-    return _Rows(rows.place, rows.table, files_meeting(rows.files, columns, others))
+    return _Rows(rows.place, rows.table, find_files_meeting(rows.files, columns, others))

@@ -77,10 +77,10 @@ def analyze_query(
     known: dict[str, str] = {}
     home, names_of_target = schema or work.place.schema, 0
 
-    def fill(reference: Reference) -> str | None:
+    def fill_in(reference: Reference) -> str | None:
         nonlocal names_of_target
         key = repr((reference.parts, reference.at, reference.arguments))
-        if target is not None and _names(work, reference, home, target.table):
+        if target is not None and _is_target(work, reference, home, target.table):
             names_of_target += 1
             if names_of_target > 1:
                 work.reads.note_table(target.table.id, by_statement=True)
@@ -88,14 +88,14 @@ def analyze_query(
             frames[_TARGET] = target.rows
             known[_TARGET] = _TARGET
         if key not in known:
-            frame = _frame(work, reference, depth, home)
+            frame = _read_reference(work, reference, depth, home)
             if frame is None:
                 return None
             known[key] = f"_trickle_{len(frames)}"
             frames[known[key]] = frame
         return f"{{{known[key]}}}"
 
-    text = replace_references(sql, fill)
+    text = replace_references(sql, fill_in)
     available = display_names(work.catalog.relations.values(), home)
     try:
         return run_sql(work.place.spark, text, available=available, **frames)
@@ -114,14 +114,14 @@ def _explain_missing_table(work: Work, error: TableNotFoundError, home: str) -> 
     )
 
 
-def _names(work: Work, reference: Reference, home: str, table: Table) -> bool:
+def _is_target(work: Work, reference: Reference, home: str, table: Table) -> bool:
     if reference.is_function or reference.at is not None:
         return False
     found = work.catalog.find(reference.parts, home)
     return isinstance(found, Table) and found.id == table.id
 
 
-def referenced_rows(work: Work, sql: str) -> int | None:
+def count_referenced_rows(work: Work, sql: str) -> int | None:
     """How many rows the tables of a query hold together; None if it reads anything else."""
     total = 0
     for reference in find_references(sql):
@@ -138,7 +138,7 @@ def referenced_rows(work: Work, sql: str) -> int | None:
     return total
 
 
-def _frame(work: Work, reference: Reference, depth: int, schema: str) -> Frame | None:
+def _read_reference(work: Work, reference: Reference, depth: int, schema: str) -> Frame | None:
     if reference.is_function:
         work.reads.note_all_tables()
         return functions.table_function(work, reference.parts[1], reference.arguments or ())
@@ -147,11 +147,11 @@ def _frame(work: Work, reference: Reference, depth: int, schema: str) -> Frame |
             relation = work.catalog.find(reference.parts, schema)
             return None if relation is None else relation_frame(work, relation, None, depth)
         case VersionAsOf(value):
-            return _frame_at(work, reference, snapshot_of_version(work, value), depth, schema)
+            return _read_reference_at(work, reference, snapshot_of_version(work, value), depth, schema)
         case TimestampAsOf(value):
-            return _frame_at(work, reference, _snapshot_of_time(work, value), depth, schema)
+            return _read_reference_at(work, reference, _snapshot_of_time(work, value), depth, schema)
         case ChangesBetween():
-            return _changes(work, reference, reference.at, schema)
+            return _read_changes(work, reference, reference.at, schema)
 
 
 def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, depth: int = 0) -> Frame:
@@ -187,7 +187,7 @@ def _columns_of_view(frame: Frame, view: View) -> Frame:
     return numbered.select(*[f"_{i}" for i in positions]).toDF(*view.column_names)
 
 
-def _frame_at(work: Work, reference: Reference, at: Snapshot, depth: int, schema: str) -> Frame:
+def _read_reference_at(work: Work, reference: Reference, at: Snapshot, depth: int, schema: str) -> Frame:
     catalog = catalog_at(work, at)
     relation = catalog.find(reference.parts, schema)
     if relation is None:
@@ -220,12 +220,12 @@ def version_number(text: str) -> int:
 
 
 def _snapshot_of_time(work: Work, expression: str, strictly: bool = False) -> Snapshot:
-    moment = _instant(work, expression)
+    moment = _parse_instant(work, expression)
     with reading(work.place.warehouse.engine) as connection:
         return read.snapshot_before(connection, moment, strictly)
 
 
-def _instant(work: Work, expression: str) -> datetime:
+def _parse_instant(work: Work, expression: str) -> datetime:
     """Spark's years go further than those of a calendar here; beyond its ends there are no snapshots."""
     frame = run_sql(work.place.spark, f"SELECT unix_micros(CAST({expression} AS TIMESTAMP)) AS moment")
     micros = collect(frame).column(0)[0].as_py()
@@ -236,7 +236,7 @@ def _instant(work: Work, expression: str) -> datetime:
     return _EPOCH + timedelta(microseconds=max(_FIRST_MICROS, min(micros, _LAST_MICROS)))
 
 
-def _changes(work: Work, reference: Reference, between: ChangesBetween, schema: str) -> Frame:
+def _read_changes(work: Work, reference: Reference, between: ChangesBetween, schema: str) -> Frame:
     if work.catalog.find(reference.parts, schema) is None:
         raise TableNotFoundError(".".join(reference.parts), display_names(work.catalog.tables(), schema))
     if between.by_time:
@@ -248,4 +248,4 @@ def _changes(work: Work, reference: Reference, between: ChangesBetween, schema: 
         start = version_number(between.start) - (1 if between.start_inclusive else 0)
         end = version_number(between.end) if between.end else work.base.id
         end -= 0 if between.end_inclusive else 1
-    return functions.changes(work, work.catalog.table(reference.parts, schema), start, end)
+    return functions.read_changes(work, work.catalog.table(reference.parts, schema), start, end)

@@ -39,6 +39,6 @@ class Reads:
         conditions = dict.fromkeys((*(known.conditions if known else ()), *read.conditions))
         self._known[table_id, form] = replace(known or read, conditions=tuple(conditions))
 
-    def of_table(self, table_id: int) -> tuple[Read, ...]:
+    def list_reads(self, table_id: int) -> tuple[Read, ...]:
         found = [read for (id, _), read in self._known.items() if id == table_id]
         return (*found, Read()) if self._everywhere else tuple(found)

@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 
 from spark_trickle.errors import ConflictError
 from spark_trickle.lake.catalog.turns import hold_turn
-from spark_trickle.txn.work import Place, Work, begin
+from spark_trickle.txn.work import Place, Work, begin_work
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def retry_work(
 ) -> T:
     """The same with a new work for every attempt; `first` is the one of the first attempt."""
     policy = policy or RetryPolicy(place.settings.commit_retries)
-    with _Works(place, policy, first or begin(place)) as works:
+    with _Works(place, policy, first or begin_work(place)) as works:
         return retry_on_conflict(place, lambda: attempt(works.current), policy, works.begin_next)
 
 
@@ -85,8 +85,8 @@ class _Works:
         tables = self.current.moved_tables if self._policy.queues else frozenset()
         if not tables or attempt + 1 < min(_QUEUE_AFTER, self._policy.retries):
             pause_after(attempt)
-            self.current = begin(self._place)
+            self.current = begin_work(self._place)
             return
         self._turn.close()
         ticket = self._turn.enter_context(hold_turn(self._place.warehouse, tables))
-        self.current = begin(self._place, ticket)
+        self.current = begin_work(self._place, ticket)

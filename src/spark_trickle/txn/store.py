@@ -33,7 +33,7 @@ def store_rows(work: Work, table: Table, rows: pa.Table, role: Role = Role.CHANG
     storage = work.place.storage
     work.place.lease.cover(work.base.id, now())
     name = f"{storage.new_name()}.parquet"
-    work.wrote(table, name)  # first, so that half a file is removed as well
+    work.note_written(table, name)  # first, so that half a file is removed as well
     stored = to_storage(table, rows)
     storage.write(table, name, stored, work.place.settings.compression)
     crash_point("after_data")
@@ -49,7 +49,7 @@ def store_frame(
     crash_point("before_data")
     storage = work.place.storage
     folder = storage.new_name()
-    work.wrote(table, folder)
+    work.note_written(table, folder)
     storage.make_folder(table, folder)
     path, compression = storage.path(table, folder), work.place.settings.compression
     with work.place.lease.kept(work.base.id):
@@ -70,7 +70,7 @@ def store_frame(
 def write_down(work: Work, table: Table, frame: Frame) -> Frame:
     """The same rows, computed once and for all; their files go when the work ends."""
     folder = f"{work.place.storage.new_name()}-staged"
-    work.wrote(table, folder)
+    work.note_written(table, folder)
     return _write_down(work, table, frame, folder)
 
 

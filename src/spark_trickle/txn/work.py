@@ -96,7 +96,7 @@ class Work:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def target(self, parts: tuple[str, ...]) -> Table:
+    def find_target(self, parts: tuple[str, ...]) -> Table:
         """A table that a statement may change."""
         table = self.catalog.table(parts, self.place.schema)
         if table.derived:
@@ -127,11 +127,11 @@ class Work:
                 self._change_files[key] = read.change_files(connection, table.id, since, self.base.id)
         return self._change_files[key]
 
-    def see(self, table: Table, snapshot_id: int) -> None:
+    def pin_table(self, table: Table, snapshot_id: int) -> None:
         """Read a table as of another snapshot than the rest."""
         self._files[(table.id, self.base.id)] = self.files_at(table, snapshot_id)
 
-    def scratch(self, empty: Iterable[Table] = ()) -> Work:
+    def begin_scratch(self, empty: Iterable[Table] = ()) -> Work:
         """A work that begins where this one is, to try changes in; it sees some tables as empty.
 
         It is never committed. The files that it writes are discarded with those of this one.
@@ -178,7 +178,7 @@ class Work:
         """The place of the next change in the log of a table: after everything this transaction sees."""
         return self.base.id + next(self._steps)
 
-    def wrote(self, table: Table, name: str) -> None:
+    def note_written(self, table: Table, name: str) -> None:
         self.written.append((table, name))
 
     def change(self, change: TableChange) -> None:
@@ -227,7 +227,7 @@ class Work:
             self.discard()
             return self.base
         try:
-            snapshot = self._publish(commit)
+            snapshot = self._publish_commit(commit)
         except (ConflictError, CatalogBusyError):  # certain that nothing was committed
             self.discard()
             raise
@@ -240,7 +240,7 @@ class Work:
             tell()
         return snapshot
 
-    def _publish(self, commit: Commit) -> Snapshot:
+    def _publish_commit(self, commit: Commit) -> Snapshot:
         """What others committed since is no obstacle as long as this transaction would do the same after it.
 
         It is compared while others go on committing; who is overtaken again and again queues up.
@@ -274,14 +274,14 @@ class Work:
             read_snapshot=self.base.id,
             read_next_id=self.base.next_catalog_id,
             definitions=tuple(self.definitions),
-            changes=tuple(self._noted(c) for c in self.changes.values() if not c.empty),
+            changes=tuple(self._note_reads(c) for c in self.changes.values() if not c.empty),
             refreshed=tuple(self.refreshed),
             landed=self.landed,
             ticket=self.ticket,
         )
 
-    def _noted(self, change: TableChange) -> TableChange:
-        reads = self.reads.of_table(change.table.id)
+    def _note_reads(self, change: TableChange) -> TableChange:
+        reads = self.reads.list_reads(change.table.id)
         depends = change.depends or any(r.by_statement for r in reads)
         return replace(change, depends=depends, reads=bool(reads))
 
@@ -293,7 +293,7 @@ def _can_broadcast(table: Table, log: Log, settings: Settings) -> bool:
     return log.tail_deletes <= settings.broadcast_rows and memory <= settings.broadcast_bytes
 
 
-def begin(place: Place, ticket: int | None = None) -> Work:
+def begin_work(place: Place, ticket: int | None = None) -> Work:
     with reading(place.warehouse.engine) as connection:
         base = read.newest(connection)
         known = place.catalogs.get(base.schema_version)

@@ -6,7 +6,7 @@ import pytest
 
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.settings import Settings
-from spark_trickle.txn.compact import compact_everything, decide
+from spark_trickle.txn.compact import compact_everything, decide_compaction
 
 SETTINGS = Settings().with_values(
     {
@@ -54,7 +54,7 @@ CASES = [
 
 @pytest.mark.parametrize(("files", "merged"), CASES)
 def test_decide(files: tuple[DataFile, ...], merged: str) -> None:
-    plan = decide(files, SETTINGS)
+    plan = decide_compaction(files, SETTINGS)
     chosen = {
         "none": (),
         "all": files,
@@ -70,7 +70,7 @@ def test_a_plan_never_ends_the_whole_tail_by_halves() -> None:
     for count in range(10):
         for rows in (1, 400, 4_000):
             files = (base(100, 1), base(20_000, 2), *changes(count, rows))
-            plan = decide(files, SETTINGS)
+            plan = decide_compaction(files, SETTINGS)
             tail = set(files[2:])
             assert plan is None or not tail & set(plan.files) or tail <= set(plan.files)
 
