@@ -4,7 +4,7 @@ PYTHON ?= python3
 UV ?= uv
 WORKERS ?= 2
 
-# A file of tests runs in one worker; the files are taken in the order of `testpaths`, the small ones last.
+# A file of tests runs in one worker. The unit tests come last, in small pieces, so that both end at about one time.
 PYTEST = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # In this order, each test by itself: random queries, killed processes, cases on Spark … and mutants of the rules.

@@ -13,12 +13,12 @@ import psycopg
 
 from benchmarks.servers import tuned_server
 from benchmarks.store import Store
-from spark_trickle.sources.postgres.buffer import Position, forget, reading, this_moment
+from spark_trickle.sources.postgres.buffer import Position, forget_changes, open_reading, read_moment
 from spark_trickle.sources.postgres.capture import Capture, plan_capture
-from spark_trickle.sources.postgres.connect import Address, Connection, connect
+from spark_trickle.sources.postgres.connect import Address, Connection, open_connection
 from spark_trickle.sources.postgres.discover import find_tables
-from spark_trickle.sources.postgres.install import install
-from spark_trickle.sources.postgres.publication import publish
+from spark_trickle.sources.postgres.install import install_capture
+from spark_trickle.sources.postgres.publication import publish_tables
 from spark_trickle.sources.postgres.slot import create_slot, drop_slot
 from tests.postgres.server import Server
 
@@ -95,13 +95,13 @@ def run() -> list[Amplified]:
 
 
 def _measure(server: Server, workload: Workload, mode: str) -> Amplified:
-    with server.connect() as application, connect(Address(server.conninfo()), "bench") as reader:
+    with server.connect() as application, open_connection(Address(server.conninfo()), "bench") as reader:
         _create(application, workload, workload.setup + (workload.for_log if mode == "log" else ()))
         (table,) = find_tables(reader, "public.t")
         capture = plan_capture(table, unlogged="unlogged" in mode) if "trigger" in mode else None
-        token = install(reader, capture) if capture is not None else ""
+        token = install_capture(reader, capture) if capture is not None else ""
         if mode == "log":
-            publish(reader, _LOG, [table])
+            publish_tables(reader, _LOG, [table])
             create_slot(reader, _LOG)
         size = _index_bytes(application)
         wal = _wal_of(application, lambda: _change(application, workload))
@@ -138,9 +138,9 @@ def _change(application: psycopg.Connection, workload: Workload) -> None:
 
 
 def _consume(reader: Connection, capture: Capture, token: str) -> None:
-    with reading(reader):
-        position = Position(token, this_moment(reader))
-    forget(reader, capture, position)
+    with open_reading(reader):
+        position = Position(token, read_moment(reader))
+    forget_changes(reader, capture, position)
     reader.execute("SELECT pg_stat_force_next_flush()")
 
 

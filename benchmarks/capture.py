@@ -21,16 +21,16 @@ import psycopg
 from benchmarks.servers import tuned_server
 from benchmarks.timing import Ratio, race, ratio, save
 from spark_trickle.sources.postgres.assemble import Followed
-from spark_trickle.sources.postgres.buffer import Position, changes, reading, this_moment
+from spark_trickle.sources.postgres.buffer import Position, open_reading, read_changes, read_moment
 from spark_trickle.sources.postgres.capture import Capture, plan_capture
-from spark_trickle.sources.postgres.connect import Address, Connection, connect
-from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.connect import Address, Connection, open_connection
+from spark_trickle.sources.postgres.copy import copy_rows, open_snapshot
 from spark_trickle.sources.postgres.discover import SourceTable, find_tables
-from spark_trickle.sources.postgres.install import install
-from spark_trickle.sources.postgres.publication import publish
-from spark_trickle.sources.postgres.slot import create_slot, heartbeat
+from spark_trickle.sources.postgres.install import install_capture
+from spark_trickle.sources.postgres.publication import publish_tables
+from spark_trickle.sources.postgres.slot import create_slot, write_heartbeat
 from spark_trickle.sources.postgres.types import map_columns
-from spark_trickle.sources.postgres.wal import peek
+from spark_trickle.sources.postgres.wal import peek_changes
 from tests.postgres.server import Server
 
 WIDTHS = (3, 8, 20)
@@ -94,15 +94,15 @@ def _subject(server: Server, connection: Connection, mode: str, width: int) -> S
     if "trigger" not in mode:
         return Subject(mode, name, width)
     capture = plan_capture(table, unlogged="unlogged" in mode)
-    install(connection, capture)
+    install_capture(connection, capture)
     return Subject(mode, name, width, capture)
 
 
 @contextmanager
 def _subjects(server: Server, width: int) -> Iterator[list[Subject]]:
-    with connect(Address(server.conninfo()), "bench") as connection:
+    with open_connection(Address(server.conninfo()), "bench") as connection:
         made = [_subject(server, connection, mode, width) for mode in MODES]
-        publish(connection, _PUBLICATION, find_tables(connection, f"public.log_{width}"))
+        publish_tables(connection, _PUBLICATION, find_tables(connection, f"public.log_{width}"))
         create_slot(connection, _SLOT)
         yield made
         with server.connect() as admin:
@@ -190,29 +190,29 @@ def _reads(server: Server, rounds: int, rows: int = 100_000, width: int = 8) -> 
 
     Each way has a table of its own: a buffer beside it would double what the server finds in its log.
     """
-    with connect(Address(server.conninfo()), "bench") as connection, server.connect() as application:
+    with open_connection(Address(server.conninfo()), "bench") as connection, server.connect() as application:
         table, logged = (_table(server, connection, name, width) for name in ("buffered", "logged"))
         capture, columns = plan_capture(table), map_columns(table, count(100))
-        token = install(connection, capture)
-        with reading(connection):
-            start = Position(token, this_moment(connection))
+        token = install_capture(connection, capture)
+        with open_reading(connection):
+            start = Position(token, read_moment(connection))
         _fill(application, table, rows, width)
-        marks = publish(connection, _PUBLICATION, [logged])
+        marks = publish_tables(connection, _PUBLICATION, [logged])
         after = create_slot(connection, _SLOT)
         _fill(application, logged, rows, width)
         followed = [Followed(logged, map_columns(logged, count(100)), marks[logged.oid])]
 
         def copied() -> None:
-            with snapshot(connection, [table]):
+            with open_snapshot(connection, [table]):
                 assert sum(t.num_rows for t in copy_rows(connection, table, columns)) == rows
 
         def from_buffer() -> None:
-            with reading(connection):
-                assert sum(t.num_rows for t in changes(connection, capture, columns, start)) == rows
+            with open_reading(connection):
+                assert sum(t.num_rows for t in read_changes(connection, capture, columns, start)) == rows
 
         def from_log() -> None:
-            heartbeat(connection)
-            (found,) = peek(connection, _SLOT, _PUBLICATION, followed, after, rows * 2).tables
+            write_heartbeat(connection)
+            (found,) = peek_changes(connection, _SLOT, _PUBLICATION, followed, after, rows * 2).tables
             assert found.rows.num_rows == rows
 
         ways = {"COPY": copied, "the buffer": from_buffer, "the log": from_log}

@@ -12,8 +12,8 @@ from sqlalchemy import insert, update
 from benchmarks.timing import Measured, Ratio, race, ratio, save
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.commit import publish
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.commit import publish_commit
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
 from spark_trickle.model.commit import Commit, CreateTable, TableChange
 from spark_trickle.model.files import ColumnStats, DataFile, Role
@@ -48,10 +48,10 @@ def committing(warehouse: Warehouse, table: Table) -> Callable[[], None]:
     number = iter(range(10**9))
 
     def commit() -> None:
-        with reading(warehouse.engine) as connection:
-            base = read.newest(connection)
+        with open_reader(warehouse.engine) as connection:
+            base = read.read_newest(connection)
         change = TableChange(table, added=(a_file(next(number)),))
-        publish(
+        publish_commit(
             warehouse.engine,
             warehouse.folder,
             Commit(base.id, base.next_catalog_id, changes=(change,)),
@@ -78,14 +78,14 @@ def filled(warehouse: Warehouse) -> Table:
     columns = tuple(Column(i, f"c{i}", Scalar("long")) for i in range(2, 9))
     table = Table(2, "main", "t", columns, (2,), False, "t-0/", 9, 3)
     now = datetime.now(UTC)
-    publish(warehouse.engine, warehouse.folder, Commit(0, 2, definitions=(CreateTable(table),)), now)
-    publish(
+    publish_commit(warehouse.engine, warehouse.folder, Commit(0, 2, definitions=(CreateTable(table),)), now)
+    publish_commit(
         warehouse.engine,
         warehouse.folder,
         Commit(1, 4, changes=(TableChange(table, added=(a_file(-1),)),)),
         now,
     )
-    with writing(warehouse.engine) as connection:
+    with open_writer(warehouse.engine) as connection:
         ids = range(3, 3 + SNAPSHOTS)
         times = {n: now + timedelta(milliseconds=n) for n in ids}
         connection.execute(

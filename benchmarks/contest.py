@@ -12,7 +12,7 @@ from statistics import fmean, median
 
 from benchmarks.timing import clocked, timed
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.stream import Action, Mode
 from spark_trickle.refresh.decide import decide_refresh
 from spark_trickle.refresh.drop import find_stream_table
@@ -156,6 +156,6 @@ def auto_choice(tr: Trickle, name: str) -> str:
     """What AUTO would choose, from the same facts."""
     work = tr._connection.read()
     table = find_stream_table(work, Cursor(name).name())
-    with reading(work.place.warehouse.engine) as connection:
-        facts = read_facts(work, table, states.state(connection, table.id).knows)
+    with open_reader(work.place.warehouse.engine) as connection:
+        facts = read_facts(work, table, states.read_state(connection, table.id).knows)
     return decide_refresh(replace(facts, mode=Mode.AUTO), work.place.settings).action.value

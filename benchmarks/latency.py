@@ -10,7 +10,7 @@ from queue import Queue
 
 import spark_trickle
 from benchmarks.timing import Measured, Ratio, race, ratio, save
-from spark_trickle.lake.catalog.reports import quantile
+from spark_trickle.lake.catalog.reports import find_quantile
 from tests.postgres.server import Server, new_server
 
 _ROWS = 200_000
@@ -59,7 +59,7 @@ def _latency(server: Server, mode: str, times: int) -> list[Ratio]:
     base = Measured("the refresh itself", statistics.median(refreshes), min(refreshes), max(refreshes), times)
     lines = []
     for share in (0.5, 0.95, 0.99):
-        found = quantile(waits, share) or 0.0
+        found = find_quantile(waits, share) or 0.0
         name = f"commit to visible, p{share * 100:.0f}"
         lines.append(ratio(f"{mode}: one row", Measured(name, found, min(waits), max(waits), times), base))
     return lines

@@ -13,9 +13,9 @@ from benchmarks.commit import SNAPSHOTS, committing, filled
 from benchmarks.joins import change_of, join_node
 from benchmarks.timing import Ratio, add, race, ratio
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
-from spark_trickle.model.experience import Experience, remember
+from spark_trickle.model.experience import Experience, add_run
 from spark_trickle.model.stream import Action, Mode, Run
 from spark_trickle.refresh.decide import Facts, decide_refresh
 from spark_trickle.refresh.graph import Graph
@@ -68,7 +68,7 @@ def _of_a_decision() -> dict[str, Callable[[], object]]:
         Run(Action.FULL if n % 10 == 9 else Action.DIFFERENTIAL, 1_000 * n, 10**6, 100.0 + n)
         for n in range(50)
     )
-    known = reduce(remember, reversed(runs), Experience())
+    known = reduce(add_run, reversed(runs), Experience())
     facts = Facts(Mode.AUTO, 1, 9, ("main.t",), 50_000, 10**6, known=known)
     return {"decide, from 50 earlier refreshes": lambda: decide_refresh(facts, Settings())}
 
@@ -90,14 +90,14 @@ def _of_a_catalog(warehouse: Warehouse) -> dict[str, Callable[[], object]]:
     commit = committing(warehouse, table)
 
     def few_of_many() -> None:
-        with reading(warehouse.engine) as connection:
-            upto = read.newest(connection).id
-            assert len(read.change_files(connection, table.id, upto - 5, upto)) == 5
+        with open_reader(warehouse.engine) as connection:
+            upto = read.read_newest(connection).id
+            assert len(read.read_change_files(connection, table.id, upto - 5, upto)) == 5
 
     def all_of_them() -> None:
-        with reading(warehouse.engine) as connection:
-            upto = read.newest(connection).id
-            assert len(read.change_files(connection, table.id, 2, upto)) >= SNAPSHOTS
+        with open_reader(warehouse.engine) as connection:
+            upto = read.read_newest(connection).id
+            assert len(read.read_change_files(connection, table.id, 2, upto)) >= SNAPSHOTS
 
     return {
         f"commit beside {SNAPSHOTS:,} files": commit,

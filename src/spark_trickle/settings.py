@@ -219,7 +219,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            _check(f.name, getattr(self, f.name), f.default, f.metadata)
+            _check_value(f.name, getattr(self, f.name), f.default, f.metadata)
 
     @property
     def driver_bytes(self) -> int:
@@ -240,11 +240,11 @@ class Settings:
         return max(self.max_refresh_rows, most)
 
     def with_values(self, values: Mapping[str, Any]) -> Settings:
-        known = setting_names()
+        known = list_setting_names()
         for name in values:
             if name not in known:
                 raise SettingError(name, "there is no such setting", known)
-        return Settings(**{**self.as_dict(), **{k: _convert(k, v) for k, v in values.items()}})
+        return Settings(**{**self.as_dict(), **{k: _convert_value(k, v) for k, v in values.items()}})
 
     def as_dict(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -279,7 +279,7 @@ def gather_settings(file: Path | None, environment: Mapping[str, str], given: Ma
     from_file = _from_file(file)
     from_environment = {
         name: environment[f"TRICKLE_{name.upper()}"]
-        for name in (*setting_names(), "profile")
+        for name in (*list_setting_names(), "profile")
         if f"TRICKLE_{name.upper()}" in environment
     }
     merged = {**from_file, **from_environment, **given}
@@ -300,16 +300,16 @@ def _from_file(file: Path | None) -> dict[str, Any]:
         raise SettingError(str(file), f"it cannot be read: {error}", advice="Correct or remove it.") from None
 
 
-def setting_names() -> tuple[str, ...]:
+def list_setting_names() -> tuple[str, ...]:
     return tuple(f.name for f in fields(Settings))
 
 
-def setting_rows() -> list[tuple[str, str, str]]:
+def list_setting_rows() -> list[tuple[str, str, str]]:
     """Name, default and meaning of each setting, for SHOW and the reference page."""
     return [(f.name, str(f.default), f.metadata["meaning"]) for f in fields(Settings)]
 
 
-def _convert(name: str, value: Any) -> Any:
+def _convert_value(name: str, value: Any) -> Any:
     """Text from SET or the environment becomes the type of the default."""
     default = next(f.default for f in fields(Settings) if f.name == name)
     if isinstance(value, str) and isinstance(default, str):
@@ -327,7 +327,7 @@ def _convert(name: str, value: Any) -> Any:
         raise SettingError(name, f'"{value}" is not a number', advice="Write a number.") from None
 
 
-def _check(name: str, value: Any, default: Any, bounds: Mapping[str, Any]) -> None:
+def _check_value(name: str, value: Any, default: Any, bounds: Mapping[str, Any]) -> None:
     if type(value) is not type(default):
         kind = type(default).__name__
         raise SettingError(name, f"expected {kind}, got {value!r}", advice=f"Give a value of type {kind}.")

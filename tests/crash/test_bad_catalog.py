@@ -14,7 +14,7 @@ import pytest
 
 import spark_trickle
 from spark_trickle import errors as e
-from spark_trickle.lake.catalog.engine import open_engine, writing
+from spark_trickle.lake.catalog.engine import open_engine, open_writer
 from spark_trickle.session import Trickle
 from tests.conftest import Location, rows
 from tests.crash.refusal import check_refused, check_text
@@ -30,7 +30,7 @@ def locked(location: Location) -> Iterator[None]:
     """Another writer is in the middle of its commit."""
     if location.is_postgres:
         other = open_engine(location.path, 60)
-        with writing(other):
+        with open_writer(other):
             yield
         other.dispose()
         return

@@ -319,6 +319,7 @@ def test_refused(bad: Trickle, location: Location, statement: str, error: Errors
         assert found.hint != f'Did you mean "{found.name}"?'
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("statement", "error", "words"), LARGE, ids=lambda value: str(value)[:60])
 def test_what_is_too_large_is_refused(
     bad: Trickle, location: Location, statement: str, error: Errors, words: str

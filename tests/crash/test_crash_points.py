@@ -28,8 +28,6 @@ from tests.crash.witness import (
     without_checksums,
 )
 
-pytestmark = pytest.mark.both_catalogs
-
 SETUP = (
     "CREATE TABLE account (id BIGINT, amount INT, PRIMARY KEY (id))",
     "CREATE TABLE log (line STRING, n INT)",
@@ -94,7 +92,7 @@ STATEMENTS = {
     "optimize": Statements(("OPTIMIZE account",), {}),
     "vacuum": Statements(("VACUUM RETAIN 0 HOURS",), {}),
 }
-# The statement that `make test` kills at each point; `make test-all` kills every statement that passes there.
+# The statement that `make test` kills at each point; the slow tests kill every statement that passes there.
 KILLED = {
     "before_data": "update",
     "half_data": "insert",
@@ -113,6 +111,7 @@ ELSEWHERE = {  # tests/sources and tests/unit/lake/test_backup.py kill there
     "backup_catalog",
     "backup_files",
 }
+IN_THE_CATALOG = ("after_snapshot_row", "after_definitions", "before_commit", "after_commit")
 LEAVES_ORPHANS = {"half_data", "after_data", "begin", "after_files", "before_commit"}
 NEVER_THERE = {("half_data", "insert by executors")}
 OTHERS = [
@@ -134,7 +133,13 @@ def test_every_crash_point_has_a_statement_and_a_place() -> None:
     assert called == set(CRASH_POINTS) == {*KILLED, *ELSEWHERE}
 
 
-@pytest.mark.parametrize(("point", "name"), KILLED.items())
+@pytest.mark.parametrize(
+    ("point", "name"),
+    [
+        pytest.param(point, name, marks=[pytest.mark.both_catalogs] if point in IN_THE_CATALOG else [])
+        for point, name in KILLED.items()
+    ],
+)
 def test_a_killed_process(point: str, name: str, location: Location, duck: DuckQuery) -> None:
     check_crash(point, STATEMENTS[name], location, duck)
 

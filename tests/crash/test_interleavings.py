@@ -148,6 +148,7 @@ def contents(tr: Trickle) -> dict[str, list[object]]:
     return {name: rows(tr.table(name)) for name in names}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("first", "second"), CONFLICTS)
 def test_one_wins_and_the_other_hears_of_it(
     mine: Trickle, theirs: Trickle, location: Location, first: str, second: str

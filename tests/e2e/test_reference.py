@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_trickle.session import Trickle
-from spark_trickle.sql.statements.parse import parse
+from spark_trickle.sql.statements.parse import parse_statement
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
@@ -22,7 +22,7 @@ def test_pages_are_not_stale() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.example)
 def test_examples_are_the_statements_they_stand_for(shape: Shape) -> None:
-    assert type(parse(shape.example)) is shape.kind
+    assert type(parse_statement(shape.example)) is shape.kind
 
 
 def test_table_functions_have_the_columns_of_the_page(tr_sqlite: Trickle) -> None:

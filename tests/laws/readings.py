@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from spark_trickle.algebra.expressions import Expr, Is, Literal, Not, Opaque
 from spark_trickle.algebra.operators import Operator
-from spark_trickle.algebra.prune import expressions
+from spark_trickle.algebra.prune import list_expressions
 from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.arrow.expressions import may_evaluate
 from spark_trickle.sql.bind.translate import read_expression
@@ -25,7 +25,7 @@ def check_expressions(plans: Iterable[Operator]) -> None:
 
 
 def _expressions(plans: Iterable[Operator]) -> list[Expr]:
-    return [e for plan in plans for op in plan.walk() for e in expressions(op)]
+    return [e for plan in plans for op in plan.walk() for e in list_expressions(op)]
 
 
 def say_the_same(one: Expr, other: Expr) -> bool:

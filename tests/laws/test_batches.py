@@ -66,6 +66,7 @@ def _run(tr: Trickle, statements: Sequence[str], together: bool) -> None:
             tr.sql(statement)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("keys", KEYS)
@@ -99,6 +100,7 @@ def test_one_batch_is_many(keys: str, limit: int, tmp_path: Path) -> None:
     assert rows_seen
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("keys", KEYS)

@@ -34,6 +34,7 @@ def changed(chance: random.Random, now: Counter[Row]) -> Counter[Row]:
     return Counter({row: n for row, n in change.items() if n})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_small_buffer_is_exact(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limit, "_SPARE_ROWS", 1)

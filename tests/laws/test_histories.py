@@ -21,6 +21,7 @@ def _play(pairs: tuple[History, History], folder: Path, lake: LakeClient, tally:
             Run(history, folder / f"warehouse{number}", limit, lake, tally).play()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("keys", KEYS)
 def test_histories(keys: str, tmp_path: Path, lake: LakeClient) -> None:

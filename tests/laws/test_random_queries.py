@@ -20,9 +20,9 @@ from spark_trickle.algebra.operators import At, Join, Operator, Output, Project,
 from spark_trickle.algebra.prune import prune
 from spark_trickle.algebra.stateful_operators import Aggregate, Recursive
 from spark_trickle.delta.differentiate import differentiate
-from spark_trickle.delta.recursive import recompute
-from spark_trickle.delta.stateful import fold, recompute_groups
-from spark_trickle.delta.touched import before_and_after, restrict_to_keys, touched_keys
+from spark_trickle.delta.recursive import recompute_fixpoint
+from spark_trickle.delta.stateful import fold_sums, recompute_groups
+from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract_before
 from spark_trickle.errors import TrickleError
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.sql.bind import limit
@@ -137,9 +137,11 @@ class Doubting(Compiled):
         if isinstance(node.plan, Aggregate) and node.plan.algebraic:
             delta = differentiate(node.plan.input, changed)
             if delta is not None:
-                self._same(fold(node.plan, node.own, delta), recompute_groups(node.plan, node.own, delta))
+                self._same(
+                    fold_sums(node.plan, node.own, delta), recompute_groups(node.plan, node.own, delta)
+                )
         if isinstance(node.plan, Recursive) and (delta := self.delta_plan(node, changed)) is not None:
-            self._same(delta, recompute(node.plan, node.own))
+            self._same(delta, recompute_fixpoint(node.plan, node.own))
         # The step of a recursion reads rows that are there only while it runs.
         for op in () if isinstance(node.plan, Recursive) else node.plan.walk():
             if isinstance(op, Join) and (fast := differentiate(op, changed)) is not None:
@@ -160,7 +162,9 @@ class Doubting(Compiled):
 def _joined_again(op: Join, changed: frozenset[str]) -> Operator:
     """The generic rule for a join of any kind: rows with touched keys, before and after."""
     lefts, rights = tuple(k.left for k in op.keys), tuple(k.right for k in op.keys)
-    keys = touched_keys((differentiate(op.left, changed), lefts), (differentiate(op.right, changed), rights))
+    keys = collect_touched_keys(
+        (differentiate(op.left, changed), lefts), (differentiate(op.right, changed), rights)
+    )
 
     def joined(when: At) -> Operator:
         return replace(
@@ -169,7 +173,7 @@ def _joined_again(op: Join, changed: frozenset[str]) -> Operator:
             right=restrict_to_keys(op.right.at(when), rights, keys),
         )
 
-    return before_and_after(joined)
+    return subtract_before(joined)
 
 
 # --- worlds and changes --------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ import pytest
 
 from spark_trickle.algebra.change_operators import Fixpoint, Trimmed
 from spark_trickle.algebra.operators import Operator
-from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.recursion import find_obstacle
 from spark_trickle.algebra.stateful_operators import Recursive
-from spark_trickle.delta.recursive import recompute
+from spark_trickle.delta.recursive import recompute_fixpoint
 from spark_trickle.plan.split import Node
 from tests.laws.duck import Row, Table, World
 
@@ -80,7 +80,7 @@ class Doubting(World):
 
     def _refresh_node(self, node: Node, changed: frozenset[str]) -> list[Row]:
         if isinstance(node.plan, Recursive) and (fast := self.delta_plan(node, changed)) is not None:
-            assert self._net(fast) == self._net(recompute(node.plan, node.own))
+            assert self._net(fast) == self._net(recompute_fixpoint(node.plan, node.own))
             self.compared += 1
         return super()._refresh_node(node, changed)
 
@@ -195,7 +195,7 @@ def test_a_circle_that_nothing_leads_to_is_not_there(name: str) -> None:
 
 
 def reasons(world: World) -> list[str | None]:
-    return [obstacle(n.plan) for n in world.nodes if isinstance(n.plan, Recursive)]
+    return [find_obstacle(n.plan) for n in world.nodes if isinstance(n.plan, Recursive)]
 
 
 def test_losses_of_a_step_are_not_set_off_against_gains() -> None:

@@ -32,6 +32,7 @@ from tests.laws.writers import (
 WRITERS = 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.usefixtures("interpreted")
 def test_writers(tmp_path: Path, seed: int) -> None:

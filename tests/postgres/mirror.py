@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.sources.postgres.assemble import Followed
-from spark_trickle.sources.postgres.buffer import Position, changes, forget, reading
+from spark_trickle.sources.postgres.buffer import Position, forget_changes, open_reading, read_changes
 from spark_trickle.sources.postgres.capture import Capture
 from spark_trickle.sources.postgres.chunks import Bounds
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.copy import copy_rows, open_snapshot
 from spark_trickle.sources.postgres.discover import SourceTable
-from spark_trickle.sources.postgres.install import install, renew
-from spark_trickle.sources.postgres.publication import publish
-from spark_trickle.sources.postgres.slot import advance, create_slot
-from spark_trickle.sources.postgres.wal import Batch, TableChanges, complete, peek
+from spark_trickle.sources.postgres.install import install_capture, renew_capture
+from spark_trickle.sources.postgres.publication import publish_tables
+from spark_trickle.sources.postgres.slot import advance_slot, create_slot
+from spark_trickle.sources.postgres.wal import Batch, TableChanges, complete_changes, peek_changes
 from tests.postgres.world import World, content, mapped, mapped_for, plan, table_of, total
 
 SMALL = Bounds(7, 1 << 20)  # so that most readings come in several pieces
@@ -34,7 +34,7 @@ class TriggerMirror:
         self.connection = connection or world.connect("mirror")
         self.name, self.options = name, options
         self.prepare()
-        self.copy(install(self.connection, self.capture))
+        self.copy(install_capture(self.connection, self.capture))
 
     def prepare(self) -> None:
         self.capture: Capture = plan(self.connection, self.name, **self.options)
@@ -42,25 +42,25 @@ class TriggerMirror:
 
     def resync(self) -> None:
         self.prepare()
-        install(self.connection, self.capture)
-        self.copy(renew(self.connection, self.capture))
+        install_capture(self.connection, self.capture)
+        self.copy(renew_capture(self.connection, self.capture))
 
     def copy(self, token: str) -> None:
-        with snapshot(self.connection, [self.capture.source]) as moment:
+        with open_snapshot(self.connection, [self.capture.source]) as moment:
             self.held = total(copy_rows(self.connection, self.capture.source, self.columns))
         self.position = Position(token, moment)
 
     def read(self, bounds: Bounds = SMALL) -> tuple[list[pa.Table], Position]:
-        with reading(self.connection, self.capture.schema) as moment:
-            found = list(changes(self.connection, self.capture, self.columns, self.position, bounds))
-        return found, self.position.at(moment)
+        with open_reading(self.connection, self.capture.schema) as moment:
+            found = list(read_changes(self.connection, self.capture, self.columns, self.position, bounds))
+        return found, self.position.move_to(moment)
 
     def poll(self) -> Counter[Hashable]:
         """Read, commit, forget; what the change was."""
         found, position = self.read()
         self.held = plus(self.held, total(found))
         self.position = position
-        forget(self.connection, self.capture, position)
+        forget_changes(self.connection, self.capture, position)
         return total(found)
 
     def check(self) -> None:
@@ -87,7 +87,7 @@ class LogMirror:
         self.connection = world.connect("mirror")
         self.slot, self.publication = slot, publication
         tables = [table_of(self.connection, name) for name in names or ("public.t",)]
-        marks = publish(self.connection, publication, tables)
+        marks = publish_tables(self.connection, publication, tables)
         self.after = create_slot(self.connection, slot)
         self.held: dict[int, pa.Table] = {}
         self.followed: list[Followed] = []
@@ -96,13 +96,15 @@ class LogMirror:
 
     def follow(self, table: SourceTable, mark: str) -> None:
         columns = mapped(table)
-        with snapshot(self.connection, [table]) as moment:
+        with open_snapshot(self.connection, [table]) as moment:
             copied = list(copy_rows(self.connection, table, columns))
         self.held[table.oid] = _rows(columns, copied)
         self.followed.append(Followed(table, columns, mark, since=moment))
 
     def peek(self, max_changes: int = 10_000) -> Batch:
-        return peek(self.connection, self.slot, self.publication, self.followed, self.after, max_changes)
+        return peek_changes(
+            self.connection, self.slot, self.publication, self.followed, self.after, max_changes
+        )
 
     def commit(self, batch: Batch) -> None:
         for change in batch.tables:
@@ -111,14 +113,16 @@ class LogMirror:
 
     def applied(self, change: TableChanges) -> pa.Table:
         held = self.held[change.source.oid]
-        weighted = complete(change, held if change.truncated else _with_keys(held, change.removed_keys))
+        weighted = complete_changes(
+            change, held if change.truncated else _with_keys(held, change.removed_keys)
+        )
         before = held.append_column(WEIGHT, pa.array([1] * held.num_rows, pa.int32()))
         return _expanded(pa.concat_tables([before.cast(weighted.schema), weighted]))
 
     def poll(self, max_changes: int = 10_000) -> Batch:
         batch = self.peek(max_changes)
         self.commit(batch)
-        advance(self.connection, self.slot, self.after)
+        advance_slot(self.connection, self.slot, self.after)
         return batch
 
     def drain(self, max_changes: int = 10_000) -> list[Batch]:
@@ -146,10 +150,10 @@ def plus(one: Counter[Hashable], other: Counter[Hashable]) -> Counter[Hashable]:
 
 def _rows(columns: Iterable[Any], tables: list[pa.Table]) -> pa.Table:
     if not tables:
-        from spark_trickle.sources.postgres.values import from_csv, to_table, weights
+        from spark_trickle.sources.postgres.values import from_csv, parse_weights, to_table
 
         wanted = tuple(columns)
-        tables = [to_table(wanted, from_csv([], len(wanted)), weights([]))]
+        tables = [to_table(wanted, from_csv([], len(wanted)), parse_weights([]))]
     return pa.concat_tables(tables).drop_columns([WEIGHT])
 
 

@@ -13,8 +13,8 @@ from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.table import Column
 from spark_trickle.model.types import ColumnType, Scalar
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.names import quoted
-from spark_trickle.targets.postgres.front import Target, apply, create
+from spark_trickle.sources.postgres.names import quote_name
+from spark_trickle.targets.postgres.front import Target, apply_change, create_target
 
 Row = tuple[Any, ...]
 
@@ -44,8 +44,8 @@ def pieces(target: Target, rows: Iterable[Row], size: int = 3) -> list[pa.Table]
 
 def held(connection: Connection, target: Target) -> Counter[Hashable]:
     """The rows of the table by their text."""
-    names = ", ".join(f"{quoted(n)}::text" for n in target.column_names)
-    found = connection.execute(f"SELECT {names} FROM {quoted(target.schema, target.name)}".encode())
+    names = ", ".join(f"{quote_name(n)}::text" for n in target.column_names)
+    found = connection.execute(f"SELECT {names} FROM {quote_name(target.schema, target.name)}".encode())
     return Counter(tuple(row) for row in found.fetchall())
 
 
@@ -61,5 +61,5 @@ BOTH = pytest.mark.parametrize("to", [BAG, KEYED, LOOSE], ids=["bag", "keyed", "
 
 
 def first(connection: Connection, to: Target, rows: list[Row], snapshot: int = 1) -> None:
-    create(connection, to)
-    apply(connection, to, None, snapshot, [], pieces(to, rows))
+    create_target(connection, to)
+    apply_change(connection, to, None, snapshot, [], pieces(to, rows))

@@ -8,9 +8,15 @@ from collections import Counter
 import pytest
 
 from spark_trickle.errors import ResyncNeededError, SourceBusyError
-from spark_trickle.sources.postgres.buffer import Position, changes, claim, forget, reading
+from spark_trickle.sources.postgres.buffer import (
+    Position,
+    claim_buffers,
+    forget_changes,
+    open_reading,
+    read_changes,
+)
 from spark_trickle.sources.postgres.chunks import Bounds
-from spark_trickle.sources.postgres.compact import compact
+from spark_trickle.sources.postgres.compact import compact_buffer
 from spark_trickle.sources.postgres.moment import Moment, Snapshot
 from tests.postgres.mirror import TriggerMirror
 from tests.postgres.world import World, create, total
@@ -46,8 +52,8 @@ def test_what_is_not_forgotten_is_not_read_twice(world: World) -> None:
     mirror.position = position
     assert mirror.read()[0] == []
     assert len(mirror.waiting()) == 1
-    assert forget(mirror.connection, mirror.capture, position) == 1
-    assert forget(mirror.connection, mirror.capture, position) == 0
+    assert forget_changes(mirror.connection, mirror.capture, position) == 1
+    assert forget_changes(mirror.connection, mirror.capture, position) == 0
 
 
 def test_what_was_read_beside_an_open_transaction_is_not_read_twice(world: World) -> None:
@@ -142,11 +148,13 @@ def test_all_tables_of_a_reading_show_one_state(world: World) -> None:
     mover.start()
     ready.wait()
     for _ in range(50):
-        with reading(one.connection) as moment:
+        with open_reading(one.connection) as moment:
             for mirror in (one, two):
-                found = total(changes(mirror.connection, mirror.capture, mirror.columns, mirror.position))
+                found = total(
+                    read_changes(mirror.connection, mirror.capture, mirror.columns, mirror.position)
+                )
                 mirror.held.update(found)
-                mirror.position = mirror.position.at(moment)
+                mirror.position = mirror.position.move_to(moment)
         assert one.held.total() + two.held.total() == 1
     stop.set()
     mover.join()
@@ -206,19 +214,19 @@ def test_pieces_of_limited_size(world: World, bounds: Bounds) -> None:
 def test_there_is_one_reader(world: World) -> None:
     world.run(create("t", "id int"))
     mirror = TriggerMirror(world)
-    claim(mirror.connection)
-    claim(mirror.connection)  # is ours already
+    claim_buffers(mirror.connection)
+    claim_buffers(mirror.connection)  # is ours already
     other = world.connect()
-    with pytest.raises(SourceBusyError, match="another process"), reading(other):
+    with pytest.raises(SourceBusyError, match="another process"), open_reading(other):
         pass
     with pytest.raises(SourceBusyError):
-        compact(other, mirror.capture, mirror.position)
-    with reading(other, "another schema"):
+        compact_buffer(other, mirror.capture, mirror.position)
+    with open_reading(other, "another schema"):
         pass
     world.run(
         f"SELECT pg_terminate_backend({mirror.connection.info.backend_pid}, 10000)"
     )  # waits for its end
-    with reading(other):
+    with open_reading(other):
         pass
 
 
@@ -227,7 +235,7 @@ def test_a_server_that_was_set_back(world: World) -> None:
     world.run(create("t", "id int"))
     mirror = TriggerMirror(world)
     ahead = mirror.position.moment.snapshot.high + 1_000_000
-    mirror.position = mirror.position.at(Moment(Snapshot(ahead, ahead), 0))
+    mirror.position = mirror.position.move_to(Moment(Snapshot(ahead, ahead), 0))
     with pytest.raises(ResyncNeededError, match="set back"):
         mirror.read()
 
@@ -263,7 +271,7 @@ def test_what_came_and_went_cancels(world: World, statements: list[str], before:
     mirror = TriggerMirror(world, "public.u" if " u" in statements[0] else "public.t")
     world.run(*statements)
     assert len(mirror.waiting()) == before
-    assert compact(mirror.connection, mirror.capture, mirror.position) == before - after
+    assert compact_buffer(mirror.connection, mirror.capture, mirror.position) == before - after
     assert len(mirror.waiting()) == after
     mirror.poll()
     mirror.check()
@@ -277,7 +285,7 @@ def test_what_is_committed_does_not_cancel_what_is_not(world: World) -> None:
     found, mirror.position = mirror.read()
     mirror.held.update(total(found))
     world.run("DELETE FROM t")
-    assert compact(mirror.connection, mirror.capture, mirror.position) == 1  # forgets the I row
+    assert compact_buffer(mirror.connection, mirror.capture, mirror.position) == 1  # forgets the I row
     mirror.poll()
     mirror.check()
 
@@ -289,7 +297,7 @@ def test_compaction_leaves_open_transactions_alone(world: World) -> None:
     application = world.application()
     with application.transaction():
         application.execute("DELETE FROM t")
-        assert compact(mirror.connection, mirror.capture, mirror.position) == 0
+        assert compact_buffer(mirror.connection, mirror.capture, mirror.position) == 0
         mirror.poll()
     mirror.poll()
     mirror.check()

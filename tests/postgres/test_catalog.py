@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 from spark_trickle.lake.catalog import scheduling
 from spark_trickle.lake.catalog.engine import open_engine
 from spark_trickle.lake.catalog.scheduling import Alert
-from spark_trickle.lake.catalog.site import site_of
+from spark_trickle.lake.catalog.site import find_site
 from spark_trickle.lake.warehouse import open_warehouse
 from tests.postgres.world import World
 from tests.unit.scheduler.loops import goes_on, idle_scheduler
@@ -31,7 +31,7 @@ def test_a_restart_is_waited_for(world: World, tmp_path: Path, mode: str) -> Non
         assert (scheduler.running, scheduler.failure) == (True, None)
     warehouse.engine.dispose()
     assert [a.event for a in told] == ["catalog_unavailable"]
-    assert scheduling.alerts(warehouse.engine) == told
+    assert scheduling.read_alerts(warehouse.engine) == told
     warehouse.engine.dispose()
 
 
@@ -43,7 +43,7 @@ def test_the_site_of_a_catalog_is_what_the_server_says_of_itself(world: World, t
     sites = []
     for user in ("postgres", "plain"):
         engine = open_engine(make_url(f"postgresql://{user}@/sites?host={world.server.home}"), 5.0)
-        sites.append(site_of(engine))
+        sites.append(find_site(engine))
         engine.dispose()
     assert sites[0] == sites[1]
     assert sites[0].catalog.startswith("postgresql server ")

@@ -16,16 +16,16 @@ from spark_trickle.errors import (
     SourceUnavailableError,
     TrickleError,
 )
-from spark_trickle.sources.postgres.connect import Address, connect, resolve, scrub
+from spark_trickle.sources.postgres.connect import Address, open_connection, resolve_address, scrub_secrets
 from spark_trickle.sources.postgres.run import (
+    begin_transaction,
     copy_out,
-    explain,
-    rows,
-    run,
+    explain_error,
+    read_rows,
+    run_statements,
     sql,
-    stream,
-    transaction,
-    translated,
+    stream_rows,
+    translate_errors,
 )
 from tests.postgres.pooler import pooled
 from tests.postgres.world import World
@@ -77,7 +77,7 @@ RESOLVED = [
 
 @pytest.mark.parametrize(("address", "expected"), RESOLVED)
 def test_resolved(address: Address, expected: dict[str, str]) -> None:
-    found = resolve(address, {"SHOP": "host=h dbname=d password=hunter2"})
+    found = resolve_address(address, {"SHOP": "host=h dbname=d password=hunter2"})
     assert found == {k: v for k, v in expected.items() if v or k in found}
     assert PASSWORD not in repr(address)
 
@@ -85,12 +85,12 @@ def test_resolved(address: Address, expected: dict[str, str]) -> None:
 @pytest.mark.parametrize("value", [None, ""])
 def test_a_variable_that_is_not_set(value: str | None) -> None:
     with pytest.raises(SourceAddressError, match='environment variable "SHOP" is not set'):
-        resolve(Address("env:SHOP"), {} if value is None else {"SHOP": value})
+        resolve_address(Address("env:SHOP"), {} if value is None else {"SHOP": value})
 
 
 def test_a_malformed_variable_is_not_repeated() -> None:
     with pytest.raises(SourceAddressError) as caught:
-        resolve(Address("env:SHOP"), {"SHOP": f"host=h {PASSWORD}"})
+        resolve_address(Address("env:SHOP"), {"SHOP": f"host=h {PASSWORD}"})
     assert PASSWORD not in "".join(traceback.format_exception(caught.value))
 
 
@@ -105,7 +105,7 @@ SCRUBBED = [
 
 @pytest.mark.parametrize(("text", "expected"), SCRUBBED)
 def test_scrubbed(text: str, expected: str) -> None:
-    assert scrub(text, [SECRET]) == expected
+    assert scrub_secrets(text, [SECRET]) == expected
 
 
 def test_ways_to_a_password(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +127,8 @@ def test_ways_to_a_password(world: World, tmp_path: Path, monkeypatch: pytest.Mo
         (Address(plain, passfile=str(passfile)), {}),
         (Address(service="shop", passfile=str(passfile)), {}),
     ]:
-        with connect(address, "test", environment) as connection:
-            assert rows(connection, sql.SQL("SELECT session_user::text")) == [("with_password",)]
+        with open_connection(address, "test", environment) as connection:
+            assert read_rows(connection, sql.SQL("SELECT session_user::text")) == [("with_password",)]
 
 
 def test_a_wrong_password_stays_secret(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -136,7 +136,7 @@ def test_a_wrong_password_stays_secret(world: World, caplog: pytest.LogCaptureFi
     world.run("DROP ROLE IF EXISTS with_password", "CREATE ROLE with_password LOGIN PASSWORD 'right'")
     address = world.server.conninfo(world.database, "with_password") + f" password={PASSWORD}"
     with pytest.raises(SourceUnavailableError) as caught:
-        connect(Address("env:SHOP"), "test", {"SHOP": address})
+        open_connection(Address("env:SHOP"), "test", {"SHOP": address})
     shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + caplog.text
     assert "password authentication failed" in shown
     assert PASSWORD not in shown
@@ -147,25 +147,25 @@ def test_a_wrong_password_stays_secret(world: World, caplog: pytest.LogCaptureFi
 def test_errors_of_the_server_do_not_repeat_the_password(world: World) -> None:
     world.run("DROP ROLE IF EXISTS with_password", f"CREATE ROLE with_password LOGIN PASSWORD '{PASSWORD}'")
     address = world.server.conninfo(world.database, "with_password") + f" password={PASSWORD}"
-    with connect(Address("env:SHOP"), "test", {"SHOP": address}) as connection:
+    with open_connection(Address("env:SHOP"), "test", {"SHOP": address}) as connection:
         with pytest.raises(TrickleError) as caught:
-            rows(connection, sql.SQL(f"SELECT '{PASSWORD}'::int"))
+            read_rows(connection, sql.SQL(f"SELECT '{PASSWORD}'::int"))
         assert PASSWORD not in "".join(traceback.format_exception(caught.value))
         assert "***" in caught.value.message
     with pytest.raises(SourceUnavailableError):
-        rows(connection, sql.SQL("SELECT 1"))  # closed by now
+        read_rows(connection, sql.SQL("SELECT 1"))  # closed by now
 
 
 def test_connections_say_what_they_are_for(world: World) -> None:
     connection = world.connect("poll")
-    assert rows(connection, sql.SQL("SELECT current_setting('application_name')")) == [
+    assert read_rows(connection, sql.SQL("SELECT current_setting('application_name')")) == [
         ("spark-trickle poll",)
     ]
 
 
 def test_settings_of_the_server_do_not_change_texts(world: World) -> None:
     query = "SELECT '2024-02-03 04:05:06+00'::timestamptz::text, '\\xff'::bytea::text, (1/3.0)::float8::text, '1 mon -1 s'::interval::text"
-    ours = rows(world.connect(), sql.SQL(query))
+    ours = read_rows(world.connect(), sql.SQL(query))
     assert ours == [("2024-02-03 04:05:06+00", "\\xff", "0.3333333333333333", "1 mon -00:00:01")]
     assert world.rows(query) != ours
 
@@ -181,7 +181,7 @@ def test_a_killed_connection_is_unavailable(world: World) -> None:
     pid = connection.info.backend_pid
     world.run(f"SELECT pg_terminate_backend({pid}, 5000)")
     with pytest.raises(SourceUnavailableError):
-        rows(connection, sql.SQL("SELECT 1"))
+        read_rows(connection, sql.SQL("SELECT 1"))
 
 
 EXPLAINED = [
@@ -199,12 +199,12 @@ EXPLAINED = [
 
 @pytest.mark.parametrize(("error", "code"), EXPLAINED)
 def test_explained(error: psycopg.Error, code: str) -> None:
-    assert explain(error, ()).code == code
+    assert explain_error(error, ()).code == code
 
 
 def test_our_own_errors_pass_unchanged(world: World) -> None:
     ours = SourceSetupError("x", "Y.")
-    with pytest.raises(SourceSetupError) as caught, translated(world.connect()):
+    with pytest.raises(SourceSetupError) as caught, translate_errors(world.connect()):
         raise ours
     assert caught.value is ours
 
@@ -216,17 +216,17 @@ def test_rows_have_to_be_read_to_the_end(world: World) -> None:
     """Else a reading could be committed of which a part was never seen."""
     connection = world.connect()
     many = sql.SQL("SELECT g FROM generate_series(1, 100000) AS g")
-    for start in (copy_out, stream):
-        with pytest.raises(InternalError, match="left unread"), transaction(connection):  # noqa: PT012
+    for start in (copy_out, stream_rows):
+        with pytest.raises(InternalError, match="left unread"), begin_transaction(connection):  # noqa: PT012
             found = start(connection, many)
             next(found)
-        with pytest.raises(ZeroDivisionError), transaction(connection):  # noqa: PT012
+        with pytest.raises(ZeroDivisionError), begin_transaction(connection):  # noqa: PT012
             found = start(connection, many)
             next(found)
             _ = 1 / 0
-        with transaction(connection):
+        with begin_transaction(connection):
             assert len(list(start(connection, many))) == 100_000
-        assert rows(connection, sql.SQL("SELECT 1")) == [(1,)]
+        assert read_rows(connection, sql.SQL("SELECT 1")) == [(1,)]
 
 
 def test_a_statement_in_the_middle_of_rows_is_an_error(world: World) -> None:
@@ -234,24 +234,24 @@ def test_a_statement_in_the_middle_of_rows_is_an_error(world: World) -> None:
     found = copy_out(connection, sql.SQL("SELECT g FROM generate_series(1, 100000) AS g"))
     next(found)
     for act in (
-        lambda: rows(connection, sql.SQL("SELECT 1")),
-        lambda: run(connection, sql.SQL("SELECT 1")),
-        lambda: next(stream(connection, sql.SQL("SELECT 1"))),
-        lambda: transaction(connection).__enter__(),
+        lambda: read_rows(connection, sql.SQL("SELECT 1")),
+        lambda: run_statements(connection, sql.SQL("SELECT 1")),
+        lambda: next(stream_rows(connection, sql.SQL("SELECT 1"))),
+        lambda: begin_transaction(connection).__enter__(),
     ):
         with pytest.raises(InternalError, match="are unread"):
             act()
     assert len(list(found)) == 99_999
-    assert rows(connection, sql.SQL("SELECT 1")) == [(1,)]
+    assert read_rows(connection, sql.SQL("SELECT 1")) == [(1,)]
 
 
 def test_an_error_in_the_middle_of_rows(world: World) -> None:
     connection = world.connect()
     query = sql.SQL("SELECT 1 / (50000 - g) FROM generate_series(1, 100000) AS g")
-    for start in (copy_out, stream):
+    for start in (copy_out, stream_rows):
         with pytest.raises(InternalError, match="division by zero"):
             list(start(connection, query))
-        assert rows(connection, sql.SQL("SELECT 1")) == [(1,)]
+        assert read_rows(connection, sql.SQL("SELECT 1")) == [(1,)]
 
 
 # --- poolers -------------------------------------------------------------------------------------
@@ -264,8 +264,8 @@ def test_a_pooler_must_leave_us_our_session(world: World, shared: bool) -> None:
         address = Address(f"host=127.0.0.1 port={port} dbname=postgres user=postgres sslmode=disable")
         if shared:
             with pytest.raises(SourceSetupError, match="connection pooler") as caught:
-                connect(address, "test")
+                open_connection(address, "test")
             assert "pool_mode = session" in caught.value.hint
         else:
-            with connect(address, "test") as connection:
-                assert rows(connection, sql.SQL("SELECT 1")) == [(1,)]
+            with open_connection(address, "test") as connection:
+                assert read_rows(connection, sql.SQL("SELECT 1")) == [(1,)]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from spark_trickle.sources.postgres.buffer import Position, reading
+from spark_trickle.sources.postgres.buffer import Position, open_reading
 from spark_trickle.sources.postgres.chunks import Bounds
-from spark_trickle.sources.postgres.copy import Piece, Progress, catch_up, copy_rows, snapshot
-from spark_trickle.sources.postgres.install import install
+from spark_trickle.sources.postgres.copy import Piece, Progress, catch_up, copy_rows, open_snapshot
+from spark_trickle.sources.postgres.install import install_capture
 from spark_trickle.sources.postgres.ranges import KeyRange, key_ranges
 from tests.postgres.mirror import TriggerMirror, plus
 from tests.postgres.world import World, content, create, mapped, mapped_for, plan, table_of, total
@@ -22,14 +22,14 @@ def test_what_the_copy_does_not_see_comes_as_a_change(world: World) -> None:
     world.run(create("t", "id int PRIMARY KEY, a text"), "INSERT INTO t VALUES (0, 'old')")
     connection = world.connect()
     capture = plan(connection, "public.t")
-    token = install(connection, capture)
+    token = install_capture(connection, capture)
     before, dropped = world.application(), world.application()
     for application in (before, dropped):
         application.execute("BEGIN")
     before.execute("INSERT INTO t VALUES (1, 'before')")
     dropped.execute("INSERT INTO t VALUES (2, 'dropped')")
     world.run("INSERT INTO t VALUES (3, 'seen')")
-    with snapshot(connection, [capture.source]) as moment:
+    with open_snapshot(connection, [capture.source]) as moment:
         world.run("INSERT INTO t VALUES (4, 'during')", "DELETE FROM t WHERE id = 0")
         before.execute("COMMIT")
         copied = total(copy_rows(connection, capture.source, mapped_for(capture)))
@@ -46,7 +46,7 @@ def test_a_truncate_waits_for_the_copy(world: World) -> None:
     world.run(create("t", "id int"), "INSERT INTO t VALUES (1), (2)")
     mirror = TriggerMirror(world)
     truncate = threading.Thread(target=world.application().execute, args=("TRUNCATE t",))
-    with snapshot(mirror.connection, [mirror.capture.source]) as moment:
+    with open_snapshot(mirror.connection, [mirror.capture.source]) as moment:
         truncate.start()
         observer = world.application()
         while not observer.execute(
@@ -56,7 +56,7 @@ def test_a_truncate_waits_for_the_copy(world: World) -> None:
         mirror.held = total(copy_rows(mirror.connection, mirror.capture.source, mirror.columns))
     truncate.join()
     assert mirror.held.total() == 2
-    mirror.position = mirror.position.at(moment)
+    mirror.position = mirror.position.move_to(moment)
     mirror.poll()
     mirror.check()
     assert not mirror.held
@@ -71,7 +71,7 @@ def test_the_copy_comes_in_pieces_and_says_how_far_it_is(world: World) -> None:
     connection = world.connect()
     table = table_of(connection, "public.t")
     said: list[Progress] = []
-    with snapshot(connection, [table]):
+    with open_snapshot(connection, [table]):
         pieces = list(copy_rows(connection, table, mapped(table), Bounds(300, 1 << 20), progress=said.append))
     assert [p.num_rows for p in pieces] == [300, 300, 300, 100]
     assert [(p.rows, p.expected) for p in said] == [(300, 1000), (600, 1000), (900, 1000), (1000, 1000)]
@@ -96,7 +96,7 @@ def test_one_snapshot_for_many_tables(world: World) -> None:
     world.run(create("t", "id int"), create("u", "id int"), "INSERT INTO t VALUES (1)")
     connection = world.connect()
     tables = [table_of(connection, f"public.{name}") for name in "tu"]
-    with snapshot(connection, tables):
+    with open_snapshot(connection, tables):
         world.run("INSERT INTO u VALUES (1)", "DELETE FROM t")
         found = [total(copy_rows(connection, t, mapped(t))) for t in tables]
     assert found == [Counter({("1",): 1}), Counter()]
@@ -121,7 +121,7 @@ def test_a_copy_is_resumed_where_it_broke_off(world: World, columns: str, values
     )
     connection = world.connect()
     capture = plan(connection, "public.t")
-    token = install(connection, capture)
+    token = install_capture(connection, capture)
     mapping = mapped_for(capture)
     ranges = key_ranges(connection, capture.source, 30)
     assert len(ranges) == 4
@@ -129,7 +129,7 @@ def test_a_copy_is_resumed_where_it_broke_off(world: World, columns: str, values
     pieces = []
     for n, key_range in enumerate(ranges):
         again = world.connect()  # the one before was killed
-        with snapshot(again, [capture.source]) as moment:
+        with open_snapshot(again, [capture.source]) as moment:
             held.update(total(copy_rows(again, capture.source, mapping, key_range=key_range)))
         pieces.append(Piece(key_range, Position(token, moment)))
         again.close()
@@ -138,7 +138,7 @@ def test_a_copy_is_resumed_where_it_broke_off(world: World, columns: str, values
             f"DELETE FROM t WHERE v % 10 = {n + 5}",
             f"UPDATE t SET v = v + 100 WHERE v % 10 = {n}",
         )
-    with reading(connection) as moment:
+    with open_reading(connection) as moment:
         held = plus(held, total(catch_up(connection, capture, mapping, pieces)))
     assert held == content(connection, capture.source, mapping)
     mirror = TriggerMirror(world, connection=connection)
@@ -161,7 +161,7 @@ def test_ranges_cover_everything_once(world: World) -> None:
     assert key_ranges(connection, table_of(connection, "public.keyless"), 5) == (everything,)
     assert len(key_ranges(connection, table_of(connection, "public.empty"), 5)) == 1
     for each in (1, 3, 10, 100):
-        with snapshot(connection, [t]):
+        with open_snapshot(connection, [t]):
             found = [
                 total(copy_rows(connection, t, mapped(t), key_range=r))
                 for r in key_ranges(connection, t, each)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_trickle.errors import ResyncNeededError, SourceUnavailableError
-from spark_trickle.sources.postgres.install import install
+from spark_trickle.sources.postgres.install import install_capture
 from spark_trickle.sources.postgres.slot import slot_state
 from spark_trickle.sources.postgres.status import capture_findings
 from tests.postgres.mirror import LogMirror, TriggerMirror
@@ -87,7 +87,7 @@ def test_unlogged_buffers_say_that_they_are_empty(fragile: World) -> None:
     mirror.connection = logged.connection = fragile.connect()
     with pytest.raises(ResyncNeededError, match="the server crashed, and the buffer is unlogged"):
         mirror.poll()
-    install(mirror.connection, mirror.capture)  # does not hide it
+    install_capture(mirror.connection, mirror.capture)  # does not hide it
     with pytest.raises(ResyncNeededError, match="unlogged"):
         mirror.poll()
     assert [f.value for f in capture_findings(mirror.connection) if not f.ok] == [
@@ -143,7 +143,7 @@ def test_unlogged_tables_say_that_they_are_empty(fragile: World, tables: list[st
     with pytest.raises(ResyncNeededError, match=reason):
         mirror.poll()
     assert [f.value for f in capture_findings(mirror.connection) if not f.ok] == [reason]
-    install(mirror.connection, mirror.capture)  # does not hide it
+    install_capture(mirror.connection, mirror.capture)  # does not hide it
     with pytest.raises(ResyncNeededError, match=reason):
         mirror.poll()
     logged.poll()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import TableNotFoundError, UnsupportedError
-from spark_trickle.sources.postgres.discover import SourceTable, describe, find_tables
-from spark_trickle.sources.postgres.drift import drift, record
-from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.discover import SourceTable, describe_tables, find_tables
+from spark_trickle.sources.postgres.drift import find_drift, record_column
+from spark_trickle.sources.postgres.names import quote_name
 from tests.postgres.world import ODD_NAMES, World, create, table_of
 
 
@@ -69,11 +69,12 @@ def test_columns(world: World) -> None:
 def test_odd_names(world: World) -> None:
     for schema in ODD_NAMES:
         world.run(
-            f"CREATE SCHEMA {quoted(schema)}", f"CREATE TABLE {quoted(schema, schema)} ({quoted(schema)} int)"
+            f"CREATE SCHEMA {quote_name(schema)}",
+            f"CREATE TABLE {quote_name(schema, schema)} ({quote_name(schema)} int)",
         )
     connection = world.connect()
     for name in ODD_NAMES:
-        table = table_of(connection, quoted(name, name))
+        table = table_of(connection, quote_name(name, name))
         assert (table.schema, table.name, table.column_names) == (name, name, (name,))
 
 
@@ -107,8 +108,8 @@ def test_tables_that_are_gone_are_left_out(world: World) -> None:
     connection = world.connect()
     t, u = find_tables(connection, "public.*")
     world.run("DROP TABLE t")
-    assert describe(connection, [t.oid, u.oid]) == (u,)
-    assert describe(connection, []) == ()
+    assert describe_tables(connection, [t.oid, u.oid]) == (u,)
+    assert describe_tables(connection, []) == ()
 
 
 DRIFTS = [
@@ -129,7 +130,7 @@ def test_changes_of_columns_are_noticed(world: World, alter: str, expected: list
     connection = world.connect()
     before = table_of(connection, "public.t")
     world.run(f"ALTER TABLE t {alter}")
-    (now,) = describe(connection, [before.oid])
-    found = drift([record(c) for c in before.columns], [3], now.columns)
+    (now,) = describe_tables(connection, [before.oid])
+    found = find_drift([record_column(c) for c in before.columns], [3], now.columns)
     assert [(d.change, d.column) for d in found] == expected
     assert all(d.breaks == (d.change != "added") for d in found)

@@ -17,11 +17,17 @@ from spark_trickle.errors import (
     SourceSchemaChangedError,
     SourceSetupError,
 )
-from spark_trickle.sources.postgres.buffer import changes, reading
+from spark_trickle.sources.postgres.buffer import open_reading, read_changes
 from spark_trickle.sources.postgres.capture import plan_capture
-from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.copy import copy_rows, open_snapshot
 from spark_trickle.sources.postgres.discover import find_tables
-from spark_trickle.sources.postgres.install import install, installed_captures, renew, uninstall, widen
+from spark_trickle.sources.postgres.install import (
+    install_capture,
+    read_installed_captures,
+    renew_capture,
+    uninstall_capture,
+    widen_installed,
+)
 from spark_trickle.sources.postgres.rights import trigger_rights
 from spark_trickle.sources.postgres.trigger import trigger_statements
 from tests.postgres.mirror import TriggerMirror
@@ -54,13 +60,13 @@ def test_nothing_is_left_behind(world: World, mode: Any) -> None:
     captures = [plan_capture(t, mode=mode) for t in find_tables(connection, "public.*")]
     assert [c.source.name for c in captures] == ["p", "t", "u"]
     for capture in captures:
-        install(connection, capture)
-    assert installed_captures(connection).keys() == {c.source.oid for c in captures}
+        install_capture(connection, capture)
+    assert read_installed_captures(connection).keys() == {c.source.oid for c in captures}
     world.run("INSERT INTO t VALUES (1, 'x')", "INSERT INTO p VALUES (1)", "TRUNCATE p")
     for capture in captures:
-        uninstall(connection, capture)
+        uninstall_capture(connection, capture)
     assert world.rows(CATALOG) == before
-    uninstall(connection, captures[0])  # once more does no harm
+    uninstall_capture(connection, captures[0])  # once more does no harm
 
 
 def test_a_schema_of_the_administrator_stays(world: World) -> None:
@@ -68,8 +74,8 @@ def test_a_schema_of_the_administrator_stays(world: World) -> None:
     before = world.rows(CATALOG)
     connection = world.connect()
     capture = plan(connection, "public.t")
-    install(connection, capture)
-    uninstall(connection, capture)
+    install_capture(connection, capture)
+    uninstall_capture(connection, capture)
     assert world.rows(CATALOG) == before
 
 
@@ -77,7 +83,7 @@ def test_installing_again_changes_nothing_and_loses_nothing(world: World) -> Non
     world.run(create("t", "id int"))
     mirror = TriggerMirror(world)
     world.run("INSERT INTO t VALUES (1)")
-    assert install(mirror.connection, mirror.capture) == mirror.position.token
+    assert install_capture(mirror.connection, mirror.capture) == mirror.position.token
     world.run("INSERT INTO t VALUES (2)")
     assert sum(mirror.poll().values()) == 2
     mirror.check()
@@ -90,7 +96,7 @@ def test_two_warehouses_follow_the_same_table(world: World) -> None:
     for mirror in mirrors:
         mirror.poll()
         mirror.check()
-    uninstall(mirrors[0].connection, mirrors[0].capture)
+    uninstall_capture(mirrors[0].connection, mirrors[0].capture)
     world.run("INSERT INTO t VALUES (2)")
     mirrors[1].poll()
     mirrors[1].check()
@@ -103,7 +109,7 @@ def test_the_mode_can_change(world: World) -> None:
     world.run("INSERT INTO t VALUES (1)")
     mirror.poll()
     row = plan(mirror.connection, "public.t", mode="row")
-    install(mirror.connection, row)
+    install_capture(mirror.connection, row)
     mirror.capture = row
     world.run(
         "INSERT INTO t VALUES (2)",
@@ -128,9 +134,9 @@ def test_writers_are_waited_for_but_not_for_ever(world: World) -> None:
     with writer.transaction():
         writer.execute("INSERT INTO t VALUES (1)")
         with pytest.raises(SourceBusyError):
-            install(connection, capture, lock_seconds=0.05)
-    assert installed_captures(connection) == {}
-    install(connection, capture)
+            install_capture(connection, capture, lock_seconds=0.05)
+    assert read_installed_captures(connection) == {}
+    install_capture(connection, capture)
 
 
 def test_a_transaction_that_began_before_is_captured_as_a_whole_or_copied(world: World) -> None:
@@ -139,7 +145,7 @@ def test_a_transaction_that_began_before_is_captured_as_a_whole_or_copied(world:
     connection = world.connect()
     capture = plan(connection, "public.t")
     writer = world.application()
-    done = threading.Thread(target=install, args=(connection, capture, 30.0))
+    done = threading.Thread(target=install_capture, args=(connection, capture, 30.0))
     with writer.transaction():
         writer.execute("INSERT INTO t VALUES (1)")
         done.start()
@@ -170,27 +176,27 @@ def test_a_table_that_changed_since_it_was_described(world: World) -> None:
     capture = plan(connection, "public.t")
     world.run("ALTER TABLE t DROP b")
     with pytest.raises(SourceSchemaChangedError, match='column "b" was dropped'):
-        install(connection, capture)
+        install_capture(connection, capture)
     world.run("DROP TABLE t")
     with pytest.raises(Exception):  # noqa: B017, PT011 — the server says that there is no such table
-        install(connection, capture)
-    assert installed_captures(connection) == {}
+        install_capture(connection, capture)
+    assert read_installed_captures(connection) == {}
 
 
 def test_a_capture_comes_back_from_the_source(world: World) -> None:
     world.run(create("t", "a int, b int, k int PRIMARY KEY"))
     connection = world.connect()
     capture = plan(connection, "public.t", needed=["b"], mode="row", unlogged=True, guarded=False)
-    install(connection, capture)
-    wider = widen(connection, capture, ["a"])
-    found = installed_captures(connection)[capture.source.oid]
-    assert found.capture(table_of(connection, "public.t")) == wider
+    install_capture(connection, capture)
+    wider = widen_installed(connection, capture, ["a"])
+    found = read_installed_captures(connection)[capture.source.oid]
+    assert found.make_capture(table_of(connection, "public.t")) == wider
     world.run("ALTER TABLE t ADD c int")
-    (change,) = found.drift(table_of(connection, "public.t"))
+    (change,) = found.find_drift(table_of(connection, "public.t"))
     assert (change.change, change.breaks) == ("added", False)
     world.run("ALTER TABLE t RENAME b TO z")
     with pytest.raises(SourceSchemaChangedError, match='"b" was renamed to "z"'):
-        found.capture(table_of(connection, "public.t"))
+        found.make_capture(table_of(connection, "public.t"))
 
 
 OTHER_COLUMNS = [
@@ -214,7 +220,7 @@ def test_other_columns_begin_a_new_buffer(
     mirror.options |= options
     before = mirror.position
     mirror.prepare()
-    assert install(mirror.connection, mirror.capture) != before.token
+    assert install_capture(mirror.connection, mirror.capture) != before.token
     with pytest.raises(ResyncNeededError, match="begun anew"):
         mirror.poll()
     mirror.resync()
@@ -285,7 +291,7 @@ def test_gaps_are_noticed_and_mended_by_a_new_copy(world: World, statements: lis
     world.run(*(s.replace("{oid}", str(mirror.capture.source.oid)) for s in statements))
     with pytest.raises(ResyncNeededError):
         mirror.poll()
-    install(mirror.connection, mirror.capture)  # installing again does not hide it
+    install_capture(mirror.connection, mirror.capture)  # installing again does not hide it
     with pytest.raises(ResyncNeededError):
         mirror.poll()
     mirror.resync()
@@ -331,7 +337,7 @@ def test_what_looks_like_a_gap_but_is_none(world: World, statements: list[str], 
 def test_a_new_token_makes_an_old_position_useless(world: World) -> None:
     world.run(create("t", "a int"))
     mirror = TriggerMirror(world)
-    renew(mirror.connection, mirror.capture)
+    renew_capture(mirror.connection, mirror.capture)
     with pytest.raises(ResyncNeededError):
         mirror.poll()
 
@@ -393,8 +399,8 @@ def test_the_documented_rights_are_enough(world: World, roles: tuple[str, str, s
         mirror.poll()
         mirror.check()
         assert not mirror.held
-        mirror.capture = widen(connection, mirror.capture, ["a"])
-        uninstall(connection, mirror.capture)
+        mirror.capture = widen_installed(connection, mirror.capture, ["a"])
+        uninstall_capture(connection, mirror.capture)
     assert world.rows("SELECT FROM pg_trigger WHERE NOT tgisinternal") == []
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("INSERT INTO shop.t VALUES (1, 'x')")
@@ -407,8 +413,8 @@ def test_others_cannot_touch_the_buffers(world: World, roles: tuple[str, str, st
         world.application().execute(statement)
     connection = world.connect("test", ours)
     capture = plan(connection, "shop.t")
-    install(connection, capture)
-    buffer, function = capture.buffer.as_string(None), capture.function("insert").as_string(None)
+    install_capture(connection, capture)
+    buffer, function = capture.buffer.as_string(None), capture.function_sql("insert").as_string(None)
     for user in (owner, application):
         # Even if somebody lets them into the schema.
         connection.execute(
@@ -467,8 +473,8 @@ def test_a_missing_right_is_named(world: World, roles: tuple[str, str, str], rig
     connection = world.connect("test", ours)
     capture = plan(connection, "shop.t")
     with pytest.raises(SourceSetupError, match="lacks rights"):  # noqa: PT012
-        install(connection, capture)
-        with snapshot(connection, [capture.source]):
+        install_capture(connection, capture)
+        with open_snapshot(connection, [capture.source]):
             list(copy_rows(connection, capture.source, mapped_for(capture)))
 
 
@@ -486,7 +492,10 @@ def test_row_security_is_an_error_not_a_smaller_copy(world: World, roles: tuple[
         world.application(owner).execute(statement)
     connection = world.connect("test", ours)
     capture = plan(connection, "shop.t")
-    with snapshot(connection, [capture.source]), pytest.raises(SourceSetupError, match="row-level security"):
+    with (
+        open_snapshot(connection, [capture.source]),
+        pytest.raises(SourceSetupError, match="row-level security"),
+    ):
         list(copy_rows(connection, capture.source, mapped_for(capture)))
 
 
@@ -504,6 +513,6 @@ def test_triggers_of_tables_we_do_not_own_are_not_altered(world: World, roles: t
 def test_reading_needs_the_buffer_to_exist(world: World) -> None:
     world.run(create("t", "a int"))
     mirror = TriggerMirror(world)
-    uninstall(mirror.connection, mirror.capture)
-    with reading(mirror.connection), pytest.raises(ResyncNeededError):
-        list(changes(mirror.connection, mirror.capture, mirror.columns, mirror.position))
+    uninstall_capture(mirror.connection, mirror.capture)
+    with open_reading(mirror.connection), pytest.raises(ResyncNeededError):
+        list(read_changes(mirror.connection, mirror.capture, mirror.columns, mirror.position))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.sources.postgres.names import parse_patterns, quoted
+from spark_trickle.sources.postgres.names import parse_patterns, quote_name
 
 TABLES = [
     ("public", "orders"),
@@ -60,4 +60,4 @@ def test_refused(text: str) -> None:
 
 
 def test_quoted() -> None:
-    assert quoted('a"b', "c.d") == '"a""b"."c.d"'
+    assert quote_name('a"b', "c.d") == '"a""b"."c.d"'

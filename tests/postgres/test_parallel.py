@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 
 from spark_trickle.errors import SourceSetupError
-from spark_trickle.sources.postgres.copy import snapshot
+from spark_trickle.sources.postgres.copy import open_snapshot
 from spark_trickle.sources.postgres.parallel import (
     Endpoint,
     SharedRead,
-    endpoint_of,
+    find_endpoint,
     jdbc_options,
-    shared_read,
+    plan_shared_read,
 )
 from tests.postgres.world import ODD_NAMES, World, create, mapped, table_of
 
@@ -64,8 +64,8 @@ def test_each_row_once_at_one_moment(world: World, name: str, pages: int) -> Non
     only = "ONLY " if table.kind == "r" else ""
     before = Counter(world.rows(f"SELECT id::text, a FROM {only}t"))
     found: Counter[tuple[object, ...]] = Counter()
-    with snapshot(connection, [table]):
-        read = shared_read(connection, table, mapped(table), pages)
+    with open_snapshot(connection, [table]):
+        read = plan_shared_read(connection, table, mapped(table), pages)
         if name != "no partition":
             world.run(*MEANWHILE)
         for query in read.queries:
@@ -87,8 +87,8 @@ def test_texts_are_written_as_in_a_copy(world: World) -> None:
     )
     connection = world.connect()
     table = table_of(connection, "public.t")
-    with snapshot(connection, [table]):
-        read = shared_read(connection, table, mapped(table), 10)
+    with open_snapshot(connection, [table]):
+        read = plan_shared_read(connection, table, mapped(table), 10)
         task = world.application()
         for setting in ("DateStyle = German", "TimeZone = 'Asia/Tokyo'", "extra_float_digits = -5"):
             task.execute(f"SET {setting}")
@@ -103,8 +103,8 @@ def test_odd_names(world: World) -> None:
     world.run(f'CREATE TABLE "o""dd %s" ({columns})', 'INSERT INTO "o""dd %s" DEFAULT VALUES')
     connection = world.connect()
     table = table_of(connection, 'public."o""dd %s"')
-    with snapshot(connection, [table]):
-        read = shared_read(connection, table, mapped(table), 10)
+    with open_snapshot(connection, [table]):
+        read = plan_shared_read(connection, table, mapped(table), 10)
         assert [world.rows(q) for q in read.queries] == [[(None,) * len(ODD_NAMES)]]
 
 
@@ -125,7 +125,7 @@ def test_the_options_of_spark() -> None:
 
 
 def test_a_socket_is_out_of_reach_of_executors(world: World) -> None:
-    there = endpoint_of(world.connect())
+    there = find_endpoint(world.connect())
     assert (there.database, there.user) == (world.database, "postgres")
     with pytest.raises(SourceSetupError, match="socket"):
         jdbc_options(there, SharedRead("", ()))

@@ -32,4 +32,4 @@ def test_values_of_enums(world: World, kind: str, statement: str, reason: str | 
     before = look_around(connection, [table.oid])[table.oid].parts(["a"])
     world.run(statement)
     now = look_around(connection, [table.oid])[table.oid].parts(["a"])
-    assert before.lost(now) == (None if kind == "int" else reason)
+    assert before.find_loss(now) == (None if kind == "int" else reason)

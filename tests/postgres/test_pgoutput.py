@@ -32,7 +32,7 @@ from spark_trickle.sources.postgres.messages import (
     TypeMessage,
     Update,
 )
-from spark_trickle.sources.postgres.pgoutput import decode, decode_all
+from spark_trickle.sources.postgres.pgoutput import decode_all, decode_message
 from tests.postgres.encode import encode
 from tests.postgres.world import World
 
@@ -68,7 +68,7 @@ BY_HAND: list[tuple[str, Message]] = [
 
 @pytest.mark.parametrize(("data", "message"), BY_HAND)
 def test_by_hand(data: str, message: Message) -> None:
-    assert decode(bytes.fromhex(data)) == message
+    assert decode_message(bytes.fromhex(data)) == message
     assert encode(message) == bytes.fromhex(data)
 
 
@@ -82,12 +82,12 @@ IN_STREAM: list[tuple[str, Message]] = [
 
 @pytest.mark.parametrize(("data", "message"), IN_STREAM)
 def test_in_a_stream_most_messages_name_their_transaction(data: str, message: Message) -> None:
-    assert decode(bytes.fromhex(data), in_stream=True) == message
+    assert decode_message(bytes.fromhex(data), in_stream=True) == message
 
 
 def test_a_parallel_stream_says_where_it_was_aborted() -> None:
     message = StreamAbort(7, 8, LSN, 5)
-    assert decode(encode(message), parallel=True) == message
+    assert decode_message(encode(message), parallel=True) == message
 
 
 WRONG = [
@@ -110,7 +110,7 @@ WRONG = [
 @pytest.mark.parametrize(("data", "offset", "detail"), WRONG)
 def test_wrong_bytes_are_named_with_their_place(data: str, offset: int, detail: str) -> None:
     with pytest.raises(WalDecodeError) as caught:
-        decode(bytes.fromhex(data))
+        decode_message(bytes.fromhex(data))
     assert (caught.value.offset, caught.value.detail[: len(detail)]) == (offset, detail)
 
 
@@ -153,12 +153,12 @@ def messages(xid: st.SearchStrategy[int | None], parallel: bool = False) -> st.S
 
 @given(messages(st.none()))
 def test_what_is_encoded_comes_back(message: Message) -> None:
-    assert decode(encode(message)) == message
+    assert decode_message(encode(message)) == message
 
 
 @given(messages(u32, parallel=True))
 def test_in_streams_too(message: Message) -> None:
-    assert decode(encode(message), in_stream=True, parallel=True) == message
+    assert decode_message(encode(message), in_stream=True, parallel=True) == message
 
 
 @given(messages(st.none()), st.data())
@@ -166,14 +166,14 @@ def test_every_truncation_is_an_error(message: Message, data: st.DataObject) -> 
     whole = encode(message)
     length = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(WalDecodeError) as caught:
-        decode(whole[:length])
+        decode_message(whole[:length])
     assert 0 <= caught.value.offset <= length
 
 
 @given(st.binary(max_size=200), st.booleans(), st.booleans())
 def test_any_bytes_are_a_message_or_an_error(data: bytes, in_stream: bool, parallel: bool) -> None:
     try:
-        decode(data, in_stream, parallel)
+        decode_message(data, in_stream, parallel)
     except WalDecodeError as error:
         assert 0 <= error.offset <= len(data)  # noqa: PT017
 
@@ -183,7 +183,7 @@ def test_a_changed_byte_does_no_harm(message: Message, data: st.DataObject) -> N
     whole = bytearray(encode(message))
     whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(u8)
     with suppress(WalDecodeError):
-        decode(bytes(whole))
+        decode_message(bytes(whole))
 
 
 # --- from the server -----------------------------------------------------------------------------

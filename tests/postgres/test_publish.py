@@ -22,12 +22,12 @@ from spark_trickle.model.types import Scalar
 from spark_trickle.targets.postgres.front import (
     Applied,
     Target,
-    apply,
-    create,
-    drop,
-    published,
-    repair,
-    state,
+    apply_change,
+    create_target,
+    drop_target,
+    read_published,
+    read_state,
+    repair_rows,
     target_for,
 )
 from tests.postgres.published import (
@@ -50,26 +50,28 @@ from tests.postgres.world import ODD_NAMES, World
 @BOTH
 def test_creating_twice_is_creating_once(world: World, to: Target) -> None:
     connection = world.connect()
-    create(connection, to)
-    assert state(connection, to).snapshot is None
-    apply(connection, to, None, 7, [], pieces(to, [(1, "x"), (2, None)]))
-    create(connection, to)
-    now = state(connection, to)
+    create_target(connection, to)
+    assert read_state(connection, to).snapshot is None
+    apply_change(connection, to, None, 7, [], pieces(to, [(1, "x"), (2, None)]))
+    create_target(connection, to)
+    now = read_state(connection, to)
     assert (now.snapshot, now.rows, now.inserted, now.deleted, now.changes) == (7, 2, 2, 0, ())
     assert now.applied_at is not None
-    assert published(connection) == [now]
+    assert read_published(connection) == [now]
 
 
 def test_the_key_is_a_key_there(world: World) -> None:
     connection = world.connect()
-    create(connection, KEYED)
-    create(connection, replace(LOOSE, name="loose"))
-    create(connection, replace(BAG, name="bag"))
+    create_target(connection, KEYED)
+    create_target(connection, replace(LOOSE, name="loose"))
+    create_target(connection, replace(BAG, name="bag"))
     unique = "SELECT count(*) FROM pg_index WHERE indisunique AND indrelid = '{}'::regclass"
     assert [world.rows(unique.format(n))[0][0] for n in ("s", "loose", "bag")] == [1, 1, 0]
-    apply(connection, replace(LOOSE, name="loose"), None, 1, [], pieces(LOOSE, [(None, "x"), (1, "x")]))
+    apply_change(
+        connection, replace(LOOSE, name="loose"), None, 1, [], pieces(LOOSE, [(None, "x"), (1, "x")])
+    )
     with pytest.raises(RepairNeededError, match="a row with this key already exists"):
-        apply(connection, replace(LOOSE, name="loose"), 1, 2, [], pieces(LOOSE, [(None, "y")]))
+        apply_change(connection, replace(LOOSE, name="loose"), 1, 2, [], pieces(LOOSE, [(None, "y")]))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,8 @@ def test_the_key_is_a_key_there(world: World) -> None:
 def test_what_is_not_ours_is_not_touched(world: World, statement: str) -> None:
     world.run(statement)
     with pytest.raises(TargetExistsError, match="spark-trickle did not create it"):
-        create(world.connect(), BAG)
-    assert published(world.connect()) == []
+        create_target(world.connect(), BAG)
+    assert read_published(world.connect()) == []
 
 
 def test_another_stream_table_keeps_its_table(world: World) -> None:
@@ -88,12 +90,12 @@ def test_another_stream_table_keeps_its_table(world: World) -> None:
     first(connection, BAG, [(1, "x")])
     for other in (replace(BAG, stream="main.other"), replace(BAG, warehouse="w2")):
         with pytest.raises(TargetExistsError, match=r'the stream table "main\.s" is published there'):
-            create(connection, other)
+            create_target(connection, other)
         for act in (
-            lambda: apply(connection, other, 1, 2, [], []),  # noqa: B023
-            lambda: repair(connection, other, 2, []),  # noqa: B023
-            lambda: drop(connection, other),  # noqa: B023
-            lambda: state(connection, other),  # noqa: B023
+            lambda: apply_change(connection, other, 1, 2, [], []),  # noqa: B023
+            lambda: repair_rows(connection, other, 2, []),  # noqa: B023
+            lambda: drop_target(connection, other),  # noqa: B023
+            lambda: read_state(connection, other),  # noqa: B023
         ):
             with pytest.raises(NotPublishedError):
                 act()
@@ -105,12 +107,12 @@ def test_dropping_leaves_nothing_of_ours(world: World, keep: bool) -> None:
     """But a table that is kept, which is gone on with if it is published again."""
     connection = world.connect()
     first(connection, BAG, [(1, "x")])
-    drop(connection, BAG, keep=keep)
+    drop_target(connection, BAG, keep=keep)
     assert bool(world.rows("SELECT to_regclass('s') IS NOT NULL")[0][0]) == keep
     assert world.rows("SELECT to_regclass('trickle_published.tables')") == [(None,)]
     with pytest.raises(NotPublishedError):
-        drop(connection, BAG)
-    create(connection, BAG)
+        drop_target(connection, BAG)
+    create_target(connection, BAG)
     assert held(connection, BAG) == texts([(1, "x")] if keep else [])
 
 
@@ -118,9 +120,9 @@ def test_a_kept_table_with_a_comment_of_others_is_theirs(world: World) -> None:
     connection = world.connect()
     first(connection, BAG, [(1, "x")])
     world.run("COMMENT ON TABLE s IS 'mine'")
-    drop(connection, BAG, keep=True)
+    drop_target(connection, BAG, keep=True)
     with pytest.raises(TargetExistsError):
-        create(connection, BAG)
+        create_target(connection, BAG)
 
 
 def test_dropping_does_not_touch_what_somebody_else_made(world: World) -> None:
@@ -128,8 +130,8 @@ def test_dropping_does_not_touch_what_somebody_else_made(world: World) -> None:
     first(connection, BAG, [(1, "x")])
     world.run("DROP TABLE s", "CREATE TABLE s (mine int)")
     with pytest.raises(TargetExistsError):
-        create(connection, BAG)
-    drop(connection, BAG)
+        create_target(connection, BAG)
+    drop_target(connection, BAG)
     assert world.rows("SELECT count(*) FROM s") == [(0,)]
 
 
@@ -137,16 +139,16 @@ def test_a_table_that_somebody_dropped_is_made_again_and_repaired(world: World) 
     connection = world.connect()
     first(connection, BAG, [(1, "x")])
     world.run("DROP TABLE s")
-    assert state(connection, BAG).changes == ("it was dropped or renamed",)
+    assert read_state(connection, BAG).changes == ("it was dropped or renamed",)
     with pytest.raises(TargetChangedError):
-        apply(connection, BAG, 1, 2, [], [])
-    create(connection, BAG)
-    assert state(connection, BAG).snapshot is None
+        apply_change(connection, BAG, 1, 2, [], [])
+    create_target(connection, BAG)
+    assert read_state(connection, BAG).snapshot is None
     with pytest.raises(
         RepairNeededError, match="it is at no snapshot yet, but the change begins at snapshot 1"
     ):
-        apply(connection, BAG, 1, 2, [], [])
-    repair(connection, BAG, 2, pieces(BAG, [(1, "x")]))
+        apply_change(connection, BAG, 1, 2, [], [])
+    repair_rows(connection, BAG, 2, pieces(BAG, [(1, "x")]))
     assert held(connection, BAG) == texts([(1, "x")])
 
 
@@ -164,15 +166,15 @@ def test_odd_names(world: World, name: str) -> None:
             key=key,
             ledger="l " + name,
         )
-        create(connection, to)
-        apply(connection, to, None, 1, [], pieces(to, [(1, "x", 3, 4), (2, "y", 3, 4)]))
-        apply(
+        create_target(connection, to)
+        apply_change(connection, to, None, 1, [], pieces(to, [(1, "x", 3, 4), (2, "y", 3, 4)]))
+        apply_change(
             connection, to, 1, 2, pieces(to, [(1, "x", 3, 4), (2, "y", 3, 4)]), pieces(to, [(1, "z", 5, 6)])
         )
-        repair(connection, to, 3, pieces(to, [(1, "z", 5, 7)]))
+        repair_rows(connection, to, 3, pieces(to, [(1, "z", 5, 7)]))
         assert held(connection, to) == texts([(1, "z", 5, 7)])
-        assert [s.stream for s in published(connection, to.ledger)] == [f"main.{name}"]
-        drop(connection, to)
+        assert [s.stream for s in read_published(connection, to.ledger)] == [f"main.{name}"]
+        drop_target(connection, to)
 
 
 def test_a_target_takes_the_key_of_its_table() -> None:
@@ -192,11 +194,11 @@ def test_a_change_is_applied_once(world: World, to: Target) -> None:
     first(connection, to, [(1, "x"), (2, "y"), (3, None)])
     gone, come = [(1, "x"), (3, None)], [(1, "X"), (4, "z")]
     for n in range(3):
-        done = apply(connection, to, 1, 5, pieces(to, gone), pieces(to, come))
+        done = apply_change(connection, to, 1, 5, pieces(to, gone), pieces(to, come))
         assert done == (Applied(True, 5, 2, 2) if n == 0 else Applied(False, 5))
     assert held(connection, to) == texts([(1, "X"), (2, "y"), (4, "z")])
-    assert apply(connection, to, 2, 3, pieces(to, gone), []) == Applied(False, 5)  # older ones too
-    now = state(connection, to)
+    assert apply_change(connection, to, 2, 3, pieces(to, gone), []) == Applied(False, 5)  # older ones too
+    now = read_state(connection, to)
     assert (now.snapshot, now.rows, now.inserted, now.deleted) == (5, 3, 5, 2)
 
 
@@ -204,7 +206,7 @@ def test_bags_keep_the_right_number_of_copies(world: World) -> None:
     connection = world.connect()
     none: Row = (None, None)
     first(connection, BAG, [none] * 3 + [(1, None)] * 2 + [(1, "x")] * 4)
-    apply(
+    apply_change(
         connection,
         BAG,
         1,
@@ -214,7 +216,7 @@ def test_bags_keep_the_right_number_of_copies(world: World) -> None:
     )
     assert held(connection, BAG) == texts([none] * 3 + [(1, "x")] * 3 + [(2, "y")])
     with pytest.raises(RepairNeededError, match="1 of 4 rows to change are missing"):
-        apply(connection, BAG, 2, 3, pieces(BAG, [none] * 4), [])
+        apply_change(connection, BAG, 2, 3, pieces(BAG, [none] * 4), [])
     assert held(connection, BAG) == texts([none] * 3 + [(1, "x")] * 3 + [(2, "y")])
 
 
@@ -226,25 +228,25 @@ def test_a_change_that_does_not_fit(world: World, to: Target, after: int | None,
     connection = world.connect()
     first(connection, to, [(1, "x")], snapshot=4)
     with pytest.raises(RepairNeededError, match=f"it is at snapshot 4, but the change begins at {reason}"):
-        apply(connection, to, after, 6, [], pieces(to, [(2, "y")]))
+        apply_change(connection, to, after, 6, [], pieces(to, [(2, "y")]))
     assert held(connection, to) == texts([(1, "x")])
 
 
 def test_the_first_fill_wants_an_empty_table(world: World) -> None:
     connection = world.connect()
-    create(connection, BAG)
+    create_target(connection, BAG)
     world.run("INSERT INTO s VALUES (1, 'x')")
     with pytest.raises(RepairNeededError, match="it holds rows before its first fill"):
-        apply(connection, BAG, None, 1, [], [])
+        apply_change(connection, BAG, None, 1, [], [])
 
 
 def test_two_new_rows_with_one_key(world: World) -> None:
     connection = world.connect()
     first(connection, KEYED, [(1, "x"), (2, "y")])
     with pytest.raises(RepairNeededError, match="two of the new rows have the same key"):
-        apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(1, "a"), (1, "b")]))
+        apply_change(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(1, "a"), (1, "b")]))
     with pytest.raises(RepairNeededError, match="a row with this key already exists"):
-        apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(2, "a")]))
+        apply_change(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(2, "a")]))
     assert held(connection, KEYED) == texts([(1, "x"), (2, "y")])
 
 
@@ -252,9 +254,9 @@ def test_references_to_a_row_hold_while_its_key_stays(world: World) -> None:
     connection = world.connect()
     first(connection, KEYED, [(1, "x"), (2, "y")])
     world.run("CREATE TABLE child (a int8 REFERENCES s)", "INSERT INTO child VALUES (1)")
-    apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x"), (2, "y")]), pieces(KEYED, [(1, "z")]))
+    apply_change(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x"), (2, "y")]), pieces(KEYED, [(1, "z")]))
     with pytest.raises(TargetRefusedError, match="violates foreign key constraint"):
-        apply(connection, KEYED, 2, 3, pieces(KEYED, [(1, "z")]), [])
+        apply_change(connection, KEYED, 2, 3, pieces(KEYED, [(1, "z")]), [])
     assert held(connection, KEYED) == texts([(1, "z")])
 
 
@@ -264,7 +266,7 @@ def test_random_histories(world: World, to: Target, seed: int) -> None:
     """Small domains, so that rows come back, repeat and are null; compared with a Counter after every step."""
     random_ = random.Random(seed)
     connection = world.connect()
-    create(connection, to)
+    create_target(connection, to)
     now: Counter[Row] = Counter()
     for snapshot in range(1, 15):
         old = list(now.elements())
@@ -273,15 +275,15 @@ def test_random_histories(world: World, to: Target, seed: int) -> None:
         come = _new_rows(random_, to, left)
         after = None if snapshot == 1 else snapshot - 1
         args: Any = (after, snapshot, pieces(to, gone), pieces(to, come))
-        apply(connection, to, *args)
+        apply_change(connection, to, *args)
         if random_.random() < 0.3:
-            apply(connection, to, *args)
+            apply_change(connection, to, *args)
         now = left + Counter(come)
         if random_.random() < 0.2:
             _meddle(random_, world, to)
-            repair(connection, to, snapshot, pieces(to, now.elements()))
+            repair_rows(connection, to, snapshot, pieces(to, now.elements()))
         assert held(connection, to) == texts(now.elements())
-        assert state(connection, to).rows == now.total()
+        assert read_state(connection, to).rows == now.total()
 
 
 def _new_rows(random_: random.Random, to: Target, left: Counter[Row]) -> list[Row]:
@@ -312,9 +314,9 @@ def test_large_changes_are_quick(world: World) -> None:
     ids = range(50_000)
     for to in (KEYED, replace(BAG, name="bag"), replace(LOOSE, name="loose")):
         rows = pa.table({"a": pa.array(ids, pa.int64()), "b": [f"row {n % 7}" for n in ids]})
-        create(connection, to)
-        apply(connection, to, None, 1, [], [rows])
+        create_target(connection, to)
+        apply_change(connection, to, None, 1, [], [rows])
         half = rows.slice(0, 25_000)
         changed = half.set_column(1, "b", pa.array(["new"] * 25_000))
-        assert apply(connection, to, 1, 2, [half], [changed]) == Applied(True, 2, 25_000, 25_000)
-        assert repair(connection, to, 3, [rows]) == Applied(True, 3, 25_000, 25_000)
+        assert apply_change(connection, to, 1, 2, [half], [changed]) == Applied(True, 2, 25_000, 25_000)
+        assert repair_rows(connection, to, 3, [rows]) == Applied(True, 3, 25_000, 25_000)

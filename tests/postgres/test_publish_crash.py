@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.errors import SourceUnavailableError
-from spark_trickle.targets.postgres.front import Applied, Target, apply, repair, state
+from spark_trickle.targets.postgres.front import Applied, Target, apply_change, read_state, repair_rows
 from tests.postgres.published import BOTH, KEYED, first, held, pieces, table_of, texts
 from tests.postgres.world import World
 
@@ -31,11 +31,11 @@ def test_a_connection_cut_between_rows(world: World, to: Target, side: int, at: 
     cut: list[Any] = [*sides]
     cut[side] = dying(world, connection, sides[side], at)
     with pytest.raises(SourceUnavailableError):
-        apply(connection, to, 1, 2, *cut)
+        apply_change(connection, to, 1, 2, *cut)
     again = world.connect()
-    assert state(again, to).snapshot == 1
+    assert read_state(again, to).snapshot == 1
     assert held(again, to) == texts([(1, "x"), (2, "y"), (3, "z"), (4, "q")])
-    assert apply(again, to, 1, 2, *sides) == Applied(True, 2, 3, 3)
+    assert apply_change(again, to, 1, 2, *sides) == Applied(True, 2, 3, 3)
     assert held(again, to) == texts([(4, "q"), (1, "X"), (5, "Y"), (6, "Z")])
 
 
@@ -64,14 +64,14 @@ def test_a_connection_cut_between_steps(world: World, to: Target, step: str, rep
 
     def act(connection: Any) -> Applied:
         if repairing:
-            return repair(connection, to, 2, pieces(to, after))
-        return apply(connection, to, 1, 2, gone, come)
+            return repair_rows(connection, to, 2, pieces(to, after))
+        return apply_change(connection, to, 1, 2, gone, come)
 
     with pytest.raises(SourceUnavailableError):
         act(connection)
     world.run("DROP FUNCTION die CASCADE")
     again = world.connect()
-    assert state(again, to).snapshot == 1
+    assert read_state(again, to).snapshot == 1
     assert held(again, to) == texts([(1, "x"), (2, "y"), (3, "z")])
     assert act(again) == Applied(True, 2, 2, 2)
     assert held(again, to) == texts(after)
@@ -86,6 +86,6 @@ def test_an_error_of_the_rows_leaves_nothing_half_done(world: World) -> None:
         raise ValueError("the file is damaged")
 
     with pytest.raises(ValueError, match="the file is damaged"):
-        apply(connection, KEYED, 1, 2, [], failing())
-    assert apply(connection, KEYED, 1, 2, [], pieces(KEYED, [(2, "y")])).applied
+        apply_change(connection, KEYED, 1, 2, [], failing())
+    assert apply_change(connection, KEYED, 1, 2, [], pieces(KEYED, [(2, "y")])).applied
     assert held(connection, KEYED) == texts([(1, "x"), (2, "y")])

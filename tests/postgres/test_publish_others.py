@@ -19,7 +19,15 @@ from spark_trickle.errors import (
     SourceUnavailableError,
     TargetRefusedError,
 )
-from spark_trickle.targets.postgres.front import Applied, apply, create, drop, publish_rights, repair, state
+from spark_trickle.targets.postgres.front import (
+    Applied,
+    apply_change,
+    create_target,
+    drop_target,
+    publish_rights,
+    read_state,
+    repair_rows,
+)
 from tests.postgres.published import BAG, KEYED, first, held, pieces, table_of, texts
 from tests.postgres.world import World
 
@@ -40,7 +48,7 @@ def test_readers_see_whole_snapshots_only(world: World) -> None:
 
     for n in range(1, 4):
         old, new = (pieces(KEYED, [(i, str(v)) for i in range(10)]) for v in (n, n + 1))
-        apply(connection, KEYED, n, n + 1, looking(old), looking(new))
+        apply_change(connection, KEYED, n, n + 1, looking(old), looking(new))
         look()
     assert {len(s) for s in seen} == {1}
     assert {s[0][1] for s in seen} == {10}
@@ -51,11 +59,11 @@ def test_who_listens_is_told(world: World) -> None:
     connection, listener = world.connect(), world.application()
     listener.execute("LISTEN trickle_published")
     first(connection, BAG, [(1, "x")])
-    apply(connection, BAG, 1, 2, pieces(BAG, [(1, "x")]), pieces(BAG, [(2, "x"), (3, "x")]))
-    apply(connection, BAG, 1, 2, [], [])
+    apply_change(connection, BAG, 1, 2, pieces(BAG, [(1, "x")]), pieces(BAG, [(2, "x"), (3, "x")]))
+    apply_change(connection, BAG, 1, 2, [], [])
     with pytest.raises(RepairNeededError):
-        apply(connection, BAG, 3, 4, [], [])
-    repair(connection, BAG, 5, [])
+        apply_change(connection, BAG, 3, 4, [], [])
+    repair_rows(connection, BAG, 5, [])
     told = [json.loads(n.payload) for n in listener.notifies(timeout=5, stop_after=3)]
     names = {"schema": "public", "table": "s", "stream": "main.s"}
     assert told == [
@@ -73,11 +81,11 @@ def test_two_publishers_take_turns(world: World) -> None:
 
     def meanwhile() -> Iterator[pa.Table]:
         with pytest.raises(SourceBusyError):
-            apply(other, BAG, 1, 2, [], pieces(BAG, [(2, "y")]), lock_seconds=0.05)
+            apply_change(other, BAG, 1, 2, [], pieces(BAG, [(2, "y")]), lock_seconds=0.05)
         yield table_of(BAG, [(2, "y")])
 
-    assert apply(connection, BAG, 1, 2, [], meanwhile()).applied
-    assert not apply(other, BAG, 1, 2, [], pieces(BAG, [(2, "y")])).applied
+    assert apply_change(connection, BAG, 1, 2, [], meanwhile()).applied
+    assert not apply_change(other, BAG, 1, 2, [], pieces(BAG, [(2, "y")])).applied
     assert held(connection, BAG) == texts([(1, "x"), (2, "y")])
 
 
@@ -89,12 +97,12 @@ def test_who_waited_for_another_publisher_looks_again(world: World) -> None:
         second: list[Future[Applied]] = []
 
         def meanwhile() -> Iterator[pa.Table]:
-            second.append(pool.submit(apply, other, BAG, 1, 2, [], pieces(BAG, [(2, "y")])))
+            second.append(pool.submit(apply_change, other, BAG, 1, 2, [], pieces(BAG, [(2, "y")])))
             while not world.rows(waiting)[0][0]:
                 assert not second[0].done()
             yield table_of(BAG, [(2, "y")])
 
-        assert apply(connection, BAG, 1, 2, [], meanwhile()) == Applied(True, 2, 1, 0)
+        assert apply_change(connection, BAG, 1, 2, [], meanwhile()) == Applied(True, 2, 1, 0)
         assert second[0].result() == Applied(False, 2)
     assert held(connection, BAG) == texts([(1, "x"), (2, "y")])
 
@@ -105,9 +113,9 @@ def test_a_writer_in_the_way_is_waited_for(world: World) -> None:
     writer.execute("BEGIN")
     writer.execute("INSERT INTO s VALUES (5, 'mine')")
     with pytest.raises(SourceBusyError):
-        apply(connection, BAG, 1, 2, [], [], lock_seconds=0.05)
+        apply_change(connection, BAG, 1, 2, [], [], lock_seconds=0.05)
     writer.execute("ROLLBACK")
-    assert apply(connection, BAG, 1, 2, [], []).applied
+    assert apply_change(connection, BAG, 1, 2, [], []).applied
 
 
 def test_a_role_that_owns_only_its_schemas(world: World) -> None:
@@ -122,12 +130,12 @@ def test_a_role_that_owns_only_its_schemas(world: World) -> None:
             world.usual.execute(statement)
         connection = world.connect(user="publisher")
         first(connection, ours, [(1, "x")])
-        apply(connection, ours, 1, 2, pieces(ours, [(1, "x")]), pieces(ours, [(1, "y")]))
-        repair(connection, ours, 3, pieces(ours, [(2, "y")]))
+        apply_change(connection, ours, 1, 2, pieces(ours, [(1, "x")]), pieces(ours, [(1, "y")]))
+        repair_rows(connection, ours, 3, pieces(ours, [(2, "y")]))
         assert held(connection, ours) == texts([(2, "y")])
         with pytest.raises(SourceSetupError, match="permission denied for schema public"):
-            create(connection, replace(ours, schema="public"))
-        drop(connection, ours)
+            create_target(connection, replace(ours, schema="public"))
+        drop_target(connection, ours)
     finally:
         world.run("DROP OWNED BY publisher", "DROP ROLE publisher")
 
@@ -137,7 +145,7 @@ def test_settings_of_the_server_do_not_matter(world: World) -> None:
     try:
         connection = world.connect()
         first(connection, BAG, [(1, "x")])
-        apply(connection, BAG, 1, 2, pieces(BAG, [(1, "x")]), pieces(BAG, [(2, "y")]))
+        apply_change(connection, BAG, 1, 2, pieces(BAG, [(1, "x")]), pieces(BAG, [(2, "y")]))
         assert held(connection, BAG) == texts([(2, "y")])
     finally:
         world.run("ALTER DATABASE postgres RESET default_transaction_isolation")
@@ -148,28 +156,28 @@ def test_a_view_keeps_its_table(world: World) -> None:
     first(connection, BAG, [(1, "x")])
     world.run("CREATE VIEW v AS SELECT a FROM s")
     with pytest.raises(TargetRefusedError, match="other objects depend on it"):
-        drop(connection, BAG)
-    assert state(connection, BAG).snapshot == 1
+        drop_target(connection, BAG)
+    assert read_state(connection, BAG).snapshot == 1
 
 
 def test_a_reader_cannot_publish(world: World) -> None:
     connection = world.connect()
-    create(connection, BAG)
+    create_target(connection, BAG)
     connection.execute("SET default_transaction_read_only = on")
     with pytest.raises(SourceSetupError, match="the target cannot be written"):
-        apply(connection, BAG, None, 1, [], [])
+        apply_change(connection, BAG, None, 1, [], [])
 
 
 def test_not_inside_of_a_transaction(world: World) -> None:
     connection = world.connect()
     with connection.transaction(), pytest.raises(InternalError, match="inside an open transaction"):
-        create(connection, BAG)
+        create_target(connection, BAG)
 
 
 def test_a_closed_connection(world: World) -> None:
     connection = world.connect()
-    create(connection, BAG)
+    create_target(connection, BAG)
     connection.close()
-    for act in (lambda: apply(connection, BAG, None, 1, [], []), lambda: state(connection, BAG)):
+    for act in (lambda: apply_change(connection, BAG, None, 1, [], []), lambda: read_state(connection, BAG)):
         with pytest.raises(SourceUnavailableError):
             act()

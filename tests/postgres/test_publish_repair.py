@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import RepairNeededError, TargetChangedError, TargetRefusedError
-from spark_trickle.targets.postgres.front import Applied, Target, apply, create, repair, state
+from spark_trickle.targets.postgres.front import (
+    Applied,
+    Target,
+    apply_change,
+    create_target,
+    read_state,
+    repair_rows,
+)
 from tests.postgres.published import BAG, BOTH, KEYED, Row, first, held, pieces, texts
 from tests.postgres.world import World
 
@@ -19,13 +26,13 @@ def test_drift_is_noticed_and_repaired(world: World, to: Target, meddling: str) 
     with pytest.raises(
         RepairNeededError, match="1 of 2 rows to change are missing or were changed by somebody else"
     ):
-        apply(connection, to, 1, 2, pieces(to, [(1, "x"), (2, "y")]), pieces(to, [(1, "z")]))
-    assert state(connection, to).snapshot == 1
-    done = repair(connection, to, 2, pieces(to, [(1, "z")]))
+        apply_change(connection, to, 1, 2, pieces(to, [(1, "x"), (2, "y")]), pieces(to, [(1, "z")]))
+    assert read_state(connection, to).snapshot == 1
+    done = repair_rows(connection, to, 2, pieces(to, [(1, "z")]))
     assert held(connection, to) == texts([(1, "z")])
     assert done.inserted == 1
-    assert state(connection, to).rows == 1
-    apply(connection, to, 2, 3, pieces(to, [(1, "z")]), [])
+    assert read_state(connection, to).rows == 1
+    apply_change(connection, to, 2, 3, pieces(to, [(1, "z")]), [])
 
 
 @BOTH
@@ -37,11 +44,11 @@ def test_repair_touches_only_what_differs(world: World, to: Target) -> None:
         "DELETE FROM s WHERE a = 3", "UPDATE s SET b = 'q' WHERE a = 4", "INSERT INTO s VALUES (99, 'new')"
     )
     places = world.rows("SELECT a, xmin, ctid FROM s WHERE a NOT IN (3, 4, 99) ORDER BY a")
-    assert repair(connection, to, 9, pieces(to, rows)) == Applied(True, 9, 2, 2)
+    assert repair_rows(connection, to, 9, pieces(to, rows)) == Applied(True, 9, 2, 2)
     assert held(connection, to) == texts(rows)
     assert world.rows("SELECT a, xmin, ctid FROM s WHERE a NOT IN (3, 4, 99) ORDER BY a") == places
-    assert repair(connection, to, 9, pieces(to, rows)) == Applied(True, 9, 0, 0)
-    assert repair(connection, to, 2, []) == Applied(True, 2, 0, 20)  # also back, also to nothing
+    assert repair_rows(connection, to, 9, pieces(to, rows)) == Applied(True, 9, 0, 0)
+    assert repair_rows(connection, to, 2, []) == Applied(True, 2, 0, 20)  # also back, also to nothing
 
 
 SCHEMA_CHANGES = {
@@ -55,21 +62,24 @@ SCHEMA_CHANGES = {
 
 def test_a_narrower_column_grows_with_the_rows(world: World) -> None:
     connection = world.connect()
-    create(connection, BAG)
+    create_target(connection, BAG)
     world.run("ALTER TABLE s ALTER COLUMN b TYPE varchar(5)")
-    assert state(connection, BAG).columns_behind
-    apply(connection, BAG, None, 1, [], [])
-    assert not state(connection, BAG).columns_behind
-    assert state(connection, BAG).changes == ()
+    assert read_state(connection, BAG).columns_behind
+    apply_change(connection, BAG, None, 1, [], [])
+    assert not read_state(connection, BAG).columns_behind
+    assert read_state(connection, BAG).changes == ()
 
 
 @pytest.mark.parametrize("statement", SCHEMA_CHANGES)
 def test_changes_of_the_schema_are_named(world: World, statement: str) -> None:
     connection = world.connect()
-    create(connection, BAG)
+    create_target(connection, BAG)
     world.run(statement)
-    assert state(connection, BAG).changes == (SCHEMA_CHANGES[statement],)
-    for act in (lambda: apply(connection, BAG, None, 1, [], []), lambda: repair(connection, BAG, 1, [])):
+    assert read_state(connection, BAG).changes == (SCHEMA_CHANGES[statement],)
+    for act in (
+        lambda: apply_change(connection, BAG, None, 1, [], []),
+        lambda: repair_rows(connection, BAG, 1, []),
+    ):
         with pytest.raises(TargetChangedError) as caught:
             act()
         assert caught.value.changes == (SCHEMA_CHANGES[statement],)
@@ -77,16 +87,16 @@ def test_changes_of_the_schema_are_named(world: World, statement: str) -> None:
 
 def test_additions_that_do_no_harm(world: World) -> None:
     connection = world.connect()
-    create(connection, KEYED)
+    create_target(connection, KEYED)
     world.run("ALTER TABLE s ADD COLUMN seen timestamptz NOT NULL DEFAULT now()", "CREATE INDEX ON s (b)")
-    apply(connection, KEYED, None, 1, [], pieces(KEYED, [(1, "x")]))
-    apply(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(1, "y")]))
-    assert not state(connection, KEYED).drifted
+    apply_change(connection, KEYED, None, 1, [], pieces(KEYED, [(1, "x")]))
+    apply_change(connection, KEYED, 1, 2, pieces(KEYED, [(1, "x")]), pieces(KEYED, [(1, "y")]))
+    assert not read_state(connection, KEYED).drifted
 
 
 def test_a_check_of_somebody_else(world: World) -> None:
     connection = world.connect()
-    create(connection, BAG)
+    create_target(connection, BAG)
     world.run("ALTER TABLE s ADD CONSTRAINT small CHECK (a < 10)")
     with pytest.raises(TargetRefusedError, match='violates check constraint "small"'):
-        apply(connection, BAG, None, 1, [], pieces(BAG, [(10, "x")]))
+        apply_change(connection, BAG, None, 1, [], pieces(BAG, [(10, "x")]))

@@ -11,7 +11,7 @@ import pytest
 from spark_trickle.errors import InvalidDefinitionError, TargetValueError
 from spark_trickle.model.arrow import arrow_type, can_hold
 from spark_trickle.model.types import Array, Field, Scalar, Struct
-from spark_trickle.targets.postgres.front import apply, create, repair, state
+from spark_trickle.targets.postgres.front import apply_change, create_target, read_state, repair_rows
 from spark_trickle.targets.postgres.target import pg_type
 from tests.postgres.published import target
 from tests.postgres.world import World
@@ -136,33 +136,33 @@ def test_every_type_arrives_goes_and_is_compared(
     to = target(("n!", "integer"), ("v", kind), key=("n",) if key else ())
     column = values_of(kind, [*values, None])
     rows = pa.table([pa.array(range(len(column)), pa.int32()), column], names=["n", "v"])
-    create(connection, to)
+    create_target(connection, to)
 
     def shown() -> list[str]:
         found = connection.execute('SELECT v::text FROM public.s ORDER BY n, v::text COLLATE "C"')
         return [v for (v,) in found.fetchall()]
 
-    apply(connection, to, None, 1, [], [rows])
+    apply_change(connection, to, None, 1, [], [rows])
     assert shown() == [*texts, None]
-    assert not state(connection, to).drifted
-    assert repair(connection, to, 2, [rows]).inserted == 0
+    assert not read_state(connection, to).drifted
+    assert repair_rows(connection, to, 2, [rows]).inserted == 0
     again = pa.table([pa.array([len(column)] * len(column), pa.int32()), column], names=["n", "v"])
-    apply(connection, to, 2, 3, [rows], [rows.slice(1)])
+    apply_change(connection, to, 2, 3, [rows], [rows.slice(1)])
     assert shown() == [*texts[1:], None]
     if not key:
-        apply(connection, to, 3, 4, [rows.slice(1)], [again, again])
-        apply(connection, to, 4, 5, [again], [])
+        apply_change(connection, to, 3, 4, [rows.slice(1)], [again, again])
+        apply_change(connection, to, 4, 5, [again], [])
         assert sorted(shown(), key=str) == sorted([*texts, None], key=str)
 
 
 def test_zeros_are_told_apart(world: World) -> None:
     connection, to = world.connect(), target(("a", "double"))
-    create(connection, to)
+    create_target(connection, to)
     rows = pa.table({"a": [0.0, -0.0, 0.0]})
-    apply(connection, to, None, 1, [], [rows])
-    apply(connection, to, 1, 2, [pa.table({"a": [-0.0]})], [])
+    apply_change(connection, to, None, 1, [], [rows])
+    apply_change(connection, to, 1, 2, [pa.table({"a": [-0.0]})], [])
     assert world.rows("SELECT a::text FROM s") == [("0",), ("0",)]
-    done = repair(connection, to, 3, [rows.slice(1)])
+    done = repair_rows(connection, to, 3, [rows.slice(1)])
     assert (done.deleted, done.inserted) == (1, 1)
     assert sorted(world.rows("SELECT a::text FROM s")) == [("-0",), ("0",)]
 
@@ -180,27 +180,27 @@ def test_zeros_are_told_apart(world: World) -> None:
 def test_what_does_not_fit_is_named(world: World, kind: Any, value: Any, shown: str) -> None:
     kind = Scalar(kind) if isinstance(kind, str) else kind
     connection, to = world.connect(), target(("a", kind))
-    create(connection, to)
+    create_target(connection, to)
     rows = pa.table({"a": pa.array([None, value], arrow_type(kind))})
     with pytest.raises(TargetValueError) as caught:
-        apply(connection, to, None, 1, [], [rows])
+        apply_change(connection, to, None, 1, [], [rows])
     assert (caught.value.column, caught.value.type, caught.value.value) == ("a", pg_type(kind), shown)
     assert world.rows("SELECT count(*) FROM s") == [(0,)]
-    assert state(connection, to).snapshot is None
-    apply(connection, to, None, 1, [], [rows.slice(0, 1)])  # the connection is as good as before
+    assert read_state(connection, to).snapshot is None
+    apply_change(connection, to, None, 1, [], [rows.slice(0, 1)])  # the connection is as good as before
 
 
 def test_a_single_column_of_nulls(world: World) -> None:
     connection, to = world.connect(), target(("a", "string"))
-    create(connection, to)
+    create_target(connection, to)
     rows = pa.table({"a": pa.array([None, "", None], pa.string())})
-    apply(connection, to, None, 1, [], [rows])
+    apply_change(connection, to, None, 1, [], [rows])
     assert sorted(world.rows("SELECT a FROM s"), key=str) == [("",), (None,), (None,)]
 
 
 def test_other_arrow_types_of_the_same_values(world: World) -> None:
     connection, to = world.connect(), target(("a", "string"), ("b", "long"), ("at", "timestamp"))
-    create(connection, to)
+    create_target(connection, to)
     rows = pa.table(
         {
             "at": pa.array([1_000_000], pa.timestamp("ms", "Asia/Kolkata")),
@@ -209,7 +209,7 @@ def test_other_arrow_types_of_the_same_values(world: World) -> None:
             "a": pa.array(["x"], pa.large_string()).dictionary_encode(),
         }
     )
-    apply(connection, to, None, 1, [], [rows])
+    apply_change(connection, to, None, 1, [], [rows])
     assert connection.execute("SELECT a, b, at::text FROM public.s").fetchall() == [
         ("x", 7, "1970-01-01 00:16:40+00")
     ]

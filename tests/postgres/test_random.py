@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from spark_trickle.sources.postgres.buffer import changes, forget, reading
-from spark_trickle.sources.postgres.compact import compact
+from spark_trickle.sources.postgres.buffer import forget_changes, open_reading, read_changes
+from spark_trickle.sources.postgres.compact import compact_buffer
 from spark_trickle.sources.postgres.copy import copy_rows
 from tests.postgres.mirror import SMALL, LogMirror, TriggerMirror, plus
 from tests.postgres.world import World, total
@@ -129,18 +129,20 @@ def test_triggers(world: World, mode: str, seed: int) -> None:
 
     def poll() -> None:
         """All mirrors to one moment, at which the tables themselves are looked at too."""
-        with reading(first.connection) as moment:
+        with open_reading(first.connection) as moment:
             for m in mirrors:
-                m.held = plus(m.held, total(changes(m.connection, m.capture, m.columns, m.position, SMALL)))
+                m.held = plus(
+                    m.held, total(read_changes(m.connection, m.capture, m.columns, m.position, SMALL))
+                )
                 if not world.rows(TRUNCATING):  # whoever does keeps everybody out
                     assert m.held == total(copy_rows(m.connection, m.capture.source, m.columns))
-                m.position = m.position.at(moment)
+                m.position = m.position.move_to(moment)
         for m in mirrors:
             match r.randrange(3):  # consumed rows may stay for a while
                 case 0:
-                    forget(m.connection, m.capture, m.position)
+                    forget_changes(m.connection, m.capture, m.position)
                 case 1:
-                    compact(m.connection, m.capture, m.position)
+                    compact_buffer(m.connection, m.capture, m.position)
 
     play(world, r, poll)
     for mirror in mirrors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.sources.postgres.install import install
+from spark_trickle.sources.postgres.install import install_capture
 from spark_trickle.sources.postgres.slot import drop_slot
 from spark_trickle.sources.postgres.status import capture_findings, server_findings, slot_findings
 from tests.postgres.mirror import LogMirror, TriggerMirror
@@ -105,7 +105,7 @@ def test_a_new_partition_has_no_truncate_trigger_yet(world: World) -> None:
     world.run("CREATE TABLE t2 PARTITION OF t FOR VALUES IN (2)")
     assert wrong(capture_findings(mirror.connection)) == [("truncate trigger", "public.t2", "missing")]
     mirror.prepare()
-    install(mirror.connection, mirror.capture)
+    install_capture(mirror.connection, mirror.capture)
     assert wrong(capture_findings(mirror.connection)) == []
     mirror.poll()
 

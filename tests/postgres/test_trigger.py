@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, ResyncNeededError
-from spark_trickle.sources.postgres.buffer import Position, changes, reading
+from spark_trickle.sources.postgres.buffer import Position, open_reading, read_changes
 from spark_trickle.sources.postgres.capture import choose_trigger_mode, plan_capture
-from spark_trickle.sources.postgres.install import install, widen
-from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.install import install_capture, widen_installed
+from spark_trickle.sources.postgres.names import quote_name
 from spark_trickle.sources.postgres.trigger import buffer_statements
 from tests.postgres.mirror import TriggerMirror
 from tests.postgres.world import ODD_NAMES, World, create, mapped_for, plan, table_of, total
@@ -141,18 +141,18 @@ def test_odd_names_everywhere(world: World, mode: str) -> None:
         "bits",
         "é" * 31,
     ]
-    columns = ", ".join(f"{quoted(n)} text" for n in names)
+    columns = ", ".join(f"{quote_name(n)} text" for n in names)
     for schema in ODD_NAMES:
-        table = quoted(schema, schema)
+        table = quote_name(schema, schema)
         world.run(
-            f"CREATE SCHEMA {quoted(schema)}",
-            f"CREATE TABLE {table} ({columns}, PRIMARY KEY ({quoted(names[3])}))",
+            f"CREATE SCHEMA {quote_name(schema)}",
+            f"CREATE TABLE {table} ({columns}, PRIMARY KEY ({quote_name(names[3])}))",
         )
         mirror = TriggerMirror(world, table, mode=mode, schema=f"changes {schema[:9]}")
         values = ", ".join(f"'{n}'" for n in range(len(names)))
         world.run(
             f"INSERT INTO {table} VALUES ({values})",
-            f"UPDATE {table} SET {quoted('action')} = 'x', {quoted(names[3])} = 'y'",
+            f"UPDATE {table} SET {quote_name('action')} = 'x', {quote_name(names[3])} = 'y'",
         )
         mirror.poll()
         mirror.check()
@@ -191,7 +191,7 @@ def test_what_counts_as_a_change(
         )
         connection = world.connect()
         capture = plan(connection, f"public.t{n}", mode=mode)
-        install(connection, capture)
+        install_capture(connection, capture)
         world.run(f"UPDATE t{n} SET a = {after}")
         query = f"SELECT action::text, changed_cols::text FROM {capture.buffer.as_string(None)} ORDER BY 1"
         assert world.rows(query) == ([("D", "01")] * rows + [("I", "01")] * rows) * differs
@@ -246,7 +246,7 @@ def test_widening_keeps_the_old_bits_and_captures_the_new_columns(world: World, 
     world.run(create("t", "a int, k int PRIMARY KEY, b int, c text"), "INSERT INTO t VALUES (1, 1, 1, 'x')")
     mirror = TriggerMirror(world, needed=["b"], mode=mode)
     world.run("UPDATE t SET b = 2")
-    wider = widen(mirror.connection, mirror.capture, ["a"])
+    wider = widen_installed(mirror.connection, mirror.capture, ["a"])
     assert wider.column_names == ("k", "b", "a")
     world.run("UPDATE t SET a = 9", "UPDATE t SET c = 'y'")
     narrow = mirror.poll()
@@ -268,7 +268,7 @@ def test_a_writer_in_the_middle_of_widening_is_captured_in_full(world: World) ->
     with writer.transaction():
         writer.execute("UPDATE t SET b = 2, c = 2")
         with pytest.raises(Exception, match="busy"):
-            widen(mirror.connection, mirror.capture, ["c"], lock_seconds=0.1)
+            widen_installed(mirror.connection, mirror.capture, ["c"], lock_seconds=0.1)
         writer.execute("UPDATE t SET b = 3, c = 3")
     assert [row[1] for row in mirror.waiting()] == ["01"] * 4
     mirror.poll()
@@ -290,9 +290,9 @@ def test_updates_that_miss_the_columns_are_left_out_when_reading(world: World) -
     world.run(create("t", "k int PRIMARY KEY, a int, b int"), "INSERT INTO t VALUES (1, 1, 1)")
     connection = world.connect()
     capture = plan(connection, "public.t")
-    token = install(connection, capture)
+    token = install_capture(connection, capture)
     columns = [c for c in mapped_for(capture) if c.name != "b"]
-    with reading(connection) as moment:
+    with open_reading(connection) as moment:
         start = Position(token, moment)
     world.run(
         "UPDATE t SET b = 2",
@@ -300,8 +300,8 @@ def test_updates_that_miss_the_columns_are_left_out_when_reading(world: World) -
         "INSERT INTO t VALUES (2, 2, 2)",
         "DELETE FROM t WHERE k = 2",
     )
-    with reading(connection):
-        (found,) = changes(connection, capture, columns, start)
+    with open_reading(connection):
+        (found,) = read_changes(connection, capture, columns, start)
     assert found.to_pylist() == [
         {"k": 1, "a": 1, "_w": -1},
         {"k": 1, "a": 2, "_w": 1},
@@ -560,7 +560,7 @@ def test_a_buffer_that_numbered_rows_goes_on(world: World) -> None:
     mirror = TriggerMirror(world)
     buffer = mirror.capture.buffer.as_string(None)
     world.run(f"ALTER TABLE {buffer} ALTER COLUMN change_id SET GENERATED ALWAYS SET INCREMENT BY 1")
-    install(mirror.connection, mirror.capture)
+    install_capture(mirror.connection, mirror.capture)
     world.run("UPDATE t SET v = v + 1", "UPDATE t SET v = 9 WHERE id = 1", "DELETE FROM t WHERE id = 2")
     assert [row[0] for row in mirror.waiting()] == ["D", "D", "I", "I", "D", "I", "D"]
     mirror.poll()

@@ -21,8 +21,8 @@ from spark_trickle.sources.postgres.messages import (
     Value,
 )
 from spark_trickle.sources.postgres.netting import NetRows, net_by_key, net_of_whole_rows
-from spark_trickle.sources.postgres.pgoutput import decode
-from spark_trickle.sources.postgres.tuples import ABSENT, DELETE, TEXT, Layout, Texts, locate
+from spark_trickle.sources.postgres.pgoutput import decode_message
+from spark_trickle.sources.postgres.tuples import ABSENT, DELETE, TEXT, Layout, Texts, locate_values
 from spark_trickle.sources.postgres.tuples import UNCHANGED as UNCHANGED_KIND
 from tests.postgres.encode import encode
 
@@ -64,7 +64,9 @@ def test_values_are_found(drawn: tuple[int, list[Row]], cut: int) -> None:
     every = tuple(range(width))
     turned = every[::-1]
     parts = [(Layout(width, every), rows[:cut]), (Layout(width, turned), rows[cut:])]
-    found = locate(width, every, [(layout, [encode(m) for m in part]) for layout, part in parts if part])
+    found = locate_values(
+        width, every, [(layout, [encode(m) for m in part]) for layout, part in parts if part]
+    )
     expected = [(m, layout.columns) for layout, part in parts for m in part]
     assert len(found) == len(expected)
     for column, after in enumerate(found.after):
@@ -106,7 +108,7 @@ def test_broken_messages_are_refused(broken: bytes, place: int) -> None:
     whole = [INSERTED, INSERTED]
     whole.insert(place, broken)
     with pytest.raises(WalDecodeError):
-        locate(3, (0,), [(Layout(3, (0, 1, 2)), whole)])
+        locate_values(3, (0,), [(Layout(3, (0, 1, 2)), whole)])
 
 
 @settings(deadline=None)
@@ -115,10 +117,10 @@ def test_random_bytes_are_refused_or_read_as_one_by_one(tail: bytes, place: int)
     whole = [INSERTED, INSERTED]
     whole.insert(place, INSERTED[:9] + tail)
     try:
-        found = locate(3, (0,), [(Layout(3, (0, 1, 2)), whole)])
+        found = locate_values(3, (0,), [(Layout(3, (0, 1, 2)), whole)])
     except WalDecodeError:
         return
-    message = decode(whole[place])
+    message = decode_message(whole[place])
     assert isinstance(message, Insert)
     assert tuple(_values(texts)[place] for texts in found.after) == message.new
 
@@ -197,7 +199,7 @@ def test_what_is_left_of_a_key(rows: list[Row]) -> None:
     for message in rows:
         model.apply(message)
     parts = [(Layout(3, (0, 1, 2)), [encode(m) for m in rows])] if rows else []
-    net = net_by_key(locate(3, (0,), parts), (0,))
+    net = net_by_key(locate_values(3, (0,), parts), (0,))
     assert sorted(k for (k,) in net.removed) == sorted(model.removed)
     assert {r[0]: r[1:] for r in _tuples(net)} == {k: v[:2] for k, v in model.current.items()}
     roots = dict(zip(net.partial.columns[0].to_pylist(), net.partial.old_keys, strict=True))
@@ -210,7 +212,7 @@ def test_whole_old_rows() -> None:
         Update(_OID, (b"b", UNCHANGED), old=(b"a", b"large")),
         Delete(_OID, old=(b"c", b"")),
     ]
-    found = locate(2, (0, 1), [(Layout(2, (0, 1)), [encode(m) for m in rows])])
+    found = locate_values(2, (0, 1), [(Layout(2, (0, 1)), [encode(m) for m in rows])])
     assert [t.take(np.flatnonzero(found.actions != DELETE)).to_pylist() for t in found.after] == [
         [b"a", b"b"],
         [None, None],
@@ -222,6 +224,6 @@ def test_whole_old_rows() -> None:
 
 
 def test_a_key_where_whole_rows_are_expected() -> None:
-    found = locate(1, (0,), [(Layout(1, (0,)), [encode(Delete(_OID, key=(b"1",)))])])
+    found = locate_values(1, (0,), [(Layout(1, (0,)), [encode(Delete(_OID, key=(b"1",)))])])
     with pytest.raises(InternalError):
         net_of_whole_rows(found)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spark_trickle.errors import ColumnNotFoundError, SourceValueError, TypeNotAllowedError
 from spark_trickle.model.types import Array, Scalar, sql_name
 from spark_trickle.sources.postgres.arrays import parse_array
-from spark_trickle.sources.postgres.types import decimal, declared_digits, map_column
+from spark_trickle.sources.postgres.types import map_column, map_decimal, read_digits
 from spark_trickle.sources.postgres.values import from_text
 from tests.postgres.ways import both_ways
 from tests.postgres.world import World, create, mapped, table_of
@@ -243,8 +243,8 @@ def test_modifiers_of_numeric(world: World) -> None:
     for precision, scale in [(1, 0), (10, 2), (38, 38), (1000, -1000), (1000, 1000), (3, -1), (2, 5)]:
         world.run("DROP TABLE IF EXISTS t", create("t", f"a numeric({precision}, {scale})"))
         kind = table_of(world.connect(), "public.t").columns[0].type
-        assert declared_digits(kind.modifier) == (precision, scale)
-        digits, places = decimal(kind.modifier).name[len("decimal(") : -1].split(",")
+        assert read_digits(kind.modifier) == (precision, scale)
+        digits, places = map_decimal(kind.modifier).name[len("decimal(") : -1].split(",")
         assert 0 <= int(places) <= int(digits) <= 38
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_trickle.sources.postgres.slot import find_log_end, slot_state
 from spark_trickle.sources.postgres.status import capture_findings, server_findings, slot_findings
-from spark_trickle.sources.postgres.survey import first_commit, survey
+from spark_trickle.sources.postgres.survey import first_commit, survey_captures
 from tests.postgres.mirror import LogMirror, TriggerMirror
 from tests.postgres.server import VERSION, new_server, versions
 from tests.postgres.world import World, create
@@ -90,7 +90,7 @@ def test_when_what_waits_in_buffers_was_committed(elsewhere: World) -> None:
     elsewhere.run(WRITES[0])
     since = {m.capture.source.oid: m.position.moment.snapshot for m in mirrors}
     schema = mirrors[0].capture.schema
-    seen = survey(connection, schema, since=since)
+    seen = survey_captures(connection, schema, since=since)
     assert seen.tells_commits
     assert seen.unread == since.keys()
     committed = first_commit(connection, schema, since)

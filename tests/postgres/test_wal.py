@@ -22,26 +22,26 @@ from spark_trickle.errors import (
     SourceSetupError,
     UnsupportedError,
 )
-from spark_trickle.sources.postgres.assemble import Followed, assemble
-from spark_trickle.sources.postgres.buffer import changes, reading
-from spark_trickle.sources.postgres.copy import copy_rows, snapshot
-from spark_trickle.sources.postgres.discover import describe
-from spark_trickle.sources.postgres.install import install, uninstall
+from spark_trickle.sources.postgres.assemble import Followed, assemble_messages
+from spark_trickle.sources.postgres.buffer import open_reading, read_changes
+from spark_trickle.sources.postgres.copy import copy_rows, open_snapshot
+from spark_trickle.sources.postgres.discover import describe_tables
+from spark_trickle.sources.postgres.install import install_capture, uninstall_capture
 from spark_trickle.sources.postgres.messages import Begin
 from spark_trickle.sources.postgres.moment import parse_lsn
-from spark_trickle.sources.postgres.names import quoted
-from spark_trickle.sources.postgres.publication import publish, published, unpublish
+from spark_trickle.sources.postgres.names import quote_name
+from spark_trickle.sources.postgres.publication import drop_publication, publish_tables, read_publication
 from spark_trickle.sources.postgres.rights import log_rights
 from spark_trickle.sources.postgres.slot import (
-    advance,
-    caught_up,
+    advance_slot,
     create_slot,
     drop_slot,
-    heartbeat,
+    is_caught_up,
     slot_state,
+    write_heartbeat,
 )
 from spark_trickle.sources.postgres.surroundings import look_around
-from spark_trickle.sources.postgres.wal import complete, peek
+from spark_trickle.sources.postgres.wal import complete_changes, peek_changes
 from spark_trickle.sources.postgres.watch import log_gap, marks_in, table_marks
 from tests.postgres.encode import encode
 from tests.postgres.mirror import LogMirror, TriggerMirror
@@ -204,21 +204,21 @@ def test_partitioned_tables(world: World) -> None:
 def test_odd_names(world: World) -> None:
     tables = []
     for name in ODD_NAMES:
-        columns = ", ".join(f"{quoted(n)} text" for n in ODD_NAMES)
+        columns = ", ".join(f"{quote_name(n)} text" for n in ODD_NAMES)
         world.run(
-            f"CREATE SCHEMA {quoted(name)}",
-            f"CREATE TABLE {quoted(name, name)} ({columns}, PRIMARY KEY ({quoted(ODD_NAMES[-1])}))",
+            f"CREATE SCHEMA {quote_name(name)}",
+            f"CREATE TABLE {quote_name(name, name)} ({columns}, PRIMARY KEY ({quote_name(ODD_NAMES[-1])}))",
         )
-        tables.append(quoted(name, name))
+        tables.append(quote_name(name, name))
     mirror = LogMirror(world, *tables, publication='the "publication", %s')
     for table in tables:
         values = ", ".join(f"'{n}'" for n in range(len(ODD_NAMES)))
         world.run(
-            f"INSERT INTO {table} VALUES ({values})", f"UPDATE {table} SET {quoted(ODD_NAMES[3])} = 'x'"
+            f"INSERT INTO {table} VALUES ({values})", f"UPDATE {table} SET {quote_name(ODD_NAMES[3])} = 'x'"
         )
     mirror.poll()
     mirror.check()
-    unpublish(mirror.connection, mirror.publication)
+    drop_publication(mirror.connection, mirror.publication)
 
 
 # --- positions -----------------------------------------------------------------------------------
@@ -235,8 +235,8 @@ def test_peek_commit_advance_with_a_crash_at_each_step(world: World) -> None:
     assert batch.transactions == 1
     mirror.commit(batch)
     mirror.check()
-    advance(mirror.connection, mirror.slot, mirror.after)
-    advance(mirror.connection, mirror.slot, mirror.after)
+    advance_slot(mirror.connection, mirror.slot, mirror.after)
+    advance_slot(mirror.connection, mirror.slot, mirror.after)
     state = slot_state(mirror.connection, mirror.slot)
     assert state is not None
     assert state.confirmed == mirror.after
@@ -297,15 +297,15 @@ def test_a_heartbeat_moves_the_slot_while_the_tables_rest(world: World) -> None:
     world.run(create("t", "id int PRIMARY KEY"), create("other", "a int"))
     mirror = LogMirror(world)
     before = mirror.after
-    heartbeat(mirror.connection)
+    write_heartbeat(mirror.connection)
     batch = mirror.poll()
     assert batch.tables == ()
     assert batch.committed is not None
     state = slot_state(mirror.connection, mirror.slot)
     assert state is not None
     assert mirror.after == state.confirmed > before
-    assert caught_up(state)
-    assert not caught_up(state, state.lag_bytes - 1)
+    assert is_caught_up(state)
+    assert not is_caught_up(state, state.lag_bytes - 1)
 
 
 def test_the_slot_moves_over_what_is_not_ours(world: World) -> None:
@@ -360,14 +360,14 @@ def test_lost_slots_are_noticed(world: World) -> None:
     mirror = LogMirror(world)
     world.run("INSERT INTO t VALUES (1)")
     position = parse_lsn(world.rows("SELECT pg_current_wal_flush_lsn()::text")[0][0])
-    advance(mirror.connection, mirror.slot, position)  # by somebody else
+    advance_slot(mirror.connection, mirror.slot, position)  # by somebody else
     with pytest.raises(ResyncNeededError, match="was moved to"):
         mirror.peek()
     drop_slot(mirror.connection, mirror.slot)
     drop_slot(mirror.connection, mirror.slot)
     assert slot_state(mirror.connection, mirror.slot) is None
-    for act in (mirror.peek, lambda: advance(mirror.connection, mirror.slot, mirror.after)):
-        with pytest.raises(ResyncNeededError, match="does not exist"):
+    for act in (mirror.peek, lambda: advance_slot(mirror.connection, mirror.slot, mirror.after)):
+        with pytest.raises(ResyncNeededError, match="no longer exists"):
             act()
 
 
@@ -399,7 +399,7 @@ def test_bounds_of_a_batch(world: World) -> None:
 
 def test_a_log_that_breaks_off(world: World) -> None:
     with pytest.raises(InternalError):
-        assemble([encode(Begin(1, 0, 1))], [], 0)
+        assemble_messages([encode(Begin(1, 0, 1))], [], 0)
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -422,11 +422,11 @@ def test_tables_whose_rows_have_no_name(world: World, columns: str, alter: str, 
     connection = world.connect()
     name = 'public."odd ""t"""'
     with pytest.raises(ReplicaIdentityError) as caught:
-        publish(connection, "p", [table_of(connection, name)])
+        publish_tables(connection, "p", [table_of(connection, name)])
     assert fix in caught.value.hint
     assert world.rows("SELECT FROM pg_publication") == []
     world.run(fix)
-    publish(connection, "p", [table_of(connection, name)])
+    publish_tables(connection, "p", [table_of(connection, name)])
 
 
 PARTITIONED = [
@@ -455,7 +455,7 @@ def test_partitions_name_their_rows_themselves(
     connection = world.connect()
     if altered:
         with pytest.raises(ReplicaIdentityError) as caught:
-            publish(connection, "publication", [table_of(connection, "public.p")])
+            publish_tables(connection, "publication", [table_of(connection, "public.p")])
         statements = caught.value.statement.split("; ")
         assert [s.split('"')[3] for s in statements] == altered
         world.run(*statements)
@@ -502,17 +502,17 @@ def test_a_publication_that_shows_only_some_rows(world: World) -> None:
     )
     connection = world.connect()
     with pytest.raises(SourceSetupError, match="only some rows"):
-        publish(connection, "p", [table_of(connection, "public.t")])
+        publish_tables(connection, "p", [table_of(connection, "public.t")])
 
 
 def test_other_tables_may_come_and_go(world: World) -> None:
     world.run(create("t", "id int PRIMARY KEY"), create("u", "id int PRIMARY KEY"))
     mirror = LogMirror(world)
     t = mirror.followed[0].source
-    publish(mirror.connection, "publication", [t, table_of(mirror.connection, "public.u")])
+    publish_tables(mirror.connection, "publication", [t, table_of(mirror.connection, "public.u")])
     world.run("INSERT INTO t VALUES (1)")
     mirror.poll()
-    publish(mirror.connection, "publication", [t])
+    publish_tables(mirror.connection, "publication", [t])
     world.run("INSERT INTO t VALUES (2)")
     mirror.poll()
     mirror.check()
@@ -553,12 +553,14 @@ def test_a_table_is_added_when_its_writers_have_ended(
     with pytest.raises(
         SourceBusyError, match=r'write to "public\.u" did not end within 0\.2 seconds'
     ) as caught:
-        publish(mirror.connection, "publication", [t, u], [u], 0.2)
+        publish_tables(mirror.connection, "publication", [t, u], [u], 0.2)
     assert "pg_stat_activity" in caught.value.hint
-    assert published(mirror.connection, "publication").keys() == {t.oid}
+    assert read_publication(mirror.connection, "publication").keys() == {t.oid}
     for statement in ends:
         writer.execute(statement)
-    marks = publish(mirror.connection, "publication", [t, u], [u])  # who writes to others is not waited for
+    marks = publish_tables(
+        mirror.connection, "publication", [t, u], [u]
+    )  # who writes to others is not waited for
     mirror.follow(u, marks[u.oid])
     world.run("INSERT INTO u VALUES (2)")
     other.execute("COMMIT")
@@ -580,9 +582,9 @@ def test_unlogged_tables(world: World, tables: list[str]) -> None:
     world.run(*tables)
     connection = world.connect()
     with pytest.raises(SourceSetupError, match="is unlogged") as caught:
-        publish(connection, "p", [table_of(connection, "public.t")])
+        publish_tables(connection, "p", [table_of(connection, "public.t")])
     world.run(caught.value.hint.removeprefix("Run ").split(",")[0])
-    publish(connection, "p", [table_of(connection, "public.t")])
+    publish_tables(connection, "p", [table_of(connection, "public.t")])
 
 
 def test_publications_are_kept_as_they_should_be(world: World) -> None:
@@ -591,16 +593,16 @@ def test_publications_are_kept_as_they_should_be(world: World) -> None:
     t, u = table_of(connection, "public.t"), table_of(connection, "public.u")
     shown = "SELECT tablename::text FROM pg_publication_tables WHERE pubname = 'p' ORDER BY 1"
     for tables in ([t], [t], [t, u], [u]):
-        publish(connection, "p", tables)
+        publish_tables(connection, "p", tables)
         assert world.rows(shown) == [(x.name,) for x in tables]
     world.run("ALTER PUBLICATION p SET (publish = 'insert')")
     with pytest.raises(SourceSetupError) as caught:
-        publish(connection, "p", [t])
+        publish_tables(connection, "p", [t])
     world.run(caught.value.hint.removeprefix("Run ").removesuffix("."))
-    publish(connection, "p", [t])
+    publish_tables(connection, "p", [t])
     world.run("CREATE PUBLICATION everything FOR ALL TABLES WITH (publish_via_partition_root = true)")
-    assert published(connection, "everything").keys() >= {t.oid, u.oid}
-    publish(connection, "everything", [t])
+    assert read_publication(connection, "everything").keys() >= {t.oid, u.oid}
+    publish_tables(connection, "everything", [t])
 
 
 def test_stored_columns(world: World) -> None:
@@ -684,7 +686,7 @@ def test_what_the_log_is_silent_about(world: World, statements: list[str], reaso
     world.run(*statements)
     gaps = []
     for f in mirror.followed:
-        (now,) = describe(mirror.connection, [f.source.oid])
+        (now,) = describe_tables(mirror.connection, [f.source.oid])
         around = look_around(mirror.connection, [now.oid])[now.oid]
         gaps.append(log_gap(now, noted[f.source.oid], marks_in(around, f.names), around))
     found = [g for g in gaps if g]
@@ -703,13 +705,15 @@ def test_a_mirror_that_does_not_fit(world: World) -> None:
     (change,) = mirror.peek().tables
     for wrong in ([], [2], [1, 2], [1, 1]):
         with pytest.raises(ResyncNeededError):
-            complete(change, pa.table({"id": pa.array(wrong, pa.int32())}))
-    assert complete(change, pa.table({"id": pa.array([1], pa.int32())})).to_pylist() == [{"id": 1, "_w": -1}]
+            complete_changes(change, pa.table({"id": pa.array(wrong, pa.int32())}))
+    assert complete_changes(change, pa.table({"id": pa.array([1], pa.int32())})).to_pylist() == [
+        {"id": 1, "_w": -1}
+    ]
 
 
 def test_the_slot_needs_the_right_level(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = world.connect()
-    monkeypatch.setattr("spark_trickle.sources.postgres.slot.value", lambda *_: "replica")
+    monkeypatch.setattr("spark_trickle.sources.postgres.slot.read_value", lambda *_: "replica")
     with pytest.raises(SourceSetupError, match="wal_level"):
         create_slot(connection, "slot")
 
@@ -739,13 +743,13 @@ def test_a_table_can_join_later_at_its_own_moment(world: World) -> None:
     mirror = LogMirror(world)
     world.run("INSERT INTO t VALUES (1)", "UPDATE u SET a = 'before it is published'")
     u = table_of(mirror.connection, "public.u")
-    marks = publish(mirror.connection, mirror.publication, [mirror.followed[0].source, u])
+    marks = publish_tables(mirror.connection, mirror.publication, [mirror.followed[0].source, u])
     world.run("UPDATE u SET a = 'seen by the copy'", "INSERT INTO u VALUES (2, 'seen')")
     late = world.application()
     late.execute("BEGIN")
     late.execute("INSERT INTO u VALUES (3, 'open during the copy')")
     columns = mapped(u)
-    with snapshot(mirror.connection, [u]) as moment:
+    with open_snapshot(mirror.connection, [u]) as moment:
         world.run("INSERT INTO u VALUES (4, 'after the snapshot')", "DELETE FROM u WHERE id = 2")
         mirror.held[u.oid] = pa.concat_tables(copy_rows(mirror.connection, u, columns)).drop_columns(["_w"])
     late.execute("COMMIT")
@@ -766,7 +770,7 @@ def test_from_triggers_to_the_log_and_back(world: World) -> None:
     first.execute("BEGIN")
     first.execute("INSERT INTO t VALUES (1, 'open while the slot is made')")
     first.execute("COMMIT")
-    mark = publish(connection, "publication", [table])[table.oid]
+    mark = publish_tables(connection, "publication", [table])[table.oid]
     after = create_slot(connection, "slot")
     second = world.application()
     second.execute("BEGIN")
@@ -779,38 +783,38 @@ def test_from_triggers_to_the_log_and_back(world: World) -> None:
     followed = Followed(table, columns, mark, since=triggered.position.moment)
     second.execute("COMMIT")
     world.run("UPDATE t SET a = 'y' WHERE id = 3")
-    uninstall(connection, triggered.capture)
+    uninstall_capture(connection, triggered.capture)
     world.run("INSERT INTO t VALUES (4, 'only in the log')")
 
-    batch = peek(connection, "slot", "publication", [followed], after)
+    batch = peek_changes(connection, "slot", "publication", [followed], after)
     (change,) = batch.tables
     held = pa.Table.from_pylist([{"id": 3, "a": "in both the buffer and the log"}])
-    moved = total([complete(change, held)])
+    moved = total([complete_changes(change, held)])
     triggered.held.update(moved)
     triggered.held = type(triggered.held)({k: v for k, v in triggered.held.items() if v})
     triggered.check()
-    advance(connection, "slot", batch.end_lsn)
+    advance_slot(connection, "slot", batch.end_lsn)
 
-    token = install(connection, triggered.capture)
+    token = install_capture(connection, triggered.capture)
     third = world.application()
     third.execute("BEGIN")
     third.execute("INSERT INTO t VALUES (5, 'open at the way back')")
     world.run("INSERT INTO t VALUES (6, 'in the log and in the buffer')")
-    with reading(connection) as moment:
+    with open_reading(connection) as moment:
         world.run("INSERT INTO t VALUES (7, 'only for the buffer')")
     back = Followed(table, columns, mark, since=followed.since, until=moment)
     third.execute("COMMIT")
-    batch = peek(connection, "slot", "publication", [back], batch.end_lsn)
+    batch = peek_changes(connection, "slot", "publication", [back], batch.end_lsn)
     assert [c.rows.to_pylist() for c in batch.tables] == [
         [{"id": 6, "a": "in the log and in the buffer", "_w": 1}]
     ]
-    triggered.held.update(total([complete(batch.tables[0], held.slice(0, 0))]))
+    triggered.held.update(total([complete_changes(batch.tables[0], held.slice(0, 0))]))
     drop_slot(connection, "slot")
     from spark_trickle.sources.postgres.buffer import Position
 
     triggered.position = Position(token, moment)
-    with reading(connection):
-        assert total(changes(connection, triggered.capture, columns, triggered.position)).total() == 2
+    with open_reading(connection):
+        assert total(read_changes(connection, triggered.capture, columns, triggered.position)).total() == 2
     triggered.poll()
     triggered.check()
 
@@ -819,20 +823,22 @@ def test_the_documented_rights_are_enough(world: World) -> None:
     world.run("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN", create("t", "id int PRIMARY KEY"))
     admin = world.connect()
     table = table_of(admin, "public.t")
-    publish(admin, "publication", [table])
-    mark = published(admin, "publication")[table.oid]
+    publish_tables(admin, "publication", [table])
+    mark = read_publication(admin, "publication")[table.oid]
     for statement in log_rights("reader", [table]):
         world.application().execute(statement)
     connection = world.connect("test", "reader")
     after = create_slot(connection, "slot")
     columns = mapped(table)
-    with snapshot(connection, [table]) as moment:
+    with open_snapshot(connection, [table]) as moment:
         assert list(copy_rows(connection, table, columns)) == []
     world.run("INSERT INTO t VALUES (1)")
-    batch = peek(connection, "slot", "publication", [Followed(table, columns, mark, since=moment)], after)
+    batch = peek_changes(
+        connection, "slot", "publication", [Followed(table, columns, mark, since=moment)], after
+    )
     assert batch.tables[0].rows.num_rows == 1
-    advance(connection, "slot", batch.end_lsn)
-    heartbeat(connection)
+    advance_slot(connection, "slot", batch.end_lsn)
+    write_heartbeat(connection)
     drop_slot(connection, "slot")
     world.application().execute(sql.SQL("DROP OWNED BY reader"))
     world.run("DROP ROLE reader")
@@ -842,7 +848,7 @@ def test_who_may_only_read_waits_for_writers_too(world: World) -> None:
     """Somebody else has published the table; what is open since then may be in the log by half."""
     world.run(create("t", "id int PRIMARY KEY"), "CREATE ROLE reader LOGIN")
     admin = world.connect()
-    marks = publish(admin, "publication", [table_of(admin, "public.t")])
+    marks = publish_tables(admin, "publication", [table_of(admin, "public.t")])
     for statement in log_rights("reader", [table_of(admin, "public.t")]):
         world.application().execute(statement)
     connection = world.connect("test", "reader")
@@ -851,9 +857,9 @@ def test_who_may_only_read_waits_for_writers_too(world: World) -> None:
     writer.execute("BEGIN")
     writer.execute("INSERT INTO t VALUES (1)")
     with pytest.raises(SourceBusyError, match=r'write to "public\.t"'):
-        publish(connection, "publication", [table], [table], 0.2)
+        publish_tables(connection, "publication", [table], [table], 0.2)
     writer.execute("COMMIT")
-    assert publish(connection, "publication", [table], [table], 0.2) == marks
+    assert publish_tables(connection, "publication", [table], [table], 0.2) == marks
     world.application().execute(sql.SQL("DROP OWNED BY reader"))
     world.run("DROP ROLE reader")
 
@@ -862,7 +868,7 @@ def test_plans_and_slots_do_not_disturb_each_other(world: World) -> None:
     """Buffers are tables too, but nobody publishes them."""
     world.run(create("t", "id int PRIMARY KEY"))
     mirror = LogMirror(world)
-    install(mirror.connection, plan(mirror.connection, "public.t"))
+    install_capture(mirror.connection, plan(mirror.connection, "public.t"))
     world.run("INSERT INTO t VALUES (1)")
     assert [c.source.name for c in mirror.poll().tables] == ["t"]
     mirror.check()

@@ -8,16 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from spark_trickle.sources.postgres.assemble import Followed
-from spark_trickle.sources.postgres.buffer import Position, changes, reading, this_moment
+from spark_trickle.sources.postgres.buffer import Position, open_reading, read_changes, read_moment
 from spark_trickle.sources.postgres.capture import plan_capture
-from spark_trickle.sources.postgres.copy import copy_rows, snapshot
-from spark_trickle.sources.postgres.install import install, uninstall
-from spark_trickle.sources.postgres.parallel import SharedRead, shared_read
-from spark_trickle.sources.postgres.publication import publish, unpublish
+from spark_trickle.sources.postgres.copy import copy_rows, open_snapshot
+from spark_trickle.sources.postgres.install import install_capture, uninstall_capture
+from spark_trickle.sources.postgres.parallel import SharedRead, plan_shared_read
+from spark_trickle.sources.postgres.publication import drop_publication, publish_tables
 from spark_trickle.sources.postgres.slot import create_slot, drop_slot
 from spark_trickle.sources.postgres.types import MappedColumn
-from spark_trickle.sources.postgres.values import to_table, weights
-from spark_trickle.sources.postgres.wal import peek
+from spark_trickle.sources.postgres.values import parse_weights, to_table
+from spark_trickle.sources.postgres.wal import peek_changes
 from tests.postgres.world import World, mapped, table_of
 
 
@@ -30,24 +30,28 @@ def both_ways(world: World, name: str, statements: list[str], **options: Any) ->
     if statements:
         for mode in ("statement", "row"):
             capture = plan_capture(table, mode=mode)  # type: ignore[arg-type]
-            token = install(connection, capture)
-            with reading(connection):
-                start = Position(token, this_moment(connection))
+            token = install_capture(connection, capture)
+            with open_reading(connection):
+                start = Position(token, read_moment(connection))
             world.run(*statements)
-            with reading(connection):
-                arrived[mode] = pa.concat_tables(changes(connection, capture, columns, start))
-            uninstall(connection, capture)
+            with open_reading(connection):
+                arrived[mode] = pa.concat_tables(read_changes(connection, capture, columns, start))
+            uninstall_capture(connection, capture)
             world.run(f"TRUNCATE {name}")
-        marks = publish(connection, "p", [table])
+        marks = publish_tables(connection, "p", [table])
         after = create_slot(connection, "slot")
         world.run(*statements)
-        (change,) = peek(connection, "slot", "p", [Followed(table, columns, marks[table.oid])], after).tables
+        (change,) = peek_changes(
+            connection, "slot", "p", [Followed(table, columns, marks[table.oid])], after
+        ).tables
         arrived["log"] = change.rows
         drop_slot(connection, "slot")
-        unpublish(connection, "p")
-    with snapshot(connection, [table]):
+        drop_publication(connection, "p")
+    with open_snapshot(connection, [table]):
         arrived["copy"] = pa.concat_tables(copy_rows(connection, table, columns))
-        arrived["side by side"] = _side_by_side(world, shared_read(connection, table, columns, 10), columns)
+        arrived["side by side"] = _side_by_side(
+            world, plan_shared_read(connection, table, columns, 10), columns
+        )
     return arrived
 
 
@@ -58,4 +62,4 @@ def _side_by_side(world: World, read: SharedRead, columns: Sequence[MappedColumn
         task.execute(read.setup)
         rows = [row for query in read.queries for row in task.execute(query).fetchall()]
     texts = [pa.array([row[n] for row in rows], pa.string()) for n in range(len(columns))]
-    return to_table(columns, texts, weights([1] * len(rows)))
+    return to_table(columns, texts, parse_weights([1] * len(rows)))

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.sources.postgres.capture import Capture, plan_capture
-from spark_trickle.sources.postgres.connect import Address, Connection, connect
-from spark_trickle.sources.postgres.copy import copy_rows, snapshot
+from spark_trickle.sources.postgres.connect import Address, Connection, open_connection
+from spark_trickle.sources.postgres.copy import copy_rows, open_snapshot
 from spark_trickle.sources.postgres.discover import SourceTable, find_tables
-from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.names import quote_name
 from spark_trickle.sources.postgres.types import MappedColumn, map_columns
 from tests.postgres.server import Server
 
@@ -50,7 +50,7 @@ class World:
         return Address(self.server.conninfo(self.database, user))
 
     def connect(self, role: str = "test", user: str = "postgres") -> Connection:
-        self.opened.append(connect(self.address(user), role))
+        self.opened.append(open_connection(self.address(user), role))
         return self.opened[-1]
 
     def run(self, *statements: str) -> None:
@@ -121,9 +121,9 @@ def total(tables: Iterable[pa.Table]) -> Counter[Hashable]:
 
 def content(connection: Connection, table: SourceTable, columns: Sequence[MappedColumn]) -> Counter[Hashable]:
     """What the table holds now, by the way of a copy."""
-    with snapshot(connection, [table]):
+    with open_snapshot(connection, [table]):
         return total(copy_rows(connection, table, columns))
 
 
 def create(name: str, columns: str) -> str:
-    return f"CREATE TABLE {quoted('public', name)} ({columns})"
+    return f"CREATE TABLE {quote_name('public', name)} ({columns})"

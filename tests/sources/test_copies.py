@@ -62,6 +62,7 @@ def exact(shop: Shop, published: bool = True) -> None:
         assert shop.there("SELECT * FROM totals_live") == shop.there(TOTALS)
 
 
+@pytest.mark.one_in(3)
 def test_an_older_copy_is_restored(busy: Shop, tmp_path: Path) -> None:
     older = copy_to(busy, tmp_path / "older")
     with opened(busy, busy.place) as shop:
@@ -120,6 +121,7 @@ def test_a_copy_takes_over(busy: Shop, tmp_path: Path) -> None:
         exact(other)
 
 
+@pytest.mark.one_in(3)
 def test_a_copy_with_an_identity_of_its_own(busy: Shop, tmp_path: Path) -> None:
     copy = copy_to(busy, tmp_path / "copy")
     with opened(busy, copy) as other:

@@ -14,7 +14,7 @@ import spark_trickle
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.observe.metrics import Metrics
-from spark_trickle.sources.landing import land, land_new
+from spark_trickle.sources.landing import land_change, land_new
 from spark_trickle.txn.work import begin_work
 from tests.sources.conftest import Shop
 
@@ -189,7 +189,7 @@ def test_the_memory_of_a_copy_does_not_grow_with_its_rows(shop: Shop) -> None:
     """A million rows are many pieces, and never more than two of them are there: the last and the next."""
     shop.tr.sql("CREATE TABLE here (id INT, customer STRING, amount INT)")
     shop.tr.sql("SET trickle.max_driver_rows = 300")
-    for write, kept in ((land_new, 1), (land, 6)):
+    for write, kept in ((land_new, 1), (land_change, 6)):
         for count in (10, 40):
             work = begin_work(shop.tr._connection.place)
             pieces = Pieces(count)

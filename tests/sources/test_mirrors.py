@@ -25,7 +25,7 @@ from spark_trickle.errors import (
     UnsupportedError,
 )
 from spark_trickle.sources import by_trigger, transition
-from spark_trickle.sources.postgres.compact import compact
+from spark_trickle.sources.postgres.compact import compact_buffer
 from tests.postgres.test_random import TABLES, TRUNCATING, Writer
 from tests.sources.conftest import DSN, Shop
 
@@ -45,6 +45,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_random_transactions(shop: Shop, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several writers, transactions open across syncs, rollbacks and savepoints; in auto also the change over."""
@@ -128,7 +129,7 @@ def test_a_long_buffer_is_shortened_first(shop: Shop, monkeypatch: pytest.Monkey
     shop.attach()
     shop.tr.create_mirror("orders", "shop.public.orders")
     shortened: list[int] = []
-    monkeypatch.setattr(by_trigger, "compact", lambda *given: shortened.append(compact(*given)))
+    monkeypatch.setattr(by_trigger, "compact_buffer", lambda *given: shortened.append(compact_buffer(*given)))
     shop.run("DELETE FROM orders WHERE id = 1")
     shop.tr.sync("shop")
     assert shortened == []  # one row is not long

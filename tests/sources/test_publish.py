@@ -110,7 +110,7 @@ def test_a_push_that_is_cut_off(
     """Before or after PostgreSQL committed: the next push neither loses nor doubles a row."""
     tr = revenue.tr
     tr.publish("revenue", "shop", "public.revenue_live")
-    noted = ledger.note
+    noted = ledger.note_change
 
     def cut(connection: Connection, *arguments: object) -> None:
         noted(connection, *arguments)  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_a_push_that_is_cut_off(
         connection.pgconn.finish()
 
     tr.sql("UPDATE orders SET amount = amount * 2 WHERE id < 50")
-    monkeypatch.setattr("spark_trickle.targets.postgres.apply.note", cut)
+    monkeypatch.setattr("spark_trickle.targets.postgres.apply.note_change", cut)
     with pytest.raises(TrickleError):
         tr.refresh("revenue")
     monkeypatch.undo()

@@ -116,7 +116,7 @@ def test_more_than_a_poll_was_committed_and_not_confirmed(
     shop.tr.sync("shop")
     shop.tr.sql("SET trickle.wal_max_changes_per_poll = 20")
     with monkeypatch.context() as patched:
-        patched.setattr(by_log, "advance", lambda *_: None)
+        patched.setattr(by_log, "advance_slot", lambda *_: None)
         shop.run("UPDATE orders SET amount = amount + 1")
         shop.tr.sync("shop")
     shop.run("INSERT INTO orders VALUES (777, 'after', 1)")

@@ -6,10 +6,10 @@ import pytest
 
 from spark_trickle.errors import InvalidDefinitionError, SourceSetupError
 from spark_trickle.sources.landing import land_frame
-from spark_trickle.sources.mirrored import columns_of
-from spark_trickle.sources.postgres.copy import snapshot
-from spark_trickle.sources.postgres.discover import describe
-from spark_trickle.sources.postgres.parallel import shared_read
+from spark_trickle.sources.mirrored import map_mirror_columns
+from spark_trickle.sources.postgres.copy import open_snapshot
+from spark_trickle.sources.postgres.discover import describe_tables
+from spark_trickle.sources.postgres.parallel import plan_shared_read
 from spark_trickle.sources.side_by_side import FromTexts
 from spark_trickle.spark.jdbc import convert_rows, require_driver
 from spark_trickle.txn.work import begin_work
@@ -53,10 +53,10 @@ def test_texts_become_what_a_copy_would_bring(shop: Shop) -> None:
     table = work.catalog.table(("t",), "main")
     assert table.mirror is not None
     connection = shop.world.connect()
-    (remote,) = describe(connection, [table.mirror.oid])
-    columns = columns_of(table, remote)
-    with snapshot(connection, [remote]):
-        read = shared_read(connection, remote, columns, 3)
+    (remote,) = describe_tables(connection, [table.mirror.oid])
+    columns = map_mirror_columns(table, remote)
+    with open_snapshot(connection, [remote]):
+        read = plan_shared_read(connection, remote, columns, 3)
         assert len(read.queries) > 3
         task = shop.world.application()
         with task.transaction():

@@ -27,14 +27,16 @@ def module_tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On the executors every third test of a family runs for every change; what is written otherwise is slow."""
-    members: Counter[str] = Counter()
+    """Every third test of a family runs on the executors for every change, and every third form at the driver."""
+    members: Counter[tuple[str, ...]] = Counter()
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
-        if given.get("lake") != "executors":
-            continue
-        case, family = given.get("case"), item.nodeid.partition("[")[0]
+        case = given.get("case")
         is_form = isinstance(case, Case) and case.form
-        if is_form or members[family] % 3:
+        on_executors = given.get("lake") == "executors"
+        if not is_form and not on_executors:
+            continue
+        family = (item.nodeid.partition("[")[0], str(is_form), str(on_executors))
+        if (is_form and on_executors) or members[family] % 3:
             item.add_marker(pytest.mark.slow)
-        members[family] += not is_form
+        members[family] += 1

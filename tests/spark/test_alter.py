@@ -52,6 +52,7 @@ _REUSED: dict[str, tuple[list[str], str, list[tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", _REUSED)
 def test_a_condition_on_a_name_that_meant_another_column(lake: Lake, name: str) -> None:
     """Spark skips files by what their columns are called in them."""

@@ -17,6 +17,7 @@ QUERIES = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("settings", [{}, {"max_driver_rows": 1, "local_tail_rows": 0}])
 def test_every_query_after_every_other(tmp_path: Path, settings: dict[str, int]) -> None:
     with connect(tmp_path / "w", settings=settings) as tr:

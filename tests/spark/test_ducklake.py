@@ -77,6 +77,7 @@ def _same(found: Any) -> Rows:
     return sorted((_plain(tuple(r)) for r in found), key=repr)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", list(_SETTINGS))
 def test_every_type_at_every_stage(location: Location, duck: DuckQuery, path: str) -> None:
     with location.connect(settings=_SETTINGS[path]) as tr:
@@ -148,6 +149,7 @@ def _duck_literal(value: Any, kind: str) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", list(_SETTINGS))
 def test_after_every_alter(location: Location, duck: DuckQuery, path: str) -> None:
     with location.connect(settings=_SETTINGS[path]) as tr:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spark_trickle import connect
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.states import experience
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.lake.catalog.states import load_experience
 from spark_trickle.model.stream import Action, Run
 from spark_trickle.session import Trickle
 from tests.conftest import rows
@@ -167,8 +167,8 @@ def _runs(tr: Trickle) -> tuple[Run, ...]:
     """What is known of earlier refreshes of s."""
     work = tr._connection.read()
     (id,) = (t.id for t in work.catalog.tables() if t.name == "s")
-    with reading(work.place.warehouse.engine) as connection:
-        return experience(connection, id).runs
+    with open_reader(work.place.warehouse.engine) as connection:
+        return load_experience(connection, id).runs
 
 
 def _many(tr: Trickle) -> None:

@@ -32,6 +32,7 @@ def test_rows_are_the_same(kind: str, start: int, tmp_path: Path, monkeypatch: p
         ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_that_change_again_and_again(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is added may go in a later change, and what went may come back as it was."""

@@ -10,6 +10,7 @@ import pytest
 from spark_trickle import connect
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
+from spark_trickle.spark.child_session import child_of
 from spark_trickle.spark.view_cache import ViewCache
 
 # Jobs and stages of a refresh after ten changed rows of the big table.
@@ -101,16 +102,26 @@ def test_what_changed_is_scanned_once_for_all_who_read_it(tr: Trickle) -> None:
 
 
 def test_old_versions_of_a_table_are_not_held(tr: Trickle) -> None:
-    def views() -> set[str]:
-        return {t.name for t in tr.spark.catalog.listTables() if t.name.startswith("trickle_held_")}
+    child = child_of(tr.spark)
+    assert child is not None
+    spark, held = child.spark, ViewCache()
 
-    before, held = views(), ViewCache(tr.spark)
-    other = held.view(("rows", 2, "f"), lambda: tr.spark.range(1))
-    names = [held.view(("rows", 1, n), lambda: tr.spark.range(1)) for n in range(40)]
+    def views() -> set[str]:
+        shown = spark.sql("SHOW TABLES").collect()
+        return {t.tableName for t in shown if t.tableName.startswith("trickle_held_")}
+
+    def view(cache: ViewCache, *key: object) -> str:
+        name = cache.view(spark, key, lambda: spark.range(1))
+        assert isinstance(name, str)
+        return name
+
+    before = views()
+    other = view(held, "rows", 2, "f")
+    names = [view(held, "rows", 1, n) for n in range(40)]
     assert views() - before == {other, *names[8:]}
-    assert held.view(("rows", 1, 39), lambda: tr.spark.range(1)) == names[-1]
-    few = ViewCache(tr.spark, most=2)
-    kept = [few.view(("rows", n, "f"), lambda: tr.spark.range(1)) for n in range(3)]
+    assert view(held, "rows", 1, 39) == names[-1]
+    few = ViewCache(most=2)
+    kept = [view(few, "rows", n, "f") for n in range(3)]
     assert views() - before == {other, *names[8:], *kept[1:]}
     few.clear()
     held.clear()

@@ -55,7 +55,7 @@ MOST = {
     "joined_and_summed": Spent(0, 0, 0, 48),
     "in_both": Spent(0, 0, 0, 60),
     "in_one": Spent(0, 0, 0, 60),
-    "ranked": Spent(2, 7_500, 290, 38),  # two for what its rows take, so that a job need not measure them
+    "ranked": Spent(2, 7_500, 295, 38),  # two for what its rows take, so that a job need not measure them
 }
 NOTHING_NEW = Spent(0, 0, 0, 8)
 

@@ -72,6 +72,7 @@ PHANTOMS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PHANTOMS)
 @pytest.mark.parametrize("mode", ["AUTO", "DIFFERENTIAL"])
 def test_what_cancels_out_may_fail_alone(tr: Trickle, name: str, mode: str) -> None:

@@ -90,6 +90,7 @@ _CASES: dict[str, tuple[str, list[str], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", _CASES)
 def test_a_stream_table_is_rebuilt_after_its_source_was_renamed(tmp_path: Path, name: str) -> None:
     query, changes, now = _CASES[name]

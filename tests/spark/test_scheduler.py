@@ -195,7 +195,7 @@ def test_one_scheduler_at_a_time_and_the_other_takes_over(tr: Trickle, tmp_path:
         # The first one dies in the middle of a refresh: its lease runs out, and what it did is due again.
         engine = tr._connection.place.warehouse.engine
         scheduling.mark_running(engine, [id_of(tr, "s")], first.session_id, now())
-        scheduling.hold(engine, first.session_id, now() - timedelta(hours=1), 1.0)
+        scheduling.claim_scheduler(engine, first.session_id, now() - timedelta(hours=1), 1.0)
         assert [r.name for r in second.tick().reports] == ["main.s"]
         assert "orphan_recovered" in events(tr)
         assert not first.tick().active

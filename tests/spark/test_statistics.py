@@ -61,6 +61,7 @@ def test_no_group_is_read_again(tr: Trickle) -> None:
             check(tr, name)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "column", "value"),
     [("l_stats", "l", "1000000000000000"), ("w_stats", "w", "0.123456789"), ("f_stats", "f", "1D / 3"), ("f_stats", "f", "double('NaN')")],

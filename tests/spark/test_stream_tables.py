@@ -335,7 +335,18 @@ def test_the_passes_of_a_query_are_listed(tr: Trickle) -> None:
     rows = tr.sql(f"SELECT * FROM trickle.explain_query_rewrite('{query}')").collect()
     assert [r["position"] for r in rows] == list(range(1, len(rows) + 1))
     left = {r["pass"]: r["tree"] for r in rows}
-    assert list(left) == ["bind", "connect", "prune", "split", "differentiate", "fit", "steps", "render"]
+    assert list(left) == [
+        "bind",
+        "connect",
+        "prune",
+        "split",
+        "differentiate",
+        "arrange",
+        "order",
+        "reduce",
+        "steps",
+        "render",
+    ]
     assert "Scan main.g (x, y, label)" in left["bind"]
     assert "label" not in left["prune"]
     assert [line[:3] for line in left["split"].splitlines() if line[0] == "n"] == ["n1:", "n2:", "n3:"]

@@ -138,8 +138,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]
     warehouse = open_warehouse(tmp_path_factory.mktemp("ops") / "warehouse", None, 5.0)
     nothing = cast(Any, _Nothing())
     shelf = ColumnIndex(warehouse.storage, 0)
-    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, ViewCache(nothing), shelf)
-    yield {name: observe.answer_function(begin_work(place), name) for name in ANSWERS}
+    place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, ViewCache(), shelf)
+    yield {name: observe.answer(begin_work(place), name) for name in ANSWERS}
     warehouse.engine.dispose()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_trickle.errors import SettingError
-from spark_trickle.settings import Settings, setting_names, setting_rows
+from spark_trickle.settings import Settings, list_setting_names, list_setting_rows
 from tests.unit.sql.marked import bug
 
 CONVERTED: list[tuple[str, Any, Any]] = [
@@ -104,9 +104,9 @@ def test_settings_do_not_change_under_a_statement() -> None:
 
 
 def test_every_setting_is_described() -> None:
-    rows = setting_rows()
-    assert tuple(name for name, _, _ in rows) == setting_names()
-    assert len(set(setting_names())) == len(rows)
+    rows = list_setting_rows()
+    assert tuple(name for name, _, _ in rows) == list_setting_names()
+    assert len(set(list_setting_names())) == len(rows)
     for name, default, meaning in rows:
         assert default == str(Settings().as_dict()[name])
         assert meaning[0].isupper()

@@ -17,12 +17,12 @@ class ChangeOperator(Operator):
     """Stands only in the plan of a change, which is made for each refresh and never kept."""
 
 
-def _key_names(count: int) -> tuple[str, ...]:
+def _name_keys(count: int) -> tuple[str, ...]:
     """What the columns of touched keys are called."""
     return tuple(f"k{n}" for n in range(count))
 
 
-def _columns_of_groups(keys: tuple[str, ...], calls: tuple[Call, ...], count: str) -> tuple[str, ...]:
+def _list_group_columns(keys: tuple[str, ...], calls: tuple[Call, ...], count: str) -> tuple[str, ...]:
     return (*keys, *(c.name for c in calls), count)
 
 
@@ -55,7 +55,7 @@ class Keys(ChangeOperator):
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        return _key_names(len(self.exprs))
+        return _name_keys(len(self.exprs))
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Touched(ChangeOperator):
     keys: Operator
 
     def __post_init__(self) -> None:
-        wanted = self.keys.columns == _key_names(len(self.exprs))
+        wanted = self.keys.columns == _name_keys(len(self.exprs))
         require(not self.exprs or wanted, self, "looks up other keys than it has")
 
 
@@ -91,7 +91,7 @@ class Terms(ChangeOperator):
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        return _columns_of_groups(tuple(k.name for k in self.keys), self.calls, self.count)
+        return _list_group_columns(tuple(k.name for k in self.keys), self.calls, self.count)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Added(ChangeOperator):
     here: bool = False
 
     def __post_init__(self) -> None:
-        names = _columns_of_groups(self.keys, self.sums, self.count)
+        names = _list_group_columns(self.keys, self.sums, self.count)
         require_known(self, names, self.terms.columns)
         require_known(self, names, self.own.columns)
 
@@ -141,7 +141,7 @@ class Fold(ChangeOperator):
     count: str
 
     def __post_init__(self) -> None:
-        names = _columns_of_groups(self.keys, self.sums, self.count)
+        names = _list_group_columns(self.keys, self.sums, self.count)
         require_known(self, names, self.partial.columns)
         require_known(self, names, self.own.columns)
 
@@ -187,13 +187,13 @@ class Shaken(ChangeOperator):
     left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = (*_columns_of_groups(self.keys, (*self.picks, *self.ties), self.count), *self.left_out)
+        names = (*_list_group_columns(self.keys, (*self.picks, *self.ties), self.count), *self.left_out)
         require_known(self, names, self.own.columns)
         require_known(self, (*names, *(c.gone for c in self.picks)), self.partial.columns)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        return _key_names(len(self.keys))
+        return _name_keys(len(self.keys))
 
 
 @dataclass(frozen=True)
@@ -357,14 +357,14 @@ class Fixpoint(ChangeOperator):
                 yield from ((f"{a.name} at first", a.plan) for a in part.start)
                 yield from ((f"{a.name} in each round, added to {part.found}", a.plan) for a in part.body)
 
-    def mapped(self, change: Callable[[Operator], Operator]) -> Fixpoint:
+    def map_plans(self, change: Callable[[Operator], Operator]) -> Fixpoint:
         """The same program with other plans."""
 
-        def assigned(parts: tuple[Assign, ...]) -> tuple[Assign, ...]:
+        def map_assignments(parts: tuple[Assign, ...]) -> tuple[Assign, ...]:
             return tuple(replace(a, plan=change(a.plan)) for a in parts)
 
         program = tuple(
-            replace(p, start=assigned(p.start), body=assigned(p.body))
+            replace(p, start=map_assignments(p.start), body=map_assignments(p.body))
             if isinstance(p, Rounds)
             else replace(p, plan=change(p.plan))
             for p in self.program

@@ -26,9 +26,9 @@ class Expr:
 
     @cached_property
     def sql(self) -> str:
-        return self._render()
+        return self._write_sql()
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         raise NotImplementedError
 
     @cached_property
@@ -85,7 +85,7 @@ class Column(Expr):
 
     name: str
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return quote(self.name)
 
     @cached_property
@@ -104,7 +104,7 @@ class Field(Expr):
     input: Expr
     name: str
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{self.input.sql}.{quote(self.name)}"
 
 
@@ -122,7 +122,7 @@ class Literal(Expr):
     text: str
     kind: LiteralKind = LiteralKind.NUMBER
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"'{self.text.translate(_ESCAPES)}'" if self.kind is LiteralKind.STRING else self.text
 
 
@@ -133,7 +133,7 @@ class Interval(Expr):
     count: Expr
     unit: str
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"INTERVAL {self.count.sql}{' ' if self.unit else ''}{self.unit}"
 
 
@@ -141,7 +141,7 @@ class Interval(Expr):
 class Brackets(Expr):
     input: Expr
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"({self.input.sql})"
 
 
@@ -149,7 +149,7 @@ class Brackets(Expr):
 class Negate(Expr):
     input: Expr
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         inner = self.input.sql
         return f"- {inner}" if inner.startswith("-") else f"-{inner}"  # two of them would begin a comment
 
@@ -162,7 +162,7 @@ class Arithmetic(Expr):
     left: Expr
     right: Expr
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{self.left.sql} {self.op} {self.right.sql}"
 
 
@@ -174,7 +174,7 @@ class Cast(Expr):
     type: str
     safe: bool = False
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{'TRY_' if self.safe else ''}CAST({self.input.sql} AS {self.type})"
 
 
@@ -185,7 +185,7 @@ class Extract(Expr):
     part: str
     input: Expr
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"EXTRACT({self.part} FROM {self.input.sql})"
 
 
@@ -196,7 +196,7 @@ class Function(Expr):
     name: str
     arguments: tuple[Expr, ...]
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{self.name}({', '.join(a.sql for a in self.arguments)})"
 
 
@@ -208,7 +208,7 @@ class Case(Expr):
     default: Expr | None = None
     operand: Expr | None = None
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         start = f"CASE {self.operand.sql}" if self.operand is not None else "CASE"
         tests = "".join(f" WHEN {test.sql} THEN {value.sql}" for test, value in self.branches)
         end = f" ELSE {self.default.sql} END" if self.default is not None else " END"
@@ -236,7 +236,7 @@ class Comparison(Expr):
     def is_equality(self) -> bool:
         return self.op == "=" or self.is_null_safe
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{self.left.sql} {self.op} {self.right.sql}"
 
 
@@ -245,7 +245,7 @@ class _Connected(Expr):
     tests: tuple[Expr, ...]
     word: ClassVar[str]
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f" {self.word} ".join(t.sql for t in self.tests)
 
 
@@ -267,7 +267,7 @@ class Or(_Connected):
 class Not(Expr):
     input: Expr
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"NOT {self.input.sql}"
 
 
@@ -279,7 +279,7 @@ class Is(Expr):
     value: Literal
     negated: bool = False
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{self.input.sql} IS {'NOT ' if self.negated else ''}{self.value.sql}"
 
 
@@ -288,7 +288,7 @@ class InList(Expr):
     input: Expr
     values: tuple[Expr, ...]
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{self.input.sql} IN ({', '.join(v.sql for v in self.values)})"
 
 
@@ -298,7 +298,7 @@ class Between(Expr):
     low: Expr
     high: Expr
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{self.input.sql} BETWEEN {self.low.sql} AND {self.high.sql}"
 
 
@@ -308,7 +308,7 @@ class Like(Expr):
     pattern: Expr
     negated: bool = False
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return f"{self.input.sql} {'NOT ' if self.negated else ''}LIKE {self.pattern.sql}"
 
 
@@ -322,7 +322,7 @@ class Opaque(Expr):
     text: str
     names: frozenset[str] = frozenset()
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return self.text
 
     @cached_property
@@ -341,7 +341,7 @@ class Written(Expr):
     names: frozenset[str]
     read: Callable[[str, frozenset[str]], Expr]
 
-    def _render(self) -> str:
+    def _write_sql(self) -> str:
         return self.text
 
     @cached_property

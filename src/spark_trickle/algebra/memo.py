@@ -17,9 +17,9 @@ _Found = TypeVar("_Found")
 def memoize(visit: Callable[[Operator], _Found]) -> Callable[[Operator], _Found]:
     known: dict[int, tuple[Operator, _Found]] = {}  # the part too: its number is its own while it lives
 
-    def remembered(op: Operator) -> _Found:
+    def look_up(op: Operator) -> _Found:
         if id(op) not in known:
             known[id(op)] = op, visit(op)
         return known[id(op)][1]
 
-    return remembered
+    return look_up

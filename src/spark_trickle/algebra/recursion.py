@@ -16,26 +16,26 @@ from spark_trickle.algebra.references import RoundRef
 from spark_trickle.algebra.stateful_operators import Recursive
 
 
-def obstacle(op: Recursive) -> str | None:
+def find_obstacle(op: Recursive) -> str | None:
     """None if each row found last leads on by itself: step(A + B) = step(A) + step(B)."""
-    return _obstacle(op.step, op.source)
+    return _find_obstacle_above(op.step, op.source)
 
 
-def _obstacle(op: Operator, last: RoundRef) -> str | None:
+def _find_obstacle_above(op: Operator, last: RoundRef) -> str | None:
     if last not in op.sources:
         return "a part of the step does not read the rows of the previous step"
     match op:
         case Scan():
             return None
         case Project() | Filter() | Generate():
-            return _obstacle(op.input, last)
+            return _find_obstacle_above(op.input, last)
         case UnionAll():
-            return next((why for part in op.parts if (why := _obstacle(part, last))), None)
+            return next((why for part in op.parts if (why := _find_obstacle_above(part, last))), None)
         case Join(left, right, kind):
             if last in left.sources and last in right.sources:
                 return "the step joins the rows of the previous step with themselves"
             if last in left.sources and kind is not JoinKind.FULL:
-                return _obstacle(left, last)
+                return _find_obstacle_above(left, last)
             if kind is JoinKind.INNER:
-                return _obstacle(right, last)
+                return _find_obstacle_above(right, last)
     return f"the step has {type(op).__name__.lower()} over the rows of the previous step"

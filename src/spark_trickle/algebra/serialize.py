@@ -30,42 +30,42 @@ _CLASSES: dict[str, type[Any]] = {
 
 
 def dump(plans: tuple[Operator, ...]) -> str:
-    return json.dumps([_encode(p) for p in plans], separators=(",", ":"))
+    return json.dumps([_encode_value(p) for p in plans], separators=(",", ":"))
 
 
 def load(text: str, read: Read) -> tuple[Operator, ...]:
-    return tuple(_decode(p, read) for p in json.loads(text))
+    return tuple(_decode_value(p, read) for p in json.loads(text))
 
 
-def _encode(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     if isinstance(value, e.Written) or (isinstance(value, e.Expr) and value.depth > _DEEPEST):
-        return {"": _TEXT, "sql": value.sql, "columns": _encode(value.columns)}
+        return {"": _TEXT, "sql": value.sql, "columns": _encode_value(value.columns)}
     if isinstance(value, StrEnum):
         return {"": type(value).__name__, "v": value.value}
     if isinstance(value, Reference):
         return str(value)
     if is_dataclass(value):
-        parts = {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+        parts = {f.name: _encode_value(getattr(value, f.name)) for f in fields(value)}
         return {"": type(value).__name__, **parts}
     if isinstance(value, tuple):
-        return [_encode(v) for v in value]
+        return [_encode_value(v) for v in value]
     if isinstance(value, frozenset):
         return {"": "set", "v": sorted(value)}
     return value
 
 
-def _decode(value: Any, read: Read) -> Any:
+def _decode_value(value: Any, read: Read) -> Any:
     if isinstance(value, list):
-        return tuple(_decode(v, read) for v in value)
+        return tuple(_decode_value(v, read) for v in value)
     if not isinstance(value, dict):
         return value
     kind = value[""]
     if kind == "set":
         return frozenset(value["v"])
     if kind == _TEXT:
-        return e.Written(value["sql"], _decode(value["columns"], read), read)
+        return e.Written(value["sql"], _decode_value(value["columns"], read), read)
     cls = _CLASSES[kind]
     if issubclass(cls, StrEnum):
         return cls(value["v"])
-    parts = {k: read_reference(v) if k == "source" else _decode(v, read) for k, v in value.items() if k}
+    parts = {k: read_reference(v) if k == "source" else _decode_value(v, read) for k, v in value.items() if k}
     return cls(**parts)

@@ -12,7 +12,7 @@ from functools import singledispatch
 from spark_trickle.algebra.change_operators import Added, Fixpoint, Fold, Shaken, Touched, Within
 from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Join, JoinKind, Operator, Rows, UnionAll
-from spark_trickle.algebra.prune import expressions
+from spark_trickle.algebra.prune import list_expressions
 from spark_trickle.algebra.require import require, require_known
 
 
@@ -37,7 +37,7 @@ Uses = Iterator[tuple[frozenset[str], tuple[str, ...]]]  # the columns of expres
 @singledispatch
 def columns_used(op: Operator) -> Uses:
     """Most operators compute their expressions for each row of their only input."""
-    yield _columns_of(*expressions(op)), tuple(c for child in op.inputs for c in child.columns)
+    yield _columns_of(*list_expressions(op)), tuple(c for child in op.inputs for c in child.columns)
 
 
 @columns_used.register

@@ -31,7 +31,7 @@ from spark_trickle.algebra.change_operators import (
     Untouched,
     Within,
 )
-from spark_trickle.algebra.explain import title
+from spark_trickle.algebra.explain import write_title
 from spark_trickle.algebra.operators import (
     At,
     Filter,
@@ -46,13 +46,20 @@ from spark_trickle.algebra.operators import (
 )
 from spark_trickle.algebra.references import Reference
 from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Materialized, TopK
-from spark_trickle.arrow.expressions import evaluate, may_evaluate, truths
-from spark_trickle.arrow.extrema import aggregate_groups, fold_change, partial, shaken
+from spark_trickle.arrow.expressions import evaluate, evaluate_predicate, may_evaluate
+from spark_trickle.arrow.extrema import aggregate_groups, find_shaken_groups, fold_change, sum_partially
 from spark_trickle.arrow.groups import cancel_out, group_rows, with_sign
-from spark_trickle.arrow.joins import join_rows, matches
-from spark_trickle.arrow.restrict import Wanted, before, in_table, of, rename_wanted, wanted_values
+from spark_trickle.arrow.joins import find_matches, join_rows
+from spark_trickle.arrow.restrict import (
+    Wanted,
+    choose_column,
+    rename_wanted,
+    select_wanted,
+    trace_wanted,
+    want_values,
+)
 from spark_trickle.arrow.sums import add_to_stored, sum_change
-from spark_trickle.arrow.top_k import fill_buffer, first, unfit, within
+from spark_trickle.arrow.top_k import fill_buffer, flag_unfit_buffer, keep_within_buffer, take_first_rows
 from spark_trickle.arrow.unsupported import ForSpark, Refusal
 from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
@@ -116,7 +123,7 @@ def compute_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
     """The same after a rehearsal. Only now values may turn out to be too large, or rows too many."""
     evaluation = _Evaluation(reader)
     try:
-        return Evaluated(evaluation.rows(plan), evaluation.costs)
+        return Evaluated(evaluation.compute_rows(plan), evaluation.costs)
     except ForSpark as error:
         return Refusal(error.reason)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -128,7 +135,7 @@ def compute_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
 def _find_obstacle(plan: Operator) -> Refusal | None:
     """An operator that takes Spark: most plans are ruled out before anything is read."""
     op = next((op for op in plan.walk() if not _is_known(op)), None)
-    return None if op is None else Refusal(f"{title(op)} takes Spark")
+    return None if op is None else Refusal(f"{write_title(op)} takes Spark")
 
 
 def _is_known(op: Operator) -> bool:
@@ -164,12 +171,12 @@ class _Evaluation:
         self._ms_of_inputs = 0.0  # of the operator that is computed
         self.costs: dict[Operator, OperatorCost] = {}
 
-    def rows(self, plan: Operator, wanted: _Sought = ()) -> pa.Table:
+    def compute_rows(self, plan: Operator, wanted: _Sought = ()) -> pa.Table:
         if plan in self._known:
             return self._known[plan]
         outer, self._ms_of_inputs = self._ms_of_inputs, 0.0
         start = perf_counter()
-        found = self._rows(plan, wanted)
+        found = self._compute_operator(plan, wanted)
         ms = (perf_counter() - start) * 1000
         before = self.costs.get(plan, _NOTHING)  # what is wanted of a part may differ from place to place
         own = ms - self._ms_of_inputs
@@ -179,68 +186,72 @@ class _Evaluation:
             self._known[plan] = found
         return found
 
-    def _rows(self, plan: Operator, wanted: _Sought) -> pa.Table:
+    def _compute_operator(self, plan: Operator, wanted: _Sought) -> pa.Table:
         match plan:
             case Scan():
-                return self._scanned(plan, wanted)
+                return self._read_scan(plan, wanted)
             case Filter():
-                rows = self.rows(plan.input, wanted)
-                return rows.filter(truths(plan.predicate, rows))
+                rows = self.compute_rows(plan.input, wanted)
+                return rows.filter(evaluate_predicate(plan.predicate, rows))
             case Project():
-                rows = self.rows(plan.input, before(plan.outputs, wanted))
-                return _with_weight({o.name: evaluate(o.expr, rows) for o in plan.outputs}, rows)
+                rows = self.compute_rows(plan.input, trace_wanted(plan.outputs, wanted))
+                return _add_weight({o.name: evaluate(o.expr, rows) for o in plan.outputs}, rows)
             case Settled() | Materialized() | Counted():
-                return self.rows(plan.input, wanted)
+                return self.compute_rows(plan.input, wanted)
             case Signed():
-                return _signed(self.rows(plan.input, wanted), plan.sign)
+                return _sign_rows(self.compute_rows(plan.input, wanted), plan.sign)
             case UnionAll():
-                return self._union(plan, wanted)
+                return self._compute_union(plan, wanted)
             case Net():
-                return _net(self.rows(plan.input, wanted), plan.single)
+                return _sum_weights(self.compute_rows(plan.input, wanted), plan.single)
             case Trimmed():
-                return cancel_out(self.rows(plan.input, wanted))
+                return cancel_out(self.compute_rows(plan.input, wanted))
             case Keys():
-                rows = self.rows(plan.input)
+                rows = self.compute_rows(plan.input)
                 return pa.table({f"k{n}": evaluate(e, rows) for n, e in enumerate(plan.exprs)})
             case Touched():  # Untouched is one too
-                return self._touched(plan, wanted)
+                return self._compute_touched(plan, wanted)
             case Join():
-                return self._joined(plan, wanted)
+                return self._compute_join(plan, wanted)
             case Aggregate():
-                rows = self.rows(plan.input, before(plan.keys, wanted))
-                return aggregate_groups(plan, rows) if rows.num_rows or not plan.keys else _nothing(plan)
+                rows = self.compute_rows(plan.input, trace_wanted(plan.keys, wanted))
+                return (
+                    aggregate_groups(plan, rows) if rows.num_rows or not plan.keys else _make_empty_rows(plan)
+                )
             case TopK():
-                return first(plan, self.rows(plan.input))
+                return take_first_rows(plan, self.compute_rows(plan.input))
             case Buffer():
-                return fill_buffer(plan, self.rows(plan.input))
-        return self._beside_own(plan)
+                return fill_buffer(plan, self.compute_rows(plan.input))
+        return self._compute_beside_own(plan)
 
-    def _beside_own(self, plan: Operator) -> pa.Table:
+    def _compute_beside_own(self, plan: Operator) -> pa.Table:
         """What a change does to rows that are stored."""
         match plan:
             case Added(Terms() | Partial() as terms, own):
-                gain = sum_change(plan, terms, self.rows(terms.input))
-                return add_to_stored(plan, gain, self.rows(own, _by_keys(plan.keys, gain)))
+                gain = sum_change(plan, terms, self.compute_rows(terms.input))
+                return add_to_stored(plan, gain, self.compute_rows(own, _want_keys(plan.keys, gain)))
             case Partial():
-                return partial(plan, self.rows(plan.input))
+                return sum_partially(plan, self.compute_rows(plan.input))
             case Shaken():
-                part = self.rows(plan.partial)
-                return shaken(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
+                part = self.compute_rows(plan.partial)
+                return find_shaken_groups(
+                    plan, part, self.compute_rows(plan.own, _want_keys(plan.keys, part))
+                )
             case Fold():
-                part = self.rows(plan.partial)
-                return fold_change(plan, part, self.rows(plan.own, _by_keys(plan.keys, part)))
+                part = self.compute_rows(plan.partial)
+                return fold_change(plan, part, self.compute_rows(plan.own, _want_keys(plan.keys, part)))
             case Within():
-                return within(plan, self.rows(plan.delta), self.rows(plan.own))
+                return keep_within_buffer(plan, self.compute_rows(plan.delta), self.compute_rows(plan.own))
             case Unfit():
-                return unfit(plan, self.rows(plan.within), self.rows(plan.own))
-        raise ForSpark(f"{title(plan)} takes Spark")
+                return flag_unfit_buffer(plan, self.compute_rows(plan.within), self.compute_rows(plan.own))
+        raise ForSpark(f"{write_title(plan)} takes Spark")
 
-    def _scanned(self, plan: Scan, wanted: _Sought) -> pa.Table:
+    def _read_scan(self, plan: Scan, wanted: _Sought) -> pa.Table:
         """All of a small table; of a large one the rows that are wanted."""
         rows = self._read_change(plan) if plan.moment is At.DELTA else self._read_table(plan, wanted)
         if isinstance(rows, Refusal):
             raise ForSpark(rows.reason)
-        return _with_weight({name: rows.column(c) for name, c in plan.names}, rows)
+        return _add_weight({name: rows.column(c) for name, c in plan.names}, rows)
 
     def _read_change(self, plan: Scan) -> pa.Table | Refusal:
         return self._reader.read_change(plan.source)
@@ -249,18 +260,18 @@ class _Evaluation:
         whole = self._reader.read_content(plan)
         if not isinstance(whole, Refusal):
             return whole
-        told = in_table(plan, wanted)
+        told = choose_column(plan, wanted)
         looked_up = whole if told is None else self._reader.look_up_rows(plan, *told)
         if not isinstance(looked_up, Refusal):
             return looked_up
         indexed = self._reader.read_indexed_rows(plan)
         return looked_up if isinstance(indexed, Refusal) else indexed
 
-    def _union(self, plan: UnionAll, wanted: _Sought) -> pa.Table:
+    def _compute_union(self, plan: UnionAll, wanted: _Sought) -> pa.Table:
         """Parts must have equal types: what Spark would make of different ones is not for us to guess."""
         weight = [WEIGHT] * plan.weighted
         found = [
-            self.rows(p, rename_wanted(plan.columns, p.columns, wanted)).select([*p.columns, *weight])
+            self.compute_rows(p, rename_wanted(plan.columns, p.columns, wanted)).select([*p.columns, *weight])
             for p in plan.parts
         ]
         found = [p for p in found if p.num_rows] or found[:1]
@@ -268,44 +279,51 @@ class _Evaluation:
             raise ForSpark("the parts of a UNION ALL have different types")
         return pa.concat_tables([p.rename_columns([*plan.columns, *weight]) for p in found])
 
-    def _touched(self, plan: Touched, wanted: _Sought) -> pa.Table:
-        keys = self.rows(plan.keys)
+    def _compute_touched(self, plan: Touched, wanted: _Sought) -> pa.Table:
+        keys = self.compute_rows(plan.keys)
         if isinstance(plan, Untouched):
-            rows = self.rows(plan.input, wanted)  # what has no touched key cannot be looked up by keys
-            return rows.filter(pc.invert(_hits(plan, rows, keys)))
+            rows = self.compute_rows(
+                plan.input, wanted
+            )  # what has no touched key cannot be looked up by keys
+            return rows.filter(pc.invert(_find_hits(plan, rows, keys)))
         # All rows of an input are read if something is unfit, which a rehearsal does not expect.
         unread = not plan.exprs if self._reader.rehearsal else not keys.num_rows
         if unread:
-            return _nothing(plan)
-        by_keys = wanted_values((e, keys.column(n), True) for n, e in enumerate(plan.exprs))
-        rows = self.rows(plan.input, [*by_keys, *wanted])
-        return rows.filter(_hits(plan, rows, keys))
+            return _make_empty_rows(plan)
+        by_keys = want_values((e, keys.column(n), True) for n, e in enumerate(plan.exprs))
+        rows = self.compute_rows(plan.input, [*by_keys, *wanted])
+        return rows.filter(_find_hits(plan, rows, keys))
 
-    def _joined(self, plan: Join, wanted: _Sought) -> pa.Table:
+    def _compute_join(self, plan: Join, wanted: _Sought) -> pa.Table:
         """The side that is known to be few rows comes first, and says which rows of the other are needed."""
-        of_left, of_right = of(plan.left.columns, wanted), of(plan.right.columns, wanted)
+        of_left, of_right = (
+            select_wanted(plan.left.columns, wanted),
+            select_wanted(plan.right.columns, wanted),
+        )
         inner = plan.kind is JoinKind.INNER
         if inner and not plan.left.weighted and (plan.right.weighted or (of_right and not of_left)):
-            right = self.rows(plan.right, of_right)
-            by_keys = wanted_values((k.left, evaluate(k.right, right), k.null_safe) for k in plan.keys)
-            return join_rows(plan, self.rows(plan.left, [*by_keys, *of_left]), right)
+            right = self.compute_rows(plan.right, of_right)
+            by_keys = want_values((k.left, evaluate(k.right, right), k.null_safe) for k in plan.keys)
+            return join_rows(plan, self.compute_rows(plan.left, [*by_keys, *of_left]), right)
         if plan.kind is JoinKind.FULL:
-            return join_rows(plan, self.rows(plan.left), self.rows(plan.right))
-        left = self.rows(plan.left, of_left)
-        by_keys = wanted_values((k.right, evaluate(k.left, left), k.null_safe) for k in plan.keys)
-        return join_rows(plan, left, self.rows(plan.right, [*by_keys, *of_right] if inner else by_keys))
+            return join_rows(plan, self.compute_rows(plan.left), self.compute_rows(plan.right))
+        left = self.compute_rows(plan.left, of_left)
+        by_keys = want_values((k.right, evaluate(k.left, left), k.null_safe) for k in plan.keys)
+        return join_rows(
+            plan, left, self.compute_rows(plan.right, [*by_keys, *of_right] if inner else by_keys)
+        )
 
 
-def _by_keys(names: Sequence[str], rows: pa.Table) -> list[Wanted]:
-    return wanted_values((column(k), rows.column(k), True) for k in names)
+def _want_keys(names: Sequence[str], rows: pa.Table) -> list[Wanted]:
+    return want_values((column(k), rows.column(k), True) for k in names)
 
 
-def _hits(plan: Touched, rows: pa.Table, keys: pa.Table) -> pa.Array:
+def _find_hits(plan: Touched, rows: pa.Table, keys: pa.Table) -> pa.Array:
     same = [(evaluate(e, rows), keys.column(n), True) for n, e in enumerate(plan.exprs)]
-    return matches(same, rows.num_rows, keys.num_rows)
+    return find_matches(same, rows.num_rows, keys.num_rows)
 
 
-def _with_weight(columns: dict[str, pa.ChunkedArray | pa.Array], rows: pa.Table) -> pa.Table:
+def _add_weight(columns: dict[str, pa.ChunkedArray | pa.Array], rows: pa.Table) -> pa.Table:
     if WEIGHT in rows.column_names:
         columns[WEIGHT] = rows.column(WEIGHT)
     elif not columns:
@@ -313,7 +331,7 @@ def _with_weight(columns: dict[str, pa.ChunkedArray | pa.Array], rows: pa.Table)
     return pa.table(columns)
 
 
-def _signed(rows: pa.Table, sign: int) -> pa.Table:
+def _sign_rows(rows: pa.Table, sign: int) -> pa.Table:
     """Content as a change, or a change turned round."""
     if WEIGHT not in rows.column_names:
         return with_sign(rows, sign)
@@ -322,7 +340,7 @@ def _signed(rows: pa.Table, sign: int) -> pa.Table:
     return rows.set_column(rows.column_names.index(WEIGHT), WEIGHT, pc.negate(rows.column(WEIGHT)))
 
 
-def _net(rows: pa.Table, single: bool) -> pa.Table:
+def _sum_weights(rows: pa.Table, single: bool) -> pa.Table:
     names = [n for n in rows.column_names if n != WEIGHT]
     sums = group_rows(rows, names, [WEIGHT])
     left = sums.filter(pc.not_equal(sums.column(WEIGHT), 0))
@@ -331,6 +349,6 @@ def _net(rows: pa.Table, single: bool) -> pa.Table:
     return single_weights(left) if single else left
 
 
-def _nothing(plan: Operator) -> pa.Table:
+def _make_empty_rows(plan: Operator) -> pa.Table:
     columns = {c: pa.nulls(0) for c in plan.columns}
     return pa.table(columns | ({WEIGHT: pa.nulls(0, pa.int32())} if plan.weighted else {}))

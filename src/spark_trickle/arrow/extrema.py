@@ -12,18 +12,18 @@ from spark_trickle.algebra.stateful_operators import Aggregate, Call
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
     Column,
+    add_values,
     apply_sign,
-    by_sum,
-    by_xor,
     combine_values,
     find_stored,
     group_rows,
-    plus,
-    totals_of,
+    list_summed_names,
+    list_totals,
+    list_xored_names,
     with_sign,
 )
 from spark_trickle.arrow.unsupported import ForSpark
-from spark_trickle.arrow.values import cast_to, comparable
+from spark_trickle.arrow.values import cast_to, make_comparable
 from spark_trickle.model.table import WEIGHT
 
 _VALUE, _NET = "_trickle_value", "_trickle_net"
@@ -33,7 +33,7 @@ _BETTER = {"min": pc.min_element_wise, "max": pc.max_element_wise}
 def aggregate_groups(op: Aggregate, rows: pa.Table) -> pa.Table:
     """A whole group anew: all of its rows come, and those that have the best value are counted."""
     come = with_sign(rows, 1)
-    made = partial(Partial(op.input, op.keys, op.calls, op.count), come, counted=True)
+    made = sum_partially(Partial(op.input, op.keys, op.calls, op.count), come, counted=True)
     for c in op.calls:
         if c.ties_of:  # without values none has the best one
             known = pc.fill_null(made.column(c.name), 0)
@@ -43,7 +43,7 @@ def aggregate_groups(op: Aggregate, rows: pa.Table) -> pa.Table:
     return made.select(list(op.columns))
 
 
-def partial(op: Partial, changed: pa.Table, counted: bool = False) -> pa.Table:
+def sum_partially(op: Partial, changed: pa.Table, counted: bool = False) -> pa.Table:
     """What each group gains or loses, and the best of what comes to it and of what goes.
 
     How many rows more have the better of both is of use if something goes.
@@ -56,17 +56,19 @@ def partial(op: Partial, changed: pa.Table, counted: bool = False) -> pa.Table:
             raise ForSpark
         if c.is_total or c.pick:
             values[c.name] = evaluate(c.term, changed)
-    totals = totals_of(op.calls, op.count)
+    totals = list_totals(op.calls, op.count)
     sums = {c.name: apply_sign(c, values[c.name], weight) for c in totals[:-1]}
     sums[op.count] = weight
     picks = [c for c in op.calls if c.pick]
     if not counted and not pc.any(pc.less(weight, 0)).as_py():
-        made = _with_what_comes(pa.table({**keys, **sums}), picks, values, list(keys), totals)
+        made = _add_inserted_values(pa.table({**keys, **sums}), picks, values, list(keys), totals)
     else:
-        made = group_rows(pa.table({**keys, **sums}), list(keys), by_sum(totals), xors=by_xor(totals))
+        made = group_rows(
+            pa.table({**keys, **sums}), list(keys), list_summed_names(totals), xors=list_xored_names(totals)
+        )
         for c in picks:
             changes = pa.table({**keys, _VALUE: values[c.name], WEIGHT: weight})
-            made = _with_best(made, c, changes, list(keys))
+            made = _add_best_values(made, c, changes, list(keys))
     for c in op.calls:
         if c.ties_of:
             made = made.append_column(c.name, made.column(f"{c.ties_of}{_NET}"))
@@ -75,7 +77,7 @@ def partial(op: Partial, changed: pa.Table, counted: bool = False) -> pa.Table:
     return made.select(list(op.columns))
 
 
-def _with_what_comes(
+def _add_inserted_values(
     rows: pa.Table,
     picks: list[Call],
     values: dict[str, Column],
@@ -84,16 +86,18 @@ def _with_what_comes(
 ) -> pa.Table:
     """Nothing goes, so nobody asks how many rows have the best value."""
     for c in picks:
-        comparable(values[c.name], values[c.name])  # NaN and nested values have an order of their own
+        make_comparable(values[c.name], values[c.name])  # NaN and nested values have an order of their own
         rows = rows.append_column(c.name, values[c.name])
-    made = group_rows(rows, keys, by_sum(totals), {c.name: c.pick for c in picks}, by_xor(totals))
+    made = group_rows(
+        rows, keys, list_summed_names(totals), {c.name: c.pick for c in picks}, list_xored_names(totals)
+    )
     for c in picks:
         made = made.append_column(c.gone, pa.nulls(made.num_rows, values[c.name].type))
         made = made.append_column(f"{c.name}{_NET}", pa.nulls(made.num_rows, pa.int64()))
     return made
 
 
-def _with_best(made: pa.Table, call: Call, changed: pa.Table, keys: list[str]) -> pa.Table:
+def _add_best_values(made: pa.Table, call: Call, changed: pa.Table, keys: list[str]) -> pa.Table:
     """The best of what comes to each group and of what goes; how many more rows have the better of both."""
     value = changed.column(_VALUE)
     net = group_rows(changed, [*keys, _VALUE], [WEIGHT])
@@ -114,7 +118,7 @@ def _with_best(made: pa.Table, call: Call, changed: pa.Table, keys: list[str]) -
     return made.append_column(f"{call.name}{_NET}", steps)
 
 
-def shaken(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
+def find_shaken_groups(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
     """The keys of groups that may lose an extremum: what goes reaches it, and no row is known to keep it.
 
     Others have values that their sums do not hold.
@@ -127,7 +131,7 @@ def shaken(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
         gone, was = part.column(c.gone), stored[c.name]
         reached = pc.and_(pc.is_valid(gone), pc.fill_null(pc.invert(_is_better(c, was, gone)), True))
         if c.name in ties:
-            left, _ = _ties(c, ties[c.name], part, stored)
+            left, _ = _count_ties(c, ties[c.name], part, stored)
             reached = pc.and_(reached, pc.fill_null(pc.less_equal(left, 0), True))
         hit = pc.or_(hit, reached)
     for n in op.left_out:
@@ -143,13 +147,13 @@ def fold_change(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
     names, keys = [*(c.name for c in op.sums), op.count], list(op.keys)
     was = find_stored(part, own, keys, names)
     calls: dict[str, Call | None] = {**{c.name: c for c in op.sums}, op.count: None}
-    now = {n: _moved_on(c, was[n], part.column(n)) for n, c in calls.items() if not (c and c.ties_of)}
+    now = {n: _move_extremum(c, was[n], part.column(n)) for n, c in calls.items() if not (c and c.ties_of)}
     moved = pa.repeat(pa.scalar(False), part.num_rows)
     for n, c in calls.items():
         gains = part.column(n)
         if c is not None and c.ties_of:
             pick = next(p for p in op.sums if p.name == c.ties_of)
-            left, least = _ties(pick, n, part, was)
+            left, least = _count_ties(pick, n, part, was)
             now[n] = pc.coalesce(left, least, pa.scalar(0, pa.int64()))
             step = pc.fill_null(pc.not_equal(now[n], was[n]), True)
         elif c is not None and (c.pick or c.again_if):
@@ -169,11 +173,11 @@ def fold_change(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
 
 def _is_better(call: Call, one: Column, other: Column) -> Column:
     """Null where there is nothing to compare."""
-    first, second = comparable(one, other)
+    first, second = make_comparable(one, other)
     return pc.less(first, second) if call.pick == "min" else pc.greater(first, second)
 
 
-def _ties(call: Call, name: str, part: pa.Table, stored: Mapping[str, Column]) -> tuple[Column, Column]:
+def _count_ties(call: Call, name: str, part: pa.Table, stored: Mapping[str, Column]) -> tuple[Column, Column]:
     """How many rows have the extremum after the change, and how many at least if none of them went.
 
     Something better than what is stored has as many rows as came with it. If the best that comes or goes
@@ -183,18 +187,18 @@ def _ties(call: Call, name: str, part: pa.Table, stored: Mapping[str, Column]) -
     comes, gone, was = part.column(call.name), part.column(call.gone), stored[call.name]
     step, known = part.column(name), stored[name]
     best = _BETTER[call.pick](comes, gone)
-    one, other = comparable(best, was)
+    one, other = make_comparable(best, was)
     better = pc.fill_null(_is_better(call, best, was), pc.is_valid(best))
     equal = pc.fill_null(pc.equal(one, other), False)
     told = pc.if_else(better, step, pc.if_else(equal, pc.add(known, step), known))
     return told, pc.if_else(better, pa.scalar(1, pa.int64()), known)
 
 
-def _moved_on(call: Call | None, was: Column, gains: Column) -> Column:
+def _move_extremum(call: Call | None, was: Column, gains: Column) -> Column:
     if call is not None and call.pick:
         return _BETTER[call.pick](was, cast_to(gains, was.type))  # null is no value
     if call is not None and call.again_if:
         return gains  # null: the group has only values that its sums hold
     if call is not None:
         return combine_values(call, pc.fill_null(was, pa.scalar(0, was.type)), cast_to(gains, was.type))
-    return plus(pc.fill_null(was, pa.scalar(0, was.type)), cast_to(gains, was.type))
+    return add_values(pc.fill_null(was, pa.scalar(0, was.type)), cast_to(gains, was.type))

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.operators import column
 from spark_trickle.algebra.stateful_operators import Call
-from spark_trickle.arrow.joins import numbers, pairs
+from spark_trickle.arrow.joins import find_pairs, number_rows
 from spark_trickle.arrow.unsupported import ForSpark
-from spark_trickle.arrow.values import comparable
+from spark_trickle.arrow.values import make_comparable
 from spark_trickle.model.arrow import net_change
 from spark_trickle.model.table import WEIGHT
 
@@ -35,20 +35,20 @@ def group_rows(
 ) -> pa.Table:
     """Sums, and the least or greatest values that are asked for; null is a key, and adds nothing to a sum."""
     if xors:
-        return _with_xors(rows, keys, group_rows(rows, keys, sums, picks), xors)
+        return _add_xors(rows, keys, group_rows(rows, keys, sums, picks), xors)
     for n in sums:
         _refuse_overflow(rows.column(n))
     for k in keys:
-        comparable(rows.column(k), rows.column(k))  # floats and nested values are for Spark
+        make_comparable(rows.column(k), rows.column(k))  # floats and nested values are for Spark
     made = rows.group_by(list(keys), use_threads=False).aggregate(
         [*((n, "sum", _ZERO) for n in sums), *((n, pick) for n, pick in picks.items())]
     )
     columns = {k: made.column(k) for k in keys}
-    columns |= {n: made.column(f"{n}_sum").cast(_sum_type(rows.schema.field(n).type)) for n in sums}
+    columns |= {n: made.column(f"{n}_sum").cast(_find_sum_type(rows.schema.field(n).type)) for n in sums}
     return pa.table(columns | {n: made.column(f"{n}_{pick}") for n, pick in picks.items()})
 
 
-def _with_xors(rows: pa.Table, keys: Sequence[str], made: pa.Table, xors: Sequence[str]) -> pa.Table:
+def _add_xors(rows: pa.Table, keys: Sequence[str], made: pa.Table, xors: Sequence[str]) -> pa.Table:
     """Arrow has no such aggregate: values are listed for each group, and combined one by one."""
     for n in xors:
         kind, values = rows.schema.field(n).type, rows.select([*keys, n]).filter(pc.is_valid(rows.column(n)))
@@ -83,8 +83,8 @@ def find_stored(
         only = pa.array([0 if own.num_rows else None] * rows.num_rows, pa.int64())
         return {n: own.column(n).take(only) for n in names}
     same = [(rows.column(k), own.column(k), True) for k in keys]
-    at, found = pairs(same, rows.num_rows, own.num_rows)
-    there = found.take(pc.index_in(numbers(rows.num_rows), value_set=at))
+    at, found = find_pairs(same, rows.num_rows, own.num_rows)
+    there = found.take(pc.index_in(number_rows(rows.num_rows), value_set=at))
     return {n: own.column(n).take(there) for n in names}
 
 
@@ -98,25 +98,25 @@ def apply_weight(values: Column, weight: Column) -> Column:
 
 
 def combine_values(call: Call, one: Column, other: Column) -> Column:
-    return pc.bit_wise_xor(one, other) if call.combine == "bit_xor" else plus(one, other)
+    return pc.bit_wise_xor(one, other) if call.combine == "bit_xor" else add_values(one, other)
 
 
-def plus(one: Column, other: Column) -> Column:
+def add_values(one: Column, other: Column) -> Column:
     """Arrow adds the widest decimals only in still wider ones."""
     wide = pa.decimal256(39, one.type.scale) if pa.types.is_decimal128(one.type) else one.type
     return pc.add_checked(one.cast(wide), other.cast(wide)).cast(one.type)
 
 
-def totals_of(calls: Sequence[Call], count: str) -> tuple[Call, ...]:
+def list_totals(calls: Sequence[Call], count: str) -> tuple[Call, ...]:
     """The calls whose new value follows from the stored one and the change, and the number of rows."""
     return (*(c for c in calls if c.is_total), Call(count, column(count), type="BIGINT"))
 
 
-def by_sum(calls: Sequence[Call]) -> list[str]:
+def list_summed_names(calls: Sequence[Call]) -> list[str]:
     return [c.name for c in calls if c.combine == "sum"]
 
 
-def by_xor(calls: Sequence[Call]) -> list[str]:
+def list_xored_names(calls: Sequence[Call]) -> list[str]:
     return [c.name for c in calls if c.combine == "bit_xor"]
 
 
@@ -125,7 +125,7 @@ def with_sign(rows: pa.Table, sign: int) -> pa.Table:
     return rows.append_column(WEIGHT, pa.repeat(pa.scalar(sign, pa.int32()), rows.num_rows))
 
 
-def _sum_type(kind: pa.DataType) -> pa.DataType:
+def _find_sum_type(kind: pa.DataType) -> pa.DataType:
     return pa.decimal128(38, kind.scale) if pa.types.is_decimal128(kind) else pa.int64()
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.algebra.operators import Join, JoinKind
-from spark_trickle.arrow.expressions import evaluate, truths
+from spark_trickle.arrow.expressions import evaluate, evaluate_predicate
 from spark_trickle.arrow.unsupported import ForSpark
-from spark_trickle.arrow.values import comparable
-from spark_trickle.model.arrow import flat
+from spark_trickle.arrow.values import make_comparable
+from spark_trickle.model.arrow import combine_chunks
 from spark_trickle.model.table import WEIGHT
 
 Key = tuple[pa.ChunkedArray, pa.ChunkedArray, bool]  # left, right, whether null equals null
@@ -29,71 +29,74 @@ def join_rows(op: Join, left: pa.Table, right: pa.Table) -> pa.Table:
         raise ForSpark
     keys = [(evaluate(k.left, left), evaluate(k.right, right), k.null_safe) for k in op.keys]
     if op.residual is None and op.kind in _ONLY_LEFT:
-        return _marked(op, left, matches(keys, left.num_rows, right.num_rows))
-    ones, others = pairs(keys, left.num_rows, right.num_rows)
-    found = _beside(left.take(ones), right.take(others))
+        return _mark_matches(op, left, find_matches(keys, left.num_rows, right.num_rows))
+    ones, others = find_pairs(keys, left.num_rows, right.num_rows)
+    found = _put_beside(left.take(ones), right.take(others))
     if op.residual is not None:
-        mask = truths(op.residual, found)
-        ones, others = ones.filter(flat(mask)), others.filter(flat(mask))
+        mask = evaluate_predicate(op.residual, found)
+        ones, others = ones.filter(combine_chunks(mask)), others.filter(combine_chunks(mask))
         found = found.filter(mask)
     if op.kind is JoinKind.INNER:
         return found
-    hit = pc.is_in(numbers(left.num_rows), value_set=ones)
+    hit = pc.is_in(number_rows(left.num_rows), value_set=ones)
     if op.kind in _ONLY_LEFT:
-        return _marked(op, left, hit)
+        return _mark_matches(op, left, hit)
     alone = left.filter(pc.invert(hit))
-    parts = [found, _beside(alone, _nulls(right, alone.num_rows))]
+    parts = [found, _put_beside(alone, _make_nulls(right, alone.num_rows))]
     if op.kind is JoinKind.FULL:
-        strangers = right.filter(pc.invert(pc.is_in(numbers(right.num_rows), value_set=others)))
-        parts.append(_beside(_nulls(left, strangers.num_rows), strangers))
+        strangers = right.filter(pc.invert(pc.is_in(number_rows(right.num_rows), value_set=others)))
+        parts.append(_put_beside(_make_nulls(left, strangers.num_rows), strangers))
     return pa.concat_tables([p.select(found.column_names) for p in parts])
 
 
-def _marked(op: Join, left: pa.Table, hit: pa.Array) -> pa.Table:
+def _mark_matches(op: Join, left: pa.Table, hit: pa.Array) -> pa.Table:
     """The left rows of which it matters only whether they have a match."""
     if op.kind is JoinKind.MARK:
         return left.append_column(op.mark or "", hit)
     return left.filter(hit if op.kind is JoinKind.SEMI else pc.invert(hit))
 
 
-def _nulls(rows: pa.Table, count: int) -> pa.Table:
+def _make_nulls(rows: pa.Table, count: int) -> pa.Table:
     return pa.table({f.name: pa.nulls(count, f.type) for f in rows.schema})
 
 
-def _beside(left: pa.Table, right: pa.Table) -> pa.Table:
+def _put_beside(left: pa.Table, right: pa.Table) -> pa.Table:
     columns = {n: t.column(n) for t in (left, right) for n in t.column_names}
     return pa.table(columns)
 
 
-def pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Array]:
+def find_pairs(keys: Sequence[Key], left: int, right: int) -> tuple[pa.Array, pa.Array]:
     """The numbers of rows that match, as pairs; without keys all of them do."""
     if not keys:
-        return _all_pairs(left, right)
-    names, mine, theirs = _keyed(keys)
-    if left * right > _MOST_MATCHES and _count(names, mine, theirs) > _MOST_MATCHES:
+        return _pair_all_rows(left, right)
+    names, mine, theirs = _read_keys(keys)
+    if left * right > _MOST_MATCHES and _count_pairs(names, mine, theirs) > _MOST_MATCHES:
         raise ForSpark
-    ones, others = mine.append_column(_LEFT, numbers(left)), theirs.append_column(_RIGHT, numbers(right))
+    ones, others = (
+        mine.append_column(_LEFT, number_rows(left)),
+        theirs.append_column(_RIGHT, number_rows(right)),
+    )
     found = ones.join(others, names, join_type="inner", use_threads=False)
-    return flat(found.column(_LEFT)), flat(found.column(_RIGHT))
+    return combine_chunks(found.column(_LEFT)), combine_chunks(found.column(_RIGHT))
 
 
-def _keyed(keys: Sequence[Key]) -> tuple[list[str], pa.Table, pa.Table]:
+def _read_keys(keys: Sequence[Key]) -> tuple[list[str], pa.Table, pa.Table]:
     """The keys of both sides, in columns of equal names and types."""
     mine: dict[str, pa.Array] = {}
     theirs: dict[str, pa.Array] = {}
     names: list[str] = []
     for n, (a, b, null_safe) in enumerate(keys):
-        one, other = comparable(a, b)
+        one, other = make_comparable(a, b)
         if null_safe:  # Arrow never matches nulls; whether a key is one is a key of its own
             mine[f"null{n}"], theirs[f"null{n}"] = pc.is_null(one), pc.is_null(other)
-            one, other = _filled(one), _filled(other)
+            one, other = _fill_nulls(one), _fill_nulls(other)
             names.append(f"null{n}")
         mine[f"key{n}"], theirs[f"key{n}"] = one, other
         names.append(f"key{n}")
     return names, pa.table(mine), pa.table(theirs)
 
 
-def _count(names: list[str], left: pa.Table, right: pa.Table) -> int:
+def _count_pairs(names: list[str], left: pa.Table, right: pa.Table) -> int:
     """How many pairs have equal keys."""
     sides = [
         side.group_by(names).aggregate([([], "count_all")]).rename_columns([*names, count])
@@ -103,29 +106,29 @@ def _count(names: list[str], left: pa.Table, right: pa.Table) -> int:
     return pc.sum(pc.multiply(both.column(_LEFT), both.column(_RIGHT))).as_py() or 0
 
 
-def _all_pairs(left: int, right: int) -> tuple[pa.Array, pa.Array]:
+def _pair_all_rows(left: int, right: int) -> tuple[pa.Array, pa.Array]:
     if left * right > _MOST_PAIRS:
         raise ForSpark
     ones, others = np.divmod(np.arange(left * right), max(right, 1))
     return pa.array(ones), pa.array(others)
 
 
-def matches(keys: Sequence[Key], left: int, right: int) -> pa.Array:
+def find_matches(keys: Sequence[Key], left: int, right: int) -> pa.Array:
     """For each left row whether it has a match."""
     if not keys:
         return pa.repeat(pa.scalar(right > 0), left)
-    names, mine, theirs = _keyed(keys)
-    found = mine.append_column(_LEFT, numbers(left)).join(
+    names, mine, theirs = _read_keys(keys)
+    found = mine.append_column(_LEFT, number_rows(left)).join(
         theirs, names, join_type="left semi", use_threads=False
     )
-    return pc.is_in(numbers(left), value_set=flat(found.column(_LEFT)))
+    return pc.is_in(number_rows(left), value_set=combine_chunks(found.column(_LEFT)))
 
 
-def numbers(count: int) -> pa.Array:
+def number_rows(count: int) -> pa.Array:
     return pa.arange(0, count)
 
 
-def _filled(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+def _fill_nulls(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     kind = values.type
     if pa.types.is_string(kind):
         return pc.fill_null(values, "")

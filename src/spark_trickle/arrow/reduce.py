@@ -42,32 +42,34 @@ class Reducer:
     def reduce(self, op: Operator) -> Operator | None:
         """None if there are no rows."""
         if op not in self._known:
-            self._known[op] = self._at_driver(op) if _is_join_of_change(op) else self._inside(op)
+            self._known[op] = (
+                self._compute_at_driver(op) if _is_join_of_change(op) else self._reduce_inputs(op)
+            )
         return self._known[op]
 
-    def _at_driver(self, op: Operator) -> Operator | None:
+    def _compute_at_driver(self, op: Operator) -> Operator | None:
         found = evaluate_plan(self._reader, op)
         if isinstance(found, Refusal):
-            return self._inside(op)
+            return self._reduce_inputs(op)
         if found.rows.num_rows == 0:
             return None
         # A filter alone is as soon done by Spark, which has the change already.
         if not isinstance(op, Join) or not _has_plain_types(op, found.rows) or not self._is_few(found.rows):
-            return self._inside(op)
+            return self._reduce_inputs(op)
         name = DriverRef(len(self.kept) + 1)
         self.kept[name] = found.rows
         return Scan(name, tuple((c, c) for c in op.columns), At.DELTA)
 
-    def _inside(self, op: Operator) -> Operator | None:
+    def _reduce_inputs(self, op: Operator) -> Operator | None:
         match op:
             case Scan() | Fixpoint():
                 return op
             case UnionAll():
-                return self._union(op)
+                return self._reduce_union(op)
             case Touched():
-                return self._touched(op)
+                return self._reduce_touched(op)
             case Join():
-                return self._join(op)
+                return self._reduce_join(op)
             case Aggregate() | Partial() if not op.keys:
                 return op  # one row, whatever there is
         if op.empty_without_input:
@@ -76,7 +78,7 @@ class Reducer:
             return None if left is None else op.with_inputs((left, *others))
         return op
 
-    def _union(self, op: UnionAll) -> Operator | None:
+    def _reduce_union(self, op: UnionAll) -> Operator | None:
         parts = [p for p in map(self.reduce, op.parts) if p is not None]
         if not parts:
             return None
@@ -84,7 +86,7 @@ class Reducer:
             parts[0] = rename_columns(parts[0], op.columns)
         return parts[0] if len(parts) == 1 else UnionAll(tuple(parts))
 
-    def _touched(self, op: Touched) -> Operator | None:
+    def _reduce_touched(self, op: Touched) -> Operator | None:
         keys, rows = self.reduce(op.keys), self.reduce(op.input)
         if rows is None:
             return None
@@ -92,7 +94,7 @@ class Reducer:
             return rows if isinstance(op, Untouched) else None
         return replace(op, input=rows, keys=keys)
 
-    def _join(self, op: Join) -> Operator | None:
+    def _reduce_join(self, op: Join) -> Operator | None:
         left, right = self.reduce(op.left), self.reduce(op.right)
         if op.kind in (JoinKind.INNER, JoinKind.SEMI) and (left is None or right is None):
             return None

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Output, Scan, column
-from spark_trickle.model.arrow import flat
+from spark_trickle.model.arrow import combine_chunks
 
 
 @dataclass(frozen=True)
@@ -26,22 +26,22 @@ class Wanted:
     values: pa.Array
 
 
-def wanted_values(keys: Iterable[tuple[Expr, pa.ChunkedArray | pa.Array, bool]]) -> list[Wanted]:
+def want_values(keys: Iterable[tuple[Expr, pa.ChunkedArray | pa.Array, bool]]) -> list[Wanted]:
     """Expressions, the values they must have, and whether null may be one: then it says nothing."""
     found = []
     for expr, values, null_safe in keys:
-        known = flat(values)
+        known = combine_chunks(values)
         if not (null_safe and known.null_count):
             found.append(Wanted(expr, pc.unique(known.drop_null())))
     return found
 
 
-def of(columns: Sequence[str], wanted: Iterable[Wanted]) -> list[Wanted]:
+def select_wanted(columns: Sequence[str], wanted: Iterable[Wanted]) -> list[Wanted]:
     """What is said of these columns alone."""
     return [w for w in wanted if w.expr.columns and w.expr.columns <= set(columns)]
 
 
-def before(outputs: Iterable[Output], wanted: Iterable[Wanted]) -> list[Wanted]:
+def trace_wanted(outputs: Iterable[Output], wanted: Iterable[Wanted]) -> list[Wanted]:
     """The same of what columns are computed from."""
     made = {column(o.name).sql: o.expr for o in outputs}
     return [replace(w, expr=made[w.expr.sql]) for w in wanted if w.expr.sql in made]
@@ -49,10 +49,10 @@ def before(outputs: Iterable[Output], wanted: Iterable[Wanted]) -> list[Wanted]:
 
 def rename_wanted(names: Sequence[str], others: Sequence[str], wanted: Iterable[Wanted]) -> list[Wanted]:
     """The same under other names of the columns."""
-    return before((Output(n, column(o)) for n, o in zip(names, others, strict=True)), wanted)
+    return trace_wanted((Output(n, column(o)) for n, o in zip(names, others, strict=True)), wanted)
 
 
-def in_table(scan: Scan, wanted: Iterable[Wanted]) -> tuple[str, pa.Array] | None:
+def choose_column(scan: Scan, wanted: Iterable[Wanted]) -> tuple[str, pa.Array] | None:
     """The column of a table that tells most, and its values."""
     names = {column(n).sql: c for n, c in scan.names}
     told = [(names[w.expr.sql], w.values) for w in wanted if w.expr.sql in names]

@@ -11,24 +11,24 @@ from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
     Column,
     apply_sign,
-    by_sum,
-    by_xor,
     combine_values,
     find_stored,
     group_rows,
-    totals_of,
+    list_summed_names,
+    list_totals,
+    list_xored_names,
     with_sign,
 )
-from spark_trickle.arrow.joins import matches
+from spark_trickle.arrow.joins import find_matches
 from spark_trickle.arrow.values import cast_to
 from spark_trickle.model.table import WEIGHT
 
 
 def add_to_stored(op: Added, gain: pa.Table, own: pa.Table) -> pa.Table:
     """Each touched key whose sums moved gives the row that goes and the row that comes."""
-    totals, keys = totals_of(op.sums, op.count), list(op.keys)
+    totals, keys = list_totals(op.sums, op.count), list(op.keys)
     kinds = {c.name: own.schema.field(c.name).type for c in totals}
-    beside = find_stored(gain, _stored(own, gain, keys, totals), keys, list(kinds))
+    beside = find_stored(gain, _find_stored_sums(own, gain, keys, totals), keys, list(kinds))
     was = {n: pc.fill_null(values, pa.scalar(0, kinds[n])) for n, values in beside.items()}
     now = {
         c.name: combine_values(c, was[c.name], cast_to(gain.column(c.name), kinds[c.name])) for c in totals
@@ -53,17 +53,17 @@ def sum_change(op: Added, terms: Terms | Partial, changed: pa.Table) -> pa.Table
         assert c.term is not None
         columns[c.name] = apply_sign(c, evaluate(c.term, changed), weight)
     columns[op.count] = weight
-    totals = totals_of(terms.calls, op.count)
-    return group_rows(pa.table(columns), op.keys, by_sum(totals), xors=by_xor(totals))
+    totals = list_totals(terms.calls, op.count)
+    return group_rows(pa.table(columns), op.keys, list_summed_names(totals), xors=list_xored_names(totals))
 
 
-def _stored(own: pa.Table, gain: pa.Table, keys: list[str], totals: tuple[Call, ...]) -> pa.Table:
+def _find_stored_sums(own: pa.Table, gain: pa.Table, keys: list[str], totals: tuple[Call, ...]) -> pa.Table:
     """The stored sums of touched keys; a log holds what was added to them one after the other."""
     same = [(own.column(k), gain.column(k), True) for k in keys]
-    touched = own.filter(matches(same, own.num_rows, gain.num_rows))
+    touched = own.filter(find_matches(same, own.num_rows, gain.num_rows))
     columns = {k: touched.column(k) for k in keys}
     if WEIGHT in own.column_names:
         columns |= {c.name: apply_sign(c, touched.column(c.name), touched.column(WEIGHT)) for c in totals}
     else:
         columns |= {c.name: touched.column(c.name) for c in totals}
-    return group_rows(pa.table(columns), keys, by_sum(totals), xors=by_xor(totals))
+    return group_rows(pa.table(columns), keys, list_summed_names(totals), xors=list_xored_names(totals))

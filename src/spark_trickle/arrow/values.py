@@ -16,9 +16,9 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.conditions import unwrap
+from spark_trickle.algebra.conditions import remove_brackets
 from spark_trickle.algebra.expressions import Arithmetic, Expr, Interval, Literal, LiteralKind, Negate
-from spark_trickle.arrow.decimals import MOST, decimal_result, decimal_type, most_units, round_to
+from spark_trickle.arrow.decimals import MOST, compute_decimals, find_decimal_type, find_most_units, round_to
 from spark_trickle.arrow.unsupported import ForSpark
 
 Value: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -38,25 +38,25 @@ _BOOLEANS = {"TRUE": True, "FALSE": False}
 _DECIMAL = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 
 
-def literal(written: Literal) -> pa.Scalar:
+def read_literal(written: Literal) -> pa.Scalar:
     match written.kind:
         case LiteralKind.NULL:
             return pa.scalar(None, pa.null())
         case LiteralKind.BOOLEAN:
             return pa.scalar(_BOOLEANS[written.text.upper()], pa.bool_())
         case LiteralKind.STRING:
-            return _string(written.text)
+            return _read_string(written.text)
         case LiteralKind.NUMBER:
-            return _number(written.text)
+            return _read_number(written.text)
 
 
-def _string(text: str) -> pa.Scalar:
+def _read_string(text: str) -> pa.Scalar:
     if "\\" in text:  # how it was escaped is not for us to guess
         raise ForSpark
     return pa.scalar(text, pa.string())
 
 
-def _number(text: str) -> pa.Scalar:
+def _read_number(text: str) -> pa.Scalar:
     written = _NUMBER.fullmatch(text)
     if written is None:  # 1e3 is a double
         raise ForSpark
@@ -73,7 +73,7 @@ def _number(text: str) -> pa.Scalar:
         return pa.scalar(number, kind)
     whole, _, fraction = text.partition(".")
     digits = max(len((whole + fraction).lstrip("0")), len(fraction), 1)
-    return _checked(pa.scalar(text, pa.string()), pa.decimal128(digits, len(fraction)))
+    return _cast_safely(pa.scalar(text, pa.string()), pa.decimal128(digits, len(fraction)))
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -83,21 +83,21 @@ def is_number(kind: pa.DataType) -> bool:
 def align_for_comparison(left: Expr, right: Expr, one: Value, other: Value) -> tuple[Value, Value]:
     """Two values and how they are written: a number beside a decimal has just its own digits."""
     if pa.types.is_decimal128(one.type) and pa.types.is_signed_integer(other.type):
-        other = _as_decimal(right, other)
+        other = _cast_to_decimal(right, other)
     elif pa.types.is_decimal128(other.type) and pa.types.is_signed_integer(one.type):
-        one = _as_decimal(left, one)
-    return comparable(one, other)
+        one = _cast_to_decimal(left, one)
+    return make_comparable(one, other)
 
 
-def comparable(one: Value, other: Value) -> tuple[Value, Value]:
+def make_comparable(one: Value, other: Value) -> tuple[Value, Value]:
     """Both in one type that compares alike here and there: texts compare byte by byte in both."""
     if is_number(one.type) and is_number(other.type):
-        kind = _compared_as(one.type, other.type)
-        return _as_compared(one, kind), _as_compared(other, kind)
+        kind = _find_compared_type(one.type, other.type)
+        return _cast_for_comparison(one, kind), _cast_for_comparison(other, kind)
     if pa.types.is_date32(one.type) and isinstance(other, pa.StringScalar):
-        return one, _date(other.as_py())
+        return one, _read_date(other.as_py())
     if pa.types.is_date32(other.type) and isinstance(one, pa.StringScalar):
-        return _date(one.as_py()), other
+        return _read_date(one.as_py()), other
     same = one.type == other.type
     if same and (
         pa.types.is_string(one.type)
@@ -109,47 +109,47 @@ def comparable(one: Value, other: Value) -> tuple[Value, Value]:
     raise ForSpark
 
 
-def _compared_as(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def _find_compared_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """Where not all digits have room, those of the fraction give way."""
     if pa.types.is_signed_integer(one) and pa.types.is_signed_integer(other):
-        return _wider(one, other)
-    (p1, s1), (p2, s2) = _digits(one), _digits(other)
+        return _choose_wider(one, other)
+    (p1, s1), (p2, s2) = _count_digits(one), _count_digits(other)
     scale = max(s1, s2)
     whole = max(p1 - s1, p2 - s2)
     return pa.decimal128(min(whole + scale, MOST), min(scale, max(MOST - whole, 0)))
 
 
-def _as_compared(value: Value, kind: pa.DataType) -> Value:
+def _cast_for_comparison(value: Value, kind: pa.DataType) -> Value:
     if pa.types.is_decimal128(value.type) and value.type.scale > kind.scale:
         return round_to(value, kind)
     return cast_to(value, kind)
 
 
-def common_type(kinds: list[pa.DataType]) -> pa.DataType:
+def find_common_type(kinds: list[pa.DataType]) -> pa.DataType:
     """The type of values that stand for each other, as in CASE; null has the type of the others."""
     known = [k for k in kinds if not pa.types.is_null(k)]
     if not known:
         raise ForSpark
-    return reduce(_wider, known)
+    return reduce(_choose_wider, known)
 
 
-def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def _choose_wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if one == other:
         return one
     if pa.types.is_signed_integer(one) and pa.types.is_signed_integer(other):
         return max(one, other, key=lambda k: k.bit_width)
     if is_number(one) and is_number(other):
-        (p1, s1), (p2, s2) = _digits(one), _digits(other)
+        (p1, s1), (p2, s2) = _count_digits(one), _count_digits(other)
         scale = max(s1, s2)
-        return _decimal(max(p1 - s1, p2 - s2) + scale, scale)
+        return _make_decimal_type(max(p1 - s1, p2 - s2) + scale, scale)
     raise ForSpark
 
 
-def _digits(kind: pa.DataType) -> tuple[int, int]:
+def _count_digits(kind: pa.DataType) -> tuple[int, int]:
     return (kind.precision, kind.scale) if pa.types.is_decimal128(kind) else (_DIGITS[kind], 0)
 
 
-def _decimal(precision: int, scale: int) -> pa.DataType:
+def _make_decimal_type(precision: int, scale: int) -> pa.DataType:
     """Beyond the widest decimal Spark gives up digits after the point."""
     if precision > MOST:
         raise ForSpark
@@ -163,23 +163,25 @@ def cast_to(value: Value, kind: pa.DataType) -> Value:
     if pa.types.is_null(value.type):
         return value.cast(kind)
     if pa.types.is_signed_integer(value.type) and pa.types.is_signed_integer(kind):
-        return _checked(value, kind)
+        return _cast_safely(value, kind)
     if pa.types.is_signed_integer(value.type) and pa.types.is_decimal128(kind):
         # First into one that holds every value of its type, as Arrow wants it.
-        return _checked(_checked(value, pa.decimal128(_DIGITS[value.type], 0)), kind)
+        return _cast_safely(_cast_safely(value, pa.decimal128(_DIGITS[value.type], 0)), kind)
     if pa.types.is_decimal128(value.type):
         if pa.types.is_decimal128(kind) and kind.scale >= value.type.scale:
-            return _checked(value, kind)
+            return _cast_safely(value, kind)
         if value.type.scale == 0 and pa.types.is_signed_integer(kind):
-            return _checked(value, kind)
+            return _cast_safely(value, kind)
     raise ForSpark
 
 
-def _checked(value: Value, kind: pa.DataType) -> Value:
+def _cast_safely(value: Value, kind: pa.DataType) -> Value:
     if pa.types.is_decimal128(value.type) and pa.types.is_decimal128(kind):
         more = kind.scale - value.type.scale
         narrower = value.type.precision + more > kind.precision
-        if narrower and most_units(value) * 10**more >= 10**kind.precision:  # Arrow does not always say so
+        if (
+            narrower and find_most_units(value) * 10**more >= 10**kind.precision
+        ):  # Arrow does not always say so
             raise ForSpark
     try:
         return value.cast(kind)
@@ -187,35 +189,35 @@ def _checked(value: Value, kind: pa.DataType) -> Value:
         raise ForSpark from None
 
 
-def cast(value: Value, to: str) -> Value:
+def cast_as_spark(value: Value, to: str) -> Value:
     """CAST as Spark does it, for what loses nothing but digits behind the point."""
     target = to.upper()
     if target == "BIGINT" and pa.types.is_decimal128(value.type):
-        return _checked(value, pa.int64())  # which refuses to lose digits
+        return _cast_safely(value, pa.int64())  # which refuses to lose digits
     if target in _WHOLE:
         return cast_to(value, _WHOLE[target])
     if (decimal := _DECIMAL.fullmatch(target)) is not None:
         precision, scale = int(decimal[1]), int(decimal[2])
         if pa.types.is_decimal128(value.type) and value.type.scale > scale:
-            return _rounded(value, pa.decimal128(precision, scale))
+            return _round_decimal(value, pa.decimal128(precision, scale))
         return cast_to(value, pa.decimal128(precision, scale))
     if target == "DOUBLE" and is_number(value.type):
-        return _double(value)
+        return _cast_to_double(value)
     if target == "DATE" and pa.types.is_date(value.type):
         return value
     if target == "DATE" and isinstance(value, pa.StringScalar):
-        return _date(value.as_py())
+        return _read_date(value.as_py())
     raise ForSpark
 
 
-def _rounded(value: Value, kind: pa.DataType) -> Value:
+def _round_decimal(value: Value, kind: pa.DataType) -> Value:
     narrow = pa.decimal128(MOST, kind.scale)  # first rounded, and then asked whether it fits
     if isinstance(value, pa.Scalar):
         raise ForSpark
-    return _checked(round_to(value, narrow), kind)
+    return _cast_safely(round_to(value, narrow), kind)
 
 
-def _double(value: Value) -> Value:
+def _cast_to_double(value: Value) -> Value:
     """Whole numbers, rounded to the nearest double as in Java; how fractions round is for Spark to say."""
     if isinstance(value, pa.Scalar):
         raise ForSpark
@@ -226,7 +228,7 @@ def _double(value: Value) -> Value:
     return pa.array([None if v is None else float(int(v)) for v in value.to_pylist()], pa.float64())
 
 
-def _date(text: str) -> pa.Scalar:
+def _read_date(text: str) -> pa.Scalar:
     if not _DATE.fullmatch(text):
         raise ForSpark
     try:
@@ -262,20 +264,20 @@ DATE_PARTS: dict[str, Callable[..., Value]] = {
 }
 
 
-def part_of_date(part: str, value: Value) -> Value:
+def extract_part(part: str, value: Value) -> Value:
     """Of a day; that of an instant depends on where Spark is."""
     if part.lower() not in DATE_PARTS or not pa.types.is_date32(value.type):
         raise ForSpark
     return DATE_PARTS[part.lower()](value).cast(pa.int32())
 
 
-def like(value: Value, pattern: pa.Scalar) -> Value:
+def match_like(value: Value, pattern: pa.Scalar) -> Value:
     if not pa.types.is_string(value.type) or not pa.types.is_string(pattern.type):
         raise ForSpark
     return pc.match_like(value, pattern.as_py())
 
 
-def substring(value: Value, start: Value | None, length: Value | None = None) -> Value:
+def take_substring(value: Value, start: Value | None, length: Value | None = None) -> Value:
     """Where both ends are written as numbers and lie within or behind the text."""
     first, count = (n.as_py() if isinstance(n, pa.Scalar) else None for n in (start, length))
     if not pa.types.is_string(value.type) or not isinstance(first, int) or first < 1:
@@ -286,32 +288,32 @@ def substring(value: Value, start: Value | None, length: Value | None = None) ->
     return pc.utf8_slice_codeunits(value, first - 1, end)
 
 
-def negate(value: Value) -> Value:
+def negate_number(value: Value) -> Value:
     if not is_number(value.type):
         raise ForSpark
     if isinstance(value, pa.Int64Scalar) and value.as_py() == 2**31:  # its negative is an INT
         raise ForSpark
-    if pa.types.is_decimal128(value.type) and most_units(value) >= 10**_TURNED:
+    if pa.types.is_decimal128(value.type) and find_most_units(value) >= 10**_TURNED:
         raise ForSpark
-    return _reckoned(pc.negate_checked, value)
+    return _compute_checked(pc.negate_checked, value)
 
 
 def compute_arithmetic(expr: Arithmetic, one: Value, other: Value) -> Value:
     """Sum, difference, product or quotient; doubles are rounded alike everywhere."""
     if expr.op == "/" and not (pa.types.is_decimal128(one.type) or pa.types.is_decimal128(other.type)):
-        return _quotient(one, other)
+        return _divide_doubles(one, other)
     if pa.types.is_float64(one.type) and pa.types.is_float64(other.type):
         return _DOUBLES[expr.op](one, other)
     if not (is_number(one.type) and is_number(other.type)):
         raise ForSpark
     if pa.types.is_signed_integer(one.type) and pa.types.is_signed_integer(other.type):
-        wide = _wider(one.type, other.type)
-        return _reckoned(_STEPS[expr.op], one.cast(wide), other.cast(wide))
-    one, other = _as_decimal(expr.left, one), _as_decimal(expr.right, other)
-    result = decimal_type(expr.op, one.type, other.type)
+        wide = _choose_wider(one.type, other.type)
+        return _compute_checked(_STEPS[expr.op], one.cast(wide), other.cast(wide))
+    one, other = _cast_to_decimal(expr.left, one), _cast_to_decimal(expr.right, other)
+    result = find_decimal_type(expr.op, one.type, other.type)
     if expr.op == "/" or result.precision == MOST:  # it may have to be rounded
-        return decimal_result(expr.op, one, other, result)
-    return cast_to(_reckoned(_STEPS[expr.op], one, other), result)
+        return compute_decimals(expr.op, one, other, result)
+    return cast_to(_compute_checked(_STEPS[expr.op], one, other), result)
 
 
 _DOUBLES: dict[str, Callable[..., Value]] = {
@@ -326,33 +328,33 @@ _STEPS: dict[str, Callable[..., Value]] = {
 }
 
 
-def _as_decimal(expr: Expr, value: Value) -> Value:
+def _cast_to_decimal(expr: Expr, value: Value) -> Value:
     """A written number has as many digits as it is written with, a column as many as its type can have."""
     if pa.types.is_decimal128(value.type):
         return value
-    inner = unwrap(expr)
+    inner = remove_brackets(expr)
     written = inner.input if isinstance(inner, Negate) else inner  # -(3) is no number but a call, to Spark
     digits = len(str(abs(value.as_py()))) if isinstance(written, Literal) else _DIGITS[value.type]
     return cast_to(value, pa.decimal128(digits, 0))
 
 
-def _quotient(one: Value, other: Value) -> Value:
+def _divide_doubles(one: Value, other: Value) -> Value:
     if not pa.types.is_float64(one.type):
         raise ForSpark
-    divisor = other if pa.types.is_float64(other.type) else _double(other)
+    divisor = other if pa.types.is_float64(other.type) else _cast_to_double(other)
     zero = pc.equal(divisor, 0.0)
     if (zero if isinstance(zero, pa.Scalar) else pc.any(zero)).as_py():  # an error, unless ANSI is off
         raise ForSpark
     return pc.divide(one, divisor)
 
 
-def square_root(value: Value) -> Value:
+def compute_square_root(value: Value) -> Value:
     if not pa.types.is_float64(value.type):
         raise ForSpark
     return pc.sqrt(value)
 
 
-def _reckoned(step: Callable[..., Value], *values: Value) -> Value:
+def _compute_checked(step: Callable[..., Value], *values: Value) -> Value:
     try:
         return step(*values)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # an overflow, or no such types

@@ -28,7 +28,7 @@ from spark_trickle.algebra.operators import (
 )
 from spark_trickle.algebra.references import Reference
 from spark_trickle.algebra.stateful_operators import Materialized
-from spark_trickle.delta.touched import before_and_after, restrict_to_keys, touched_keys
+from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract_before
 
 Changed = frozenset[Reference]
 
@@ -84,19 +84,19 @@ def rename_columns(op: Operator, names: tuple[str, ...]) -> Operator:
 
 @differentiate.register
 def differentiate_join(op: Join, changed: Changed) -> Operator | None:
-    left, right = _of_side(op.left, changed), _of_side(op.right, changed)
+    left, right = _differentiate_side(op.left, changed), _differentiate_side(op.right, changed)
     if left is None and right is None:
         return None
     if op.kind is JoinKind.INNER:
-        return _inner(op, left, right)
+        return _differentiate_inner_join(op, left, right)
     if right is None and op.kind is not JoinKind.FULL:
         # Each left row is treated by itself while the right side stands still.
         assert left is not None
         return replace(op, left=left, right=op.right.at(At.NEW))
-    return _by_touched_keys(op, left, right)
+    return _rejoin_touched_keys(op, left, right)
 
 
-def _of_side(side: Operator, changed: Changed) -> Operator | None:
+def _differentiate_side(side: Operator, changed: Changed) -> Operator | None:
     """Joins of joins are one web, in which what each table changed by is trimmed already."""
     delta, inside = differentiate(side, changed), side
     while isinstance(inside, Filter):
@@ -105,7 +105,7 @@ def _of_side(side: Operator, changed: Changed) -> Operator | None:
     return delta if delta is None or is_web else Trimmed(delta)
 
 
-def _inner(op: Join, left: Operator | None, right: Operator | None) -> Operator:
+def _differentiate_inner_join(op: Join, left: Operator | None, right: Operator | None) -> Operator:
     """Δ(L ⋈ R) = ΔL ⋈ R_new + L_old ⋈ ΔR.
 
     Two terms, not three: pairing ΔL with the *new* R already counts ΔL ⋈ ΔR.
@@ -118,19 +118,19 @@ def _inner(op: Join, left: Operator | None, right: Operator | None) -> Operator:
     return terms[0] if len(terms) == 1 else UnionAll(tuple(terms))
 
 
-def _by_touched_keys(op: Join, left: Operator | None, right: Operator | None) -> Operator:
+def _rejoin_touched_keys(op: Join, left: Operator | None, right: Operator | None) -> Operator:
     """Whether a row has a partner depends only on the rows with its key, so these are joined again."""
     lefts, rights = tuple(k.left for k in op.keys), tuple(k.right for k in op.keys)
-    keys = touched_keys((left, lefts), (right, rights))
+    keys = collect_touched_keys((left, lefts), (right, rights))
 
-    def joined(when: At) -> Operator:
+    def join_touched(when: At) -> Operator:
         return replace(
             op,
             left=restrict_to_keys(op.left.at(when), lefts, keys),
             right=restrict_to_keys(op.right.at(when), rights, keys),
         )
 
-    return before_and_after(joined)
+    return subtract_before(join_touched)
 
 
 @differentiate.register
@@ -140,13 +140,13 @@ def differentiate_set_operation(op: SetOperation, changed: Changed) -> Operator 
     if left is None and right is None:
         return None
     lefts, rights = (tuple(column(c) for c in side.columns) for side in (op.left, op.right))
-    keys = touched_keys((left, lefts), (right, rights))
+    keys = collect_touched_keys((left, lefts), (right, rights))
 
-    def combined(when: At) -> Operator:
+    def combine_touched(when: At) -> Operator:
         return replace(
             op,
             left=restrict_to_keys(op.left.at(when), lefts, keys),
             right=restrict_to_keys(op.right.at(when), rights, keys),
         )
 
-    return before_and_after(combined)
+    return subtract_before(combine_touched)

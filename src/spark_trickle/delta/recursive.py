@@ -33,53 +33,55 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     column,
 )
-from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.recursion import find_obstacle
 from spark_trickle.algebra.references import Reference, RoundPart, RoundRef
 from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.delta.differentiate import Changed, differentiate
 from spark_trickle.delta.touched import subtract
 
 
-def whole(op: Recursive) -> Fixpoint:
+def build_fixpoint(op: Recursive) -> Fixpoint:
     """The rows of the start, then those that the last ones lead to, until nothing new comes."""
     last, all_rows = op.source, op.source.of_part(RoundPart.ALL)
-    everything = _scan(all_rows, op)
-    start, step = op.base, _at_hand(op, op.step)
+    everything = _scan_rows(all_rows, op)
+    start, step = op.base, _read_rows_at_hand(op, op.step)
     if op.distinct:
-        start, step = Different(start), without(Different(step), everything)
-    rounds = Rounds((Assign(last, start),), (Assign(last, step),), last, all_rows, obstacle(op) is not None)
+        start, step = Different(start), drop_rows_among(Different(step), everything)
+    rounds = Rounds(
+        (Assign(last, start),), (Assign(last, step),), last, all_rows, find_obstacle(op) is not None
+    )
     return Fixpoint((rounds,), everything)
 
 
-def recompute(op: Recursive, own: Scan) -> Operator:
+def recompute_fixpoint(op: Recursive, own: Scan) -> Operator:
     """The whole fixpoint, again: right for every step."""
     return subtract(op.at(At.NEW), own.at(At.OLD))
 
 
-def follow(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
+def follow_change(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     """UNION ALL: ΔR = seed + S_new(seed) + S_new(S_new(seed)) + …, with seed = ΔB + (S_new − S_old)(R_old).
 
     From R = B + S(R), because S is linear: ΔR = ΔB + (S_new − S_old)(R_old) + S_new(ΔR). What cancels out is
     dropped in every round. Rows that led nowhere may now lead in circles although nothing leads to them:
-    then the rounds do not end, or `_circling` does not, and everything is computed again.
+    then the rounds do not end, or `_look_for_circles` does not, and everything is computed again.
     """
-    seed = _seed(op, own, changed)
+    seed = _build_seed(op, own, changed)
     if seed is None:
         return None
     last = op.source
     seeds, all_rows = (last.of_part(part) for part in (RoundPart.SEED, RoundPart.CHANGE))
-    first = _scan(seeds, op, At.DELTA)
-    step = _reading(op.step.at(At.NEW), last, lambda s: s.at(At.DELTA))
+    first = _scan_rows(seeds, op, At.DELTA)
+    step = _replace_scans(op.step.at(At.NEW), last, lambda s: s.at(At.DELTA))
     rounds = Rounds(
         (Assign(last, Net(first, single=False)),), (Assign(last, Net(step, single=False)),), last, all_rows
     )
     moved = op.step.sources & (changed - {op.source})
-    checks = (_circling(op, first),) if moved else ()
-    program = (Assign(seeds, _netted(seed)), *checks, rounds)
-    return Net(Fixpoint(program, _scan(all_rows, op, At.DELTA), recompute(op, own)))
+    checks = (_look_for_circles(op, first),) if moved else ()
+    program = (Assign(seeds, _net_changes(seed)), *checks, rounds)
+    return Net(Fixpoint(program, _scan_rows(all_rows, op, At.DELTA), recompute_fixpoint(op, own)))
 
 
-def _circling(op: Recursive, seed: Scan) -> Rounds:
+def _look_for_circles(op: Recursive, seed: Scan) -> Rounds:
     """Rounds that end if no old row leads in a circle by the new step.
 
     R_old = Σ S_newⁱ(B_new − seed) + S_newⁿ(R_old), so ΔR is what `followed` says only if S_newⁿ(R_old) comes
@@ -88,7 +90,7 @@ def _circling(op: Recursive, seed: Scan) -> Rounds:
     derives is led on by itself. Where nothing goes nothing cancels out, and the rounds of the change tell.
     """
     added = Touched(Half(seed, 1), (), Half(seed, -1))
-    lead = Different(_at_hand(op, op.step.at(At.NEW)))
+    lead = Different(_read_rows_at_hand(op, op.step.at(At.NEW)))
     start, body = (Assign(op.source, plan) for plan in (Different(added), lead))
     return Rounds((start,), (body,), op.source, op.source.of_part(RoundPart.LED))
 
@@ -103,93 +105,95 @@ def rederive(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
        ΔB + ΔS(P) = seed − ΔS(gone).
     3. From there the *new* step leads on, until nothing new comes.
     """
-    seed = _seed(op, own, changed)
+    seed = _build_seed(op, own, changed)
     if seed is None:
         return None
     last = op.source
     parts = (RoundPart.SEED, RoundPart.GONE, RoundPart.COME, RoundPart.MAYBE)
     seeds, gone, come, maybe = (last.of_part(part) for part in parts)
-    gone_rows, come_rows, maybe_rows = (_scan(name, op) for name in (gone, come, maybe))
+    gone_rows, come_rows, maybe_rows = (_scan_rows(name, op) for name in (gone, come, maybe))
     stored = own.at(At.OLD)
-    before, after = (_at_hand(op, op.step.at(when)) for when in (At.OLD, At.NEW))
+    before, after = (_read_rows_at_hand(op, op.step.at(when)) for when in (At.OLD, At.NEW))
 
-    lost = within(stored, Half(_scan(seeds, op, At.DELTA), -1))
-    going = without(Different(before), gone_rows)
-    gained = Half(_gained(op, changed, seeds, gone_rows), 1)
-    first = Different(UnionAll((*_still_derived(op, own, gone_rows), gained)))
-    there = without(within(stored, maybe_rows), gone_rows)
+    lost = keep_rows_among(stored, Half(_scan_rows(seeds, op, At.DELTA), -1))
+    going = drop_rows_among(Different(before), gone_rows)
+    gained = Half(_count_gains(op, changed, seeds, gone_rows), 1)
+    first = Different(UnionAll((*_rederive_lost(op, own, gone_rows), gained)))
+    there = drop_rows_among(keep_rows_among(stored, maybe_rows), gone_rows)
     return Fixpoint(
         (
-            Assign(seeds, _netted(seed)),
+            Assign(seeds, _net_changes(seed)),
             Rounds((Assign(last, lost),), (Assign(last, going),), last, gone),
-            Assign(gone, within(stored, gone_rows)),
+            Assign(gone, keep_rows_among(stored, gone_rows)),
             Rounds(
-                (Assign(maybe, first), Assign(last, without(maybe_rows, there))),
+                (Assign(maybe, first), Assign(last, drop_rows_among(maybe_rows, there))),
                 (
                     Assign(maybe, Different(after)),
-                    Assign(last, without(maybe_rows, UnionAll((there, come_rows)))),
+                    Assign(last, drop_rows_among(maybe_rows, UnionAll((there, come_rows)))),
                 ),
                 last,
                 come,
             ),
         ),
         subtract(come_rows, gone_rows),
-        recompute(op, own),
+        recompute_fixpoint(op, own),
     )
 
 
-def _seed(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
+def _build_seed(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     """ΔB + (S_new − S_old)(R_old)."""
     base = differentiate(op.base, changed)
-    shift = _shift(op, changed, lambda s: Scan(own.source, s.names, At.OLD))
+    shift = _differentiate_step(op, changed, lambda s: Scan(own.source, s.names, At.OLD))
     found = tuple(d for d in (base, shift) if d is not None)
     if not found:
         return None
     return found[0] if len(found) == 1 else UnionAll(found)
 
 
-def _shift(op: Recursive, changed: Changed, rows: Callable[[Scan], Operator]) -> Operator | None:
+def _differentiate_step(op: Recursive, changed: Changed, rows: Callable[[Scan], Operator]) -> Operator | None:
     """How the step over rows that stand still changes with its inputs."""
     delta = differentiate(op.step, changed)
-    return None if delta is None else _reading(_untrimmed(delta), op.source, rows)
+    return None if delta is None else _replace_scans(_drop_trims(delta), op.source, rows)
 
 
-def _untrimmed(op: Operator) -> Operator:
+def _drop_trims(op: Operator) -> Operator:
     """What the step derives from a row that may be going must not be set off against what another loses."""
     if isinstance(op, Trimmed):
-        return _untrimmed(op.input)
-    return op.with_inputs(tuple(_untrimmed(child) for child in op.inputs))
+        return _drop_trims(op.input)
+    return op.with_inputs(tuple(_drop_trims(child) for child in op.inputs))
 
 
-def _netted(op: Operator) -> Operator:
+def _net_changes(op: Operator) -> Operator:
     """Nothing is lost where only columns change that are not read."""
     if isinstance(op, Scan):
         return Net(op, single=False) if op.moment is At.DELTA else op
-    return op.with_inputs(tuple(_netted(child) for child in op.inputs))
+    return op.with_inputs(tuple(_net_changes(child) for child in op.inputs))
 
 
-def _gained(op: Recursive, changed: Changed, seeds: RoundRef, gone: Scan) -> Operator:
+def _count_gains(op: Recursive, changed: Changed, seeds: RoundRef, gone: Scan) -> Operator:
     """ΔB + ΔS(P), counted: what comes as often as it goes is nothing."""
-    seed = _scan(seeds, op, At.DELTA)
-    shift = _shift(op, changed, lambda s: Scan(gone.source, s.names))
+    seed = _scan_rows(seeds, op, At.DELTA)
+    shift = _differentiate_step(op, changed, lambda s: Scan(gone.source, s.names))
     return Net(seed if shift is None else UnionAll((seed, Signed(shift, -1))), single=False)
 
 
-def _still_derived(op: Recursive, own: Scan, gone: Scan) -> tuple[Operator, Operator]:
+def _rederive_lost(op: Recursive, own: Scan, gone: Scan) -> tuple[Operator, Operator]:
     """Rows that went, by the new base and by the new step over those that stay."""
 
-    def rest(scan: Scan) -> Operator:
-        stay = without(own.at(At.OLD), gone)
+    def read_rest(scan: Scan) -> Operator:
+        stay = drop_rows_among(own.at(At.OLD), gone)
         return Project(stay, tuple(Output(n, column(c)) for n, c in scan.names))
 
     base, step = (
-        within(narrow(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), gone), gone)
+        keep_rows_among(
+            narrow_to_keys(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), gone), gone
+        )
         for plan in (op.base, op.step)
     )
-    return base, _reading(step, op.source, rest)
+    return base, _replace_scans(step, op.source, read_rest)
 
 
-def narrow(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
+def narrow_to_keys(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
     """The tree without rows that cannot be part of what is wanted: `wanted` names columns by those of `keys`.
 
     Tested as far down as the columns come from, so that few rows are joined, not all.
@@ -197,19 +201,19 @@ def narrow(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
     match op:
         case Project(below, outputs):
             bare = {c: wanted[o.name] for o in outputs if o.name in wanted and (c := o.expr.column)}
-            return Project(narrow(below, bare, keys), outputs)
+            return Project(narrow_to_keys(below, bare, keys), outputs)
         case Filter(below, predicate):
-            return Filter(narrow(below, wanted, keys), predicate)
+            return Filter(narrow_to_keys(below, wanted, keys), predicate)
         case UnionAll(parts):
             by_place = [wanted.get(c) for c in op.columns]
             named = [{c: k for c, k in zip(p.columns, by_place, strict=True) if k is not None} for p in parts]
-            return UnionAll(tuple(narrow(p, n, keys) for p, n in zip(parts, named, strict=True)))
+            return UnionAll(tuple(narrow_to_keys(p, n, keys) for p, n in zip(parts, named, strict=True)))
         case Join(left, right, kind) if kind is not JoinKind.FULL:
             sides = (left, right if kind is JoinKind.INNER else None)
             lefts, rights = (
                 {c: k for c, k in wanted.items() if side is not None and c in side.columns} for side in sides
             )
-            return op.with_inputs((narrow(left, lefts, keys), narrow(right, rights, keys)))
+            return op.with_inputs((narrow_to_keys(left, lefts, keys), narrow_to_keys(right, rights, keys)))
     if not wanted:
         return op
     tests = tuple(column(c) for c in wanted)
@@ -219,31 +223,31 @@ def narrow(op: Operator, wanted: dict[str, str], keys: Scan) -> Operator:
 # --- rows under names --------------------------------------------------------------------------------
 
 
-def _scan(name: RoundRef, op: Recursive, when: At = At.NEW) -> Scan:
+def _scan_rows(name: RoundRef, op: Recursive, when: At = At.NEW) -> Scan:
     return Scan(name, tuple((c, c) for c in op.columns), when)
 
 
-def _at_hand(op: Recursive, plan: Operator) -> Operator:
-    return _reading(plan, op.source, lambda s: s.at(At.NEW))
+def _read_rows_at_hand(op: Recursive, plan: Operator) -> Operator:
+    return _replace_scans(plan, op.source, lambda s: s.at(At.NEW))
 
 
-def _reading(op: Operator, source: Reference, rows: Callable[[Scan], Operator]) -> Operator:
+def _replace_scans(op: Operator, source: Reference, rows: Callable[[Scan], Operator]) -> Operator:
     """The tree with other rows for the scans of a source."""
     if isinstance(op, Scan):
         return rows(op) if op.source == source else op
-    return op.with_inputs(tuple(_reading(child, source, rows) for child in op.inputs))
+    return op.with_inputs(tuple(_replace_scans(child, source, rows) for child in op.inputs))
 
 
-def within(op: Operator, rows: Operator) -> Operator:
+def keep_rows_among(op: Operator, rows: Operator) -> Operator:
     """The rows that are among others."""
-    return Touched(op, *_matched(op, rows))
+    return Touched(op, *_match_rows(op, rows))
 
 
-def without(op: Operator, rows: Operator) -> Operator:
+def drop_rows_among(op: Operator, rows: Operator) -> Operator:
     """The rows that are not among others."""
-    return Untouched(op, *_matched(op, rows))
+    return Untouched(op, *_match_rows(op, rows))
 
 
-def _matched(op: Operator, rows: Operator) -> tuple[tuple[Expr, ...], Operator]:
+def _match_rows(op: Operator, rows: Operator) -> tuple[tuple[Expr, ...], Operator]:
     keys = Keys(rows, tuple(column(c) for c in rows.columns), distinct=False)
     return tuple(column(c) for c in op.columns), keys

@@ -22,11 +22,11 @@ from spark_trickle.algebra.change_operators import (
     Within,
 )
 from spark_trickle.algebra.operators import At, Operator, Project, Scan, UnionAll, column
-from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.recursion import find_obstacle
 from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK, Window
 from spark_trickle.delta.differentiate import Changed, differentiate
-from spark_trickle.delta.recursive import follow, recompute, rederive
-from spark_trickle.delta.touched import restrict_to_keys, subtract, touched_keys
+from spark_trickle.delta.recursive import follow_change, recompute_fixpoint, rederive
+from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract
 
 
 @singledispatch
@@ -52,11 +52,11 @@ def differentiate_aggregate(op: Aggregate, own: Scan, changed: Changed) -> Opera
     if delta is None:
         return None
     if op.algebraic:
-        return fold(op, own, delta)
+        return fold_sums(op, own, delta)
     return fold_extrema(op, own, delta) if op.foldable else recompute_groups(op, own, delta)
 
 
-def fold(op: Aggregate, own: Scan, delta: Operator) -> Operator:
+def fold_sums(op: Aggregate, own: Scan, delta: Operator) -> Operator:
     """Sums of the change are added to the sums that are stored; a group without rows is gone.
 
     Whole numbers and decimals may be summed in any order, so the stored rows need not be settled first.
@@ -92,7 +92,7 @@ def fold_extrema(op: Aggregate, own: Scan, delta: Operator) -> Operator:
 def recompute_groups(op: Aggregate, own: Scan, delta: Operator) -> Operator:
     """Touched groups are computed again from all their rows: right for every function."""
     exprs = tuple(k.expr for k in op.keys)
-    keys = touched_keys((delta, exprs))
+    keys = collect_touched_keys((delta, exprs))
     new = replace(op, input=restrict_to_keys(op.input.at(At.NEW), exprs, keys))
     return subtract(new, restrict_to_keys(own.at(At.OLD), tuple(column(k.name) for k in op.keys), keys))
 
@@ -103,7 +103,7 @@ def differentiate_window(op: Window, own: Scan, changed: Changed) -> Operator | 
     delta = differentiate(op.input, changed)
     if delta is None:
         return None
-    keys = touched_keys((delta, op.partition))
+    keys = collect_touched_keys((delta, op.partition))
     new = replace(op, input=restrict_to_keys(op.input.at(At.NEW), op.partition, keys))
     return subtract(new, restrict_to_keys(own.at(At.OLD), op.partition, keys))
 
@@ -113,9 +113,9 @@ def differentiate_recursive(op: Recursive, own: Scan, changed: Changed) -> Opera
     """Only what changed leads on, if each row of the step leads on by itself."""
     if not op.sources & (changed - {op.source}):
         return None
-    if obstacle(op):
-        return recompute(op, own)
-    return rederive(op, own, changed) if op.distinct else follow(op, own, changed)
+    if find_obstacle(op):
+        return recompute_fixpoint(op, own)
+    return rederive(op, own, changed) if op.distinct else follow_change(op, own, changed)
 
 
 @differentiate_node.register

@@ -12,7 +12,7 @@ from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import At, Operator, UnionAll
 
 
-def touched_keys(*changes: tuple[Operator | None, tuple[Expr, ...]]) -> Operator:
+def collect_touched_keys(*changes: tuple[Operator | None, tuple[Expr, ...]]) -> Operator:
     """The keys that occur in any of some changes."""
     parts = tuple(Keys(change, exprs) for change, exprs in changes if change is not None)
     return parts[0] if len(parts) == 1 else UnionAll(parts)
@@ -23,7 +23,7 @@ def restrict_to_keys(op: Operator, exprs: tuple[Expr, ...], keys: Operator) -> O
     return Touched(op, exprs, keys) if exprs else op
 
 
-def before_and_after(build: Callable[[At], Operator]) -> Operator:
+def subtract_before(build: Callable[[At], Operator]) -> Operator:
     """Δf = f(new) − f(old)."""
     return subtract(build(At.NEW), build(At.OLD))
 

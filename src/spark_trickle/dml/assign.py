@@ -7,7 +7,7 @@ from spark_trickle.model.table import Column
 from spark_trickle.model.types import Scalar, can_store, length_limit, sql_name
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.types import cast_name, field_type_name, type_of_field
-from spark_trickle.sql.lexer.words import literal, quote
+from spark_trickle.sql.lexer.words import quote, quote_literal
 
 
 def render_stored(frame: Frame, name: str, column: Column) -> str:
@@ -30,5 +30,5 @@ def _render_fitted(value: str, column: Column) -> str:
         return value
     assert isinstance(column.type, Scalar)
     text = f"the value is too long for column {quote(column.name)} of type {sql_name(column.type)}: "
-    checked = f"IF(char_length({value}) > {limit}, raise_error({literal(text)} || {value}), {value})"
+    checked = f"IF(char_length({value}) > {limit}, raise_error({quote_literal(text)} || {value}), {value})"
     return f"rpad({checked}, {limit}, ' ')" if column.type.name.startswith("char") else checked

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.dml.actions import ACTION, DELETE, TARGET, old_image
-from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError, short
+from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNullViolationError, shorten_text
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import WEIGHT, Column, Table
 from spark_trickle.spark.frames import Frame, local_frame
@@ -28,7 +28,7 @@ _SHOWN = 5  # offending rows that an error names
 
 def show_values(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     return tuple(
-        f"({', '.join('NULL' if v is None else short(str(v)) for v in row)})" for row in rows[:_SHOWN]
+        f"({', '.join('NULL' if v is None else shorten_text(str(v)) for v in row)})" for row in rows[:_SHOWN]
     )
 
 
@@ -112,8 +112,8 @@ def _find_overlapping_files(work: Work, table: Table, rows: pa.Table) -> tuple[D
     columns = list_bounded_columns(table)
     if not files or not columns:
         return files
-    with reading(work.place.warehouse.engine) as connection:
-        return find_files_meeting(read.with_bounds(connection, files, [c.id for c in columns]), columns, rows)
+    with open_reader(work.place.warehouse.engine) as connection:
+        return find_files_meeting(read.add_bounds(connection, files, [c.id for c in columns]), columns, rows)
 
 
 def check_stored_keys(work: Work, table: Table, files: Sequence[DataFile]) -> None:

@@ -30,7 +30,7 @@ from spark_trickle.model.types import Scalar, can_widen, from_spark, refuse_coll
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.spark.types import cast_name, parse_type
-from spark_trickle.sql.lexer.words import literal, quote
+from spark_trickle.sql.lexer.words import quote, quote_literal
 from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import check_column_names, free_name, make_room, refuse_readers
@@ -272,7 +272,7 @@ def _render_carry_over(work: Work, old: Column, new: Column) -> str | None:
     """What old rows hold, in the new type: the FLOAT 0.1 is not the DOUBLE 0.1."""
     if old.initial is None:
         return None
-    value = f"CAST(CAST({literal(old.initial)} AS {cast_name(old.type)}) AS {cast_name(new.type)})"
+    value = f"CAST(CAST({quote_literal(old.initial)} AS {cast_name(old.type)}) AS {cast_name(new.type)})"
     return str(collect(run_sql(work.place.spark, f"SELECT CAST({value} AS STRING)")).column(0)[0].as_py())
 
 
@@ -295,7 +295,7 @@ def create_table_sql(table: Table) -> str:
         line = f"{quote(c.name)} {sql_name(c.type)}"
         line += "" if c.nullable else " NOT NULL"
         line += f" DEFAULT {c.default}" if c.default is not None else ""
-        line += f" COMMENT {literal(c.comment)}" if c.comment is not None else ""
+        line += f" COMMENT {quote_literal(c.comment)}" if c.comment is not None else ""
         lines.append(line)
     if table.key:
         keys = ", ".join(quote(c.name) for c in table.key_columns)

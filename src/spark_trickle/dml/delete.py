@@ -12,7 +12,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql.lexer.words import quote
-from spark_trickle.sql.statements.bounds import most_key_rows
+from spark_trickle.sql.statements.bounds import count_most_key_rows
 from spark_trickle.sql.statements.determinism import judges_values
 from spark_trickle.sql.statements.kinds import Delete, Update
 from spark_trickle.txn.query import run_query
@@ -58,7 +58,7 @@ def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone
     total, where = work.row_count(table), statement.where
     if where and table.unique:
         key = tuple(c.name for c in table.key_columns)
-        keyed = most_key_rows(where, key, (statement.alias or table.name,))
+        keyed = count_most_key_rows(where, key, (statement.alias or table.name,))
         total = total if keyed is None else min(total, keyed)
     if total <= work.place.settings.max_driver_rows:
         return total
@@ -87,7 +87,7 @@ def _list_feed_files(
     if not any((f.deletes and not in_sum) or f.by_name for f in files):
         work.place.storage.check(table, files)
         as_of = work.next_as_of()
-        return tuple(f.removed(as_of) for f in files)
+        return tuple(f.make_removal(as_of) for f in files)
     frame = _mark_removed(work.rows(table))
     room = room_of_statement(work.place.settings)
     few = collect_known(frame, room, count) if fits_arrow(table) else None

@@ -15,14 +15,14 @@ from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
 from spark_trickle.sql.statements.kinds import Insert
-from spark_trickle.sql.statements.parse_rows import values_rows
+from spark_trickle.sql.statements.parse_rows import read_values_rows
 from spark_trickle.txn.query import count_referenced_rows, run_query
 from spark_trickle.txn.work import Work
 
 
 def insert_rows(work: Work, statement: Insert) -> Result:
     table = work.find_target(statement.table)
-    values = values_rows(statement.source)
+    values = read_values_rows(statement.source)
     source = statement.source
     if values is not None and any(v.upper() == "DEFAULT" for row in values for v in row):
         source = _with_defaults(table, statement, values)

@@ -8,7 +8,7 @@ from spark_trickle.dml.definitions import create_table_sql
 from spark_trickle.errors import SettingError
 from spark_trickle.model.table import HIDDEN_SCHEMA, Relation, View
 from spark_trickle.model.types import sql_name
-from spark_trickle.settings import setting_names, setting_rows
+from spark_trickle.settings import list_setting_names, list_setting_rows
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.sql.statements import kinds as s
@@ -52,7 +52,7 @@ def show_settings(work: Work, statement: s.ShowSettings) -> Frame:
 
 def _list_tables(work: Work, statement: s.ShowTables) -> list[tuple[str, str, bool]]:
     schema = work.catalog.schema(statement.schema or work.place.schema).name
-    members = sorted(work.catalog.members(schema), key=lambda r: r.name)
+    members = sorted(work.catalog.list_members(schema), key=lambda r: r.name)
     return [(r.schema, r.name, False) for r in members if _is_like(r.name, statement.pattern)]
 
 
@@ -89,5 +89,5 @@ def _create_sql(relation: Relation) -> str:
 def _list_settings(work: Work, name: str | None) -> list[tuple[str, str, str, str]]:
     values = work.place.settings.as_dict()
     if name is not None and name.lower() not in values:
-        raise SettingError(name, "there is no such setting", setting_names())
-    return [(n, str(values[n]), d, m) for n, d, m in setting_rows() if name is None or n == name.lower()]
+        raise SettingError(name, "there is no such setting", list_setting_names())
+    return [(n, str(values[n]), d, m) for n, d, m in list_setting_rows() if name is None or n == name.lower()]

@@ -52,7 +52,7 @@ def drop_schema(work: Work, statement: s.DropSchema) -> None:
         raise InvalidDefinitionError(
             f'schema "{DEFAULT_SCHEMA}" cannot be dropped', "Drop its tables instead."
         )
-    members = work.catalog.members(schema.name)
+    members = work.catalog.list_members(schema.name)
     if members and not statement.cascade:
         raise InvalidDefinitionError(
             f'schema "{schema.name}" is not empty: {", ".join(display_names(members))}',

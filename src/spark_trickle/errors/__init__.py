@@ -1,6 +1,6 @@
 """Every error: fields -> message, hint, code, and whether it is worth a retry."""
 
-from spark_trickle.errors.base import InternalError, Kind, TrickleError, closest, short
+from spark_trickle.errors.base import InternalError, Kind, TrickleError, shorten_text, suggest_closest
 from spark_trickle.errors.sources import (
     NotPublishedError,
     RepairNeededError,
@@ -121,7 +121,7 @@ __all__ = [
     "WarehouseCopiedError",
     "WarehouseError",
     "WarehouseMismatchError",
-    "closest",
     "raise_failures",
-    "short",
+    "shorten_text",
+    "suggest_closest",
 ]

@@ -19,7 +19,7 @@ class Kind(Enum):
     BUG = 70
 
 
-def _rebuild(cls: type[TrickleError], values: dict[str, Any]) -> TrickleError:
+def _rebuild_error(cls: type[TrickleError], values: dict[str, Any]) -> TrickleError:
     return cls(**values)
 
 
@@ -49,15 +49,15 @@ class TrickleError(Exception):
         return f"[{self.code}] {self.message}\nHint: {self.hint}"
 
     def __reduce__(self) -> tuple[Callable[..., TrickleError], tuple[Any, ...]]:
-        return _rebuild, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})
+        return _rebuild_error, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})
 
 
-def short(text: str, most: int = 100) -> str:
+def shorten_text(text: str, most: int = 100) -> str:
     """A value as an error shows it: long ones lose their middle."""
     return text if len(text) <= most else f"{text[: most - 20]} … {text[-15:]}"
 
 
-def closest(name: str, available: tuple[str, ...], noun: str) -> str:
+def suggest_closest(name: str, available: tuple[str, ...], noun: str) -> str:
     """A hint with the name that was probably meant, which is never the name that was written."""
     last = {a.lower().split(".")[-1]: a for a in available if a != name}
     if close := get_close_matches(name.split(".")[-1].lower(), list(last), n=1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_trickle.errors.base import Kind, TrickleError, closest, short
+from spark_trickle.errors.base import Kind, TrickleError, shorten_text, suggest_closest
 
 
 @dataclass(eq=False)
@@ -41,7 +41,7 @@ class SourceNotFoundError(TrickleError):
     def hint(self) -> str:
         if not self.available:
             return "Attach one with ATTACH SOURCE … TYPE postgres OPTIONS (dsn 'env:NAME')."
-        return closest(self.source, self.available, "sources")
+        return suggest_closest(self.source, self.available, "sources")
 
 
 @dataclass(eq=False)
@@ -105,7 +105,7 @@ class SourceValueError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'column "{self.column}" holds {short(self.value)}, which {self.type} cannot represent'
+        return f'column "{self.column}" holds {shorten_text(self.value)}, which {self.type} cannot represent'
 
     @property
     def hint(self) -> str:
@@ -310,7 +310,7 @@ class TargetValueError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'column "{self.column}" holds {short(self.value)}, which {self.type} cannot represent'
+        return f'column "{self.column}" holds {shorten_text(self.value)}, which {self.type} cannot represent'
 
     @property
     def hint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_trickle.errors.base import Kind, TrickleError, closest
+from spark_trickle.errors.base import Kind, TrickleError, suggest_closest
 
 
 @dataclass(eq=False)
@@ -27,7 +27,7 @@ class SqlSyntaxError(TrickleError):
         return self.advice
 
 
-def _at(place: tuple[int, int]) -> str:
+def _describe_place(place: tuple[int, int]) -> str:
     return f", at line {place[0]}, column {place[1]}" if place[0] else ""
 
 
@@ -41,7 +41,7 @@ class UnsupportedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"{self.feature} is not supported{_at(self.place)}"
+        return f"{self.feature} is not supported{_describe_place(self.place)}"
 
     @property
     def hint(self) -> str:
@@ -117,7 +117,7 @@ class TableNotFoundError(TrickleError):
             )
         if self.found == "view":
             return "Name one of the tables that the view reads; DROP VIEW drops the view."
-        return closest(self.name, self.available, f"{self.wanted}s")
+        return suggest_closest(self.name, self.available, f"{self.wanted}s")
 
 
 @dataclass(eq=False)
@@ -133,7 +133,7 @@ class SchemaNotFoundError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return closest(self.name, self.available, "schemas")
+        return suggest_closest(self.name, self.available, "schemas")
 
 
 @dataclass(eq=False)
@@ -146,11 +146,11 @@ class ColumnNotFoundError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'column "{self.column}" does not exist{_at(self.place)}'
+        return f'column "{self.column}" does not exist{_describe_place(self.place)}'
 
     @property
     def hint(self) -> str:
-        return closest(self.column, self.available, "columns")
+        return suggest_closest(self.column, self.available, "columns")
 
 
 @dataclass(eq=False)
@@ -179,7 +179,7 @@ class InvalidDefinitionError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"{self.detail}{_at(self.place)}"
+        return f"{self.detail}{_describe_place(self.place)}"
 
     @property
     def hint(self) -> str:
@@ -325,7 +325,7 @@ class SettingError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return self.advice or closest(self.name, self.available, "settings")
+        return self.advice or suggest_closest(self.name, self.available, "settings")
 
 
 @dataclass(eq=False)

@@ -92,7 +92,7 @@ def open_warehouse(
 ) -> Warehouse:
     """Open a warehouse; `adopt` makes its catalog and a data folder that does not fit belong together."""
     session_id = uuid.uuid4().hex[:12]
-    url, folder = _locate(os.fspath(where))
+    url, folder = _locate_catalog(os.fspath(where))
     asked = None if data_path is None else local_folder(data_path)
     request = Request(session_id, asked, folder, adopt, is_read_only(url))
     if folder is not None:
@@ -109,7 +109,7 @@ def open_warehouse(
         raise
 
 
-def _locate(where: str) -> tuple[URL, Path | None]:
+def _locate_catalog(where: str) -> tuple[URL, Path | None]:
     """The catalog's address, and the warehouse folder if the catalog is a file in it."""
     if is_local_address(where):
         folder = Path(local_folder(where))

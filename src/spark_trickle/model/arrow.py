@@ -43,9 +43,9 @@ def can_hold(kind: ColumnType) -> bool:
 def arrow_type(kind: ColumnType) -> pa.DataType:
     match kind:
         case Array(element, element_id):
-            return pa.list_(_field("element", element, element_id))
+            return pa.list_(_make_field("element", element, element_id))
         case Struct(fields):
-            return pa.struct([_field(f.name, f.type, f.id) for f in fields])
+            return pa.struct([_make_field(f.name, f.type, f.id) for f in fields])
         case Scalar(name):
             if name.startswith("decimal"):
                 precision, scale = name[len("decimal(") : -1].split(",")
@@ -53,14 +53,14 @@ def arrow_type(kind: ColumnType) -> pa.DataType:
             return pa.string() if name.startswith(("varchar", "char")) else _SCALARS[name]
 
 
-def _field(name: str, kind: ColumnType, id: int) -> pa.Field:
+def _make_field(name: str, kind: ColumnType, id: int) -> pa.Field:
     return pa.field(name, arrow_type(kind), metadata={FIELD_ID: str(id).encode()})
 
 
 def arrow_schema(table: Table) -> pa.Schema:
     """The columns of a data file."""
-    columns = [_field(c.name, c.type, c.id) for c in table.columns]
-    return pa.schema([*columns, _field(WEIGHT, Scalar("integer"), WEIGHT_ID)])
+    columns = [_make_field(c.name, c.type, c.id) for c in table.columns]
+    return pa.schema([*columns, _make_field(WEIGHT, Scalar("integer"), WEIGHT_ID)])
 
 
 def to_storage(table: Table, rows: pa.Table) -> pa.Table:
@@ -91,7 +91,7 @@ def column_ids(schema: pa.Schema) -> dict[int, str]:
     return {int(f.metadata[FIELD_ID]): f.name for f in schema if FIELD_ID in (f.metadata or {})}
 
 
-def flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+def combine_chunks(values: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column in one piece."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
@@ -99,18 +99,18 @@ def flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:
 def sum_weights(table: Table, rows: pa.Table) -> pa.Table:
     """The sum of weights of each different row, without zeros; rows differ if any bit of them does."""
     if any(not isinstance(c.type, Scalar) for c in table.columns):
-        return _summed_nested(rows)
-    return _summed_flat(rows, list(table.column_names))
+        return _sum_nested(rows)
+    return _sum_flat(rows, list(table.column_names))
 
 
 def is_nothing(rows: pa.Table, names: Sequence[str]) -> bool:
     """Whether nothing is left of some columns of a change; nested ones are not looked at."""
     if any(pa.types.is_nested(rows.schema.field(n).type) for n in names):
         return False
-    return bool(_summed_flat(rows, list(names)).num_rows == 0)
+    return bool(_sum_flat(rows, list(names)).num_rows == 0)
 
 
-def _summed_flat(rows: pa.Table, names: list[str]) -> pa.Table:
+def _sum_flat(rows: pa.Table, names: list[str]) -> pa.Table:
     grouped = rows.group_by(names).aggregate([(WEIGHT, "sum")])
     weights = grouped.column(f"{WEIGHT}_sum").cast(pa.int32())
     return grouped.select(names).append_column(WEIGHT, weights).filter(pc.not_equal(weights, 0))
@@ -121,7 +121,7 @@ def net_change(rows: pa.Table) -> pa.Table:
     names = [n for n in rows.column_names if n != WEIGHT]
     if not names or any(pa.types.is_nested(rows.schema.field(n).type) for n in names):
         return rows
-    return single_weights(_summed_flat(rows, names))
+    return single_weights(_sum_flat(rows, names))
 
 
 def net_rows(rows: pa.Table) -> pa.Table | None:
@@ -130,7 +130,7 @@ def net_rows(rows: pa.Table) -> pa.Table | None:
     if rows.num_rows and pc.min(rows.column(WEIGHT)).as_py() < 1:
         if any(pa.types.is_nested(rows.schema.field(n).type) for n in names):
             return None
-        rows = single_weights(_summed_flat(rows, names))
+        rows = single_weights(_sum_flat(rows, names))
     return rows.select(names)
 
 
@@ -153,28 +153,28 @@ def single_weights(rows: pa.Table) -> pa.Table:
     )
 
 
-def images(rows: pa.Table) -> list[Hashable]:
+def list_images(rows: pa.Table) -> list[Hashable]:
     """Each row, without its weight, to compare by: as text where NaN or a list would spoil it."""
     columns = []
     for name in rows.column_names:
         if name != WEIGHT:
             kind = rows.schema.field(name).type
-            values = rows.column(name).cast(_countable(kind)).to_pylist()
+            values = rows.column(name).cast(_choose_countable(kind)).to_pylist()
             plain = not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
             columns.append(values if plain else [repr(v) for v in values])
     return list(zip(*columns, strict=True))
 
 
-def _countable(kind: pa.DataType) -> pa.DataType:
+def _choose_countable(kind: pa.DataType) -> pa.DataType:
     """Days and instants as numbers: Python's end with the year 9999, and Spark's do not."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_list(kind):
-        return pa.list_(pa.field(kind.value_field.name, _countable(kind.value_type)))
+        return pa.list_(pa.field(kind.value_field.name, _choose_countable(kind.value_type)))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _countable(f.type)) for f in kind])
+        return pa.struct([pa.field(f.name, _choose_countable(f.type)) for f in kind])
     return kind
 
 
@@ -191,15 +191,15 @@ def _python_value(value: pa.Scalar) -> Any:
         return value.as_py()
     except OverflowError:
         nested = pa.types.is_nested(value.type)
-        return str(value.cast(_countable(value.type) if nested else pa.string()).as_py())
+        return str(value.cast(_choose_countable(value.type) if nested else pa.string()).as_py())
 
 
-def _summed_nested(rows: pa.Table) -> pa.Table:
+def _sum_nested(rows: pa.Table) -> pa.Table:
     """The same where Arrow cannot group."""
     weights = rows.column(WEIGHT).to_pylist()
     totals: dict[Hashable, int] = {}
     first: dict[Hashable, int] = {}
-    for n, image in enumerate(images(rows)):
+    for n, image in enumerate(list_images(rows)):
         totals[image] = totals.get(image, 0) + weights[n]
         first.setdefault(image, n)
     kept = [(first[image], total) for image, total in totals.items() if total]

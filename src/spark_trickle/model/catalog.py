@@ -38,7 +38,7 @@ class Catalog:
         schema, name = parts if len(parts) == 2 else (current, parts[0])
         return self.relations.get((schema.lower(), name.lower()))
 
-    def inside(self, view: View) -> Catalog:
+    def enter_view(self, view: View) -> Catalog:
         """What names mean in the text of a view."""
         return self.views.get(view.id, self)
 
@@ -59,7 +59,7 @@ class Catalog:
     def tables(self) -> list[Table]:
         return [r for r in self.relations.values() if isinstance(r, Table)]
 
-    def readers(self, table: Table) -> list[Table]:
+    def find_readers(self, table: Table) -> list[Table]:
         """The stream tables that read a table."""
         return [
             t
@@ -72,7 +72,7 @@ class Catalog:
             raise SchemaNotFoundError(name, tuple(s for s in self.schemas if s != HIDDEN_SCHEMA))
         return found
 
-    def members(self, schema: str) -> list[Relation]:
+    def list_members(self, schema: str) -> list[Relation]:
         return [r for (s, _), r in self.relations.items() if s == schema.lower()]
 
     def with_relation(self, relation: Relation) -> Catalog:

@@ -41,7 +41,10 @@ class Execution:
 
 def write_executions(executions: Sequence[Execution]) -> str:
     return json.dumps(
-        [[e.plan, e.engine, e.reason, round(e.ms, 3), [_shorten(o) for o in e.operators]] for e in executions]
+        [
+            [e.plan, e.engine, e.reason, round(e.ms, 3), [_run_to_json(o) for o in e.operators]]
+            for e in executions
+        ]
     )
 
 
@@ -52,6 +55,6 @@ def read_executions(text: str | None) -> tuple[Execution, ...]:
     )
 
 
-def _shorten(run: OperatorRun) -> list[object]:
+def _run_to_json(run: OperatorRun) -> list[object]:
     depth, title, rows_in, rows_out, ms = astuple(run)
     return [depth, title, rows_in, rows_out, ms if ms is None else round(ms, 3)]

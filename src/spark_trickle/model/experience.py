@@ -47,20 +47,20 @@ class Experience:
         found = {r.number: r for r in (*self.tried, *self.in_full)}
         return tuple(found[n] for n in sorted(found, reverse=True))
 
-    def spent_in_full(self, changed_rows: int) -> Spent:
-        return self.full_since.get(size_of(changed_rows), Spent())
+    def find_full_cost(self, changed_rows: int) -> Spent:
+        return self.full_since.get(classify_size(changed_rows), Spent())
 
 
-def size_of(rows: int) -> int:
+def classify_size(rows: int) -> int:
     return max(rows, 1).bit_length()
 
 
-def remember(known: Experience, run: Run) -> Experience:
+def add_run(known: Experience, run: Run) -> Experience:
     """With one more refresh; what another query cost is forgotten."""
     if run.action is Action.REINITIALIZE:
         known = Experience(known.count)
     run = replace(run, number=known.count + 1)
-    size, known = size_of(run.delta_rows), replace(known, count=run.number)
+    size, known = classify_size(run.delta_rows), replace(known, count=run.number)
     if run.action is Action.DIFFERENTIAL:
         known = replace(
             known,
@@ -71,34 +71,34 @@ def remember(known: Experience, run: Run) -> Experience:
         since = {k: v for k, v in known.full_since.items() if k != size or not run.given_up_ms}
         known = replace(
             known,
-            in_full=_newest(run, known.in_full, lambda r: r.source_rows),
-            full_since=_added(since, size, run.total_ms),
+            in_full=_keep_newest(run, known.in_full, lambda r: r.source_rows),
+            full_since=_add_spent(since, size, run.total_ms),
             differential_since=Spent(),
         )
     if run.action is Action.DIFFERENTIAL or run.given_up_ms:
-        known = replace(known, tried=_newest(run, known.tried, lambda r: r.delta_rows))
+        known = replace(known, tried=_keep_newest(run, known.tried, lambda r: r.delta_rows))
     return known
 
 
 def charge_compaction(known: Experience, ms: float) -> Experience:
     """What merging files took belongs to what the newest refresh cost."""
 
-    def charged(runs: Iterable[Run]) -> tuple[Run, ...]:
+    def charge_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
         return tuple(replace(r, compact_ms=r.compact_ms + ms) if r.number == known.count else r for r in runs)
 
-    return replace(known, tried=charged(known.tried), in_full=charged(known.in_full))
+    return replace(known, tried=charge_runs(known.tried), in_full=charge_runs(known.in_full))
 
 
-def _added(spent: Mapping[int, Spent], size: int, ms: float) -> dict[int, Spent]:
+def _add_spent(spent: Mapping[int, Spent], size: int, ms: float) -> dict[int, Spent]:
     return {**spent, size: spent.get(size, Spent()).plus(ms)}
 
 
-def _newest(run: Run, runs: tuple[Run, ...], rows: Callable[[Run], int]) -> tuple[Run, ...]:
+def _keep_newest(run: Run, runs: tuple[Run, ...], rows: Callable[[Run], int]) -> tuple[Run, ...]:
     kept: list[Run] = []
     sizes: Counter[int] = Counter()
     for r in (run, *runs):
-        sizes[size_of(rows(r))] += 1
-        if sizes[size_of(rows(r))] <= _KEPT:
+        sizes[classify_size(rows(r))] += 1
+        if sizes[classify_size(rows(r))] <= _KEPT:
             kept.append(r)
     return tuple(kept)
 
@@ -110,8 +110,8 @@ def write_experience(known: Experience) -> str:
     return json.dumps(
         {
             "count": known.count,
-            "tried": [_rounded(r) for r in known.tried],
-            "in_full": [_rounded(r) for r in known.in_full],
+            "tried": [_round_figures(r) for r in known.tried],
+            "in_full": [_round_figures(r) for r in known.in_full],
             "full_since": {k: astuple(v) for k, v in known.full_since.items()},
             "differential_since": astuple(known.differential_since),
         }
@@ -131,5 +131,5 @@ def read_experience(text: str | None) -> Experience:
     )
 
 
-def _rounded(run: Run) -> list[object]:
+def _round_figures(run: Run) -> list[object]:
     return [round(v, 3) if isinstance(v, float) else v for v in astuple(run)]

@@ -69,7 +69,7 @@ class DataFile:
         """Rows this file adds to its table; every weight is +1 or −1."""
         return self.rows - 2 * self.deletes
 
-    def removed(self, as_of: int) -> DataFile:
+    def make_removal(self, as_of: int) -> DataFile:
         """The change that all rows of this file go, without a copy of them."""
         return DataFile(
             path=self.path,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.model.arrow import flat
+from spark_trickle.model.arrow import combine_chunks
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,24 +45,24 @@ class Packed:
         if self.words is not None:
             return self.words.take(pa.array(numbers, mask=mask))
         if pa.types.is_decimal(self.type):
-            return _decimals(numbers, mask, self.type)
+            return _make_decimals(numbers, mask, self.type)
         width = np.int32 if self.type.bit_width == 32 else np.int64
         if pa.types.is_temporal(self.type):
             return pa.array(numbers.astype(width), mask=mask).view(self.type)
         return pa.array(numbers, mask=mask).cast(self.type)
 
-    def numbers_of(self, values: pa.Array) -> Numbers | None:
+    def find_numbers(self, values: pa.Array) -> Numbers | None:
         """The numbers that stand for some values without nulls; those that no value can have are left out."""
         if self.numbers is None or values.type != self.type:
             return None
         if self.words is not None:
             found = np.asarray(pc.index_in(values, value_set=self.words).drop_null())
         else:
-            found = _whole(values)
+            found = _to_whole_numbers(values)
         ends = np.iinfo(self.numbers.dtype)
         return found[(found >= ends.min) & (found <= ends.max)].astype(self.numbers.dtype)
 
-    def scanned(self, values: pa.Array) -> Numbers | None:
+    def scan_values(self, values: pa.Array) -> Numbers | None:
         """The rows that have one of some values, found by looking at all; None if that is for Spark."""
         kind = self.type
         alike = pa.types.is_string(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
@@ -71,18 +71,18 @@ class Packed:
         return np.flatnonzero(np.asarray(pc.is_in(self.plain, value_set=values)))
 
 
-def pack(column: pa.ChunkedArray | pa.Array) -> Packed:
-    values = flat(column)
+def pack_column(column: pa.ChunkedArray | pa.Array) -> Packed:
+    values = combine_chunks(column)
     nulls = np.asarray(values.is_null()) if values.null_count else None
     if pa.types.is_string(values.type):
         coded = values.dictionary_encode()
         if 4 * len(coded.dictionary) > len(values):
             return Packed(values.type, plain=values)
-        codes = _smallest(np.asarray(pc.fill_null(coded.indices, 0)))
+        codes = _shrink_numbers(np.asarray(pc.fill_null(coded.indices, 0)))
         return Packed(values.type, codes, nulls, coded.dictionary)
     if not _is_whole(values.type):
         return Packed(values.type, plain=values)
-    return Packed(values.type, _smallest(_whole(values, nulls)), nulls)
+    return Packed(values.type, _shrink_numbers(_to_whole_numbers(values, nulls)), nulls)
 
 
 def _is_whole(kind: pa.DataType) -> bool:
@@ -91,7 +91,7 @@ def _is_whole(kind: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
 
 
-def _whole(values: pa.Array, nulls: Numbers | None = None) -> Numbers:
+def _to_whole_numbers(values: pa.Array, nulls: Numbers | None = None) -> Numbers:
     """The whole numbers behind values; 0 for null."""
     if pa.types.is_decimal128(values.type):
         pairs = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, 2)
@@ -103,7 +103,7 @@ def _whole(values: pa.Array, nulls: Numbers | None = None) -> Numbers:
     return found if nulls is None else np.where(nulls, 0, found)
 
 
-def _smallest(numbers: Numbers) -> Numbers:
+def _shrink_numbers(numbers: Numbers) -> Numbers:
     low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
     for size in _SIZES:
         if np.iinfo(size).min <= low and high <= np.iinfo(size).max:
@@ -111,7 +111,7 @@ def _smallest(numbers: Numbers) -> Numbers:
     raise AssertionError("integers have at most eight bytes")
 
 
-def _decimals(numbers: Numbers, mask: Numbers | None, kind: pa.DataType) -> pa.Array:
+def _make_decimals(numbers: Numbers, mask: Numbers | None, kind: pa.DataType) -> pa.Array:
     """A decimal is a whole number of sixteen bytes, the low half first."""
     halves = np.empty((len(numbers), 2), np.int64)
     halves[:, 0] = numbers
@@ -133,7 +133,7 @@ class Places:
     def bytes(self) -> int:
         return 0 if self.rows is None else self.ordered.nbytes + self.rows.nbytes
 
-    def of(self, numbers: Numbers) -> Numbers:
+    def find_rows(self, numbers: Numbers) -> Numbers:
         """The rows that have one of some different numbers."""
         first = np.searchsorted(self.ordered, numbers, "left")
         counts = np.searchsorted(self.ordered, numbers, "right") - first
@@ -142,7 +142,7 @@ class Places:
         return found if self.rows is None else self.rows[found]
 
 
-def places(column: Packed) -> Places:
+def index_places(column: Packed) -> Places:
     """Nulls have no place: nothing equals them."""
     assert column.numbers is not None
     if column.nulls is None and bool((column.numbers[:-1] <= column.numbers[1:]).all()):

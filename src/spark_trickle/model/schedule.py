@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from spark_trickle.errors import InvalidDefinitionError, short
+from spark_trickle.errors import InvalidDefinitionError, shorten_text
 from spark_trickle.settings import LONGEST_SCHEDULE_SECONDS
 
 _UNITS = {
@@ -71,21 +71,24 @@ class Cron:
 
     def matches(self, at: datetime) -> bool:
         return (
-            at.minute in self.minutes and at.hour in self.hours and at.month in self.months and self._day(at)
+            at.minute in self.minutes
+            and at.hour in self.hours
+            and at.month in self.months
+            and self._matches_day(at)
         )
 
-    def _day(self, at: datetime) -> bool:
+    def _matches_day(self, at: datetime) -> bool:
         """As cron has it: where both kinds of day are named, either will do."""
         by_month, by_week = at.day in self.days, at.isoweekday() % 7 in self.weekdays
         if self.any_day or self.any_weekday:
             return by_month and by_week
         return by_month or by_week
 
-    def after(self, moment: datetime) -> datetime:
+    def find_next(self, moment: datetime) -> datetime:
         """The first minute after a moment."""
         at = moment.astimezone(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
         for _ in range(366 * 5):
-            if at.month in self.months and self._day(at):
+            if at.month in self.months and self._matches_day(at):
                 for _ in range(24 * 60):
                     if self.matches(at):
                         return at
@@ -143,40 +146,42 @@ def parse_cron(text: str) -> Cron:
             "Write five fields: minute, hour, day, month and weekday.",
         )
     minutes, hours, days, months, weekdays = (
-        _field(part, *rule) for part, rule in zip(parts, _FIELDS, strict=True)
+        _parse_field(part, *rule) for part, rule in zip(parts, _FIELDS, strict=True)
     )
     from_sunday = frozenset(d % 7 for d in weekdays)
     cron = Cron(text, minutes, hours, days, months, from_sunday, parts[2] == "*", parts[4] == "*")
-    cron.after(datetime(2026, 1, 1, tzinfo=UTC))  # refuses the 31st of February
+    cron.find_next(datetime(2026, 1, 1, tzinfo=UTC))  # refuses the 31st of February
     return cron
 
 
-def _field(text: str, name: str, low: int, high: int) -> frozenset[int]:
+def _parse_field(text: str, name: str, low: int, high: int) -> frozenset[int]:
     values: set[int] = set()
     for part in text.split(","):
         span, _, step = part.partition("/")
         first, dash, last = span.partition("-")
-        start = low if span == "*" else _number(first, name)
-        end = high if span == "*" or (step and not dash) else _number(last, name) if dash else start
-        width = _number(step, name) if step else 1
+        start = low if span == "*" else _parse_number(first, name)
+        end = high if span == "*" or (step and not dash) else _parse_number(last, name) if dash else start
+        width = _parse_number(step, name) if step else 1
         if not low <= start <= end <= high:
             raise InvalidDefinitionError(
-                f'"{short(part)}" is not a valid {name} in a cron expression',
+                f'"{shorten_text(part)}" is not a valid {name} in a cron expression',
                 f"Write a number between {low} and {high}.",
             )
         if not 1 <= width <= high - low + 1:
             raise InvalidDefinitionError(
-                f'the step in "{short(part)}" is out of range for the field "{name}"',
+                f'the step in "{shorten_text(part)}" is out of range for the field "{name}"',
                 f"Write a step between 1 and {high - low + 1}.",
             )
         values.update(range(start, end + 1, width))
     return frozenset(values)
 
 
-def _number(text: str, name: str) -> int:
+def _parse_number(text: str, name: str) -> int:
     known = {"month": _MONTHS, "weekday": _DAYS}.get(name, {}).get(text.lower())
     if known is not None:
         return known
     if not _DIGITS.fullmatch(text):
-        raise InvalidDefinitionError(f'"{short(text)}" is not a valid {name} in a cron expression', _HINT)
+        raise InvalidDefinitionError(
+            f'"{shorten_text(text)}" is not a valid {name} in a cron expression', _HINT
+        )
     return int(text)

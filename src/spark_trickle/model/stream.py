@@ -104,14 +104,14 @@ class Stream:
             "home": self.home,
             "mode": self.mode.value,
             "schedule": self.schedule,
-            "options": self.options.texts(),
+            "options": self.options.to_texts(),
             "moments": list(self.moments),
             "sources": [_source_to_json(s) for s in self.sources],
             "nodes": list(self.nodes),
             "plan": self.plan,
             "time_zone": self.time_zone,
             "views": [list(v) for v in self.views],
-            "known": [_known_names_to_json(k) for k in self.known],
+            "known": [_names_to_json(k) for k in self.known],
         }
 
     @classmethod
@@ -129,7 +129,7 @@ class Stream:
             moments=tuple(value.get("moments", options.get("moments", "").split())),
             time_zone=value.get("time_zone", ""),
             views=tuple((i, name) for i, name in value.get("views", ())),
-            known=tuple(_known_names_from_json(*parts) for parts in value.get("known", ())),
+            known=tuple(_names_from_json(*parts) for parts in value.get("known", ())),
         )
 
 
@@ -144,7 +144,7 @@ def _source_from_json(
     return Source(table_id, used, (name[0], name[1]) if name else None)
 
 
-def _known_names_to_json(names: KnownNames) -> list[Any]:
+def _names_to_json(names: KnownNames) -> list[Any]:
     tables = [
         [t.table_id, t.schema, t.name, [[i, n, types.to_json(kind)] for i, n, kind in t.columns]]
         for t in names.tables
@@ -152,7 +152,7 @@ def _known_names_to_json(names: KnownNames) -> list[Any]:
     return [names.view_id, tables]
 
 
-def _known_names_from_json(view_id: int | None, tables: list[Any]) -> KnownNames:
+def _names_from_json(view_id: int | None, tables: list[Any]) -> KnownNames:
     found = (
         KnownTable(i, schema, name, tuple((c, n, types.from_json(kind)) for c, n, kind in columns))
         for i, schema, name, columns in tables

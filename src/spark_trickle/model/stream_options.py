@@ -29,9 +29,9 @@ class StreamOptions:
 
     def with_texts(self, written: Iterable[tuple[str, str]]) -> StreamOptions:
         """The same with what a user wrote, or an error that says what is wrong with it."""
-        return replace(self, **{name: _value(name, text) for name, text in written})
+        return replace(self, **{name: _parse_value(name, text) for name, text in written})
 
-    def texts(self) -> dict[str, str]:
+    def to_texts(self) -> dict[str, str]:
         """What differs from the defaults, as a user would write it."""
         plain = StreamOptions()
         found = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -42,18 +42,18 @@ def read_stream_options(texts: Mapping[str, str]) -> StreamOptions:
     return StreamOptions().with_texts(texts.items())
 
 
-def _value(name: str, text: str) -> Any:
+def _parse_value(name: str, text: str) -> Any:
     known = [f.name for f in fields(StreamOptions)]
     if name not in known:
         raise InvalidDefinitionError(f'there is no option "{name}"', f"The options are {', '.join(known)}.")
     if name == "tier":
-        return _tier(text)
+        return _parse_tier(text)
     if name == "fuse_ceiling":
-        return _number(name, text)
-    return _flag(name, text)
+        return _parse_number(name, text)
+    return _parse_flag(name, text)
 
 
-def _tier(text: str) -> Tier:
+def _parse_tier(text: str) -> Tier:
     try:
         return Tier(text.lower())
     except ValueError:
@@ -62,13 +62,13 @@ def _tier(text: str) -> Tier:
         ) from None
 
 
-def _number(name: str, text: str) -> int:
+def _parse_number(name: str, text: str) -> int:
     if not text.isdigit():
         raise InvalidDefinitionError(f'option "{name}" is not a number: {text}', "Write a whole number.")
     return int(text)
 
 
-def _flag(name: str, text: str) -> bool:
+def _parse_flag(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise InvalidDefinitionError(f'option "{name}" is neither true nor false', "Write true or false.")
     return text.lower() == "true"

@@ -64,7 +64,7 @@ def from_spark(column: str, spec: Any, ids: Iterator[int], nested: bool = False)
         if nested and _TEXT.fullmatch(spec) and spec != "string":
             raise TypeNotAllowedError(column, spec.upper(), "Inside arrays and structs, use STRING.")
         if not _PLAIN.fullmatch(spec):
-            raise TypeNotAllowedError(column, spec.upper(), _advice(spec))
+            raise TypeNotAllowedError(column, spec.upper(), _find_advice(spec))
         return Scalar(spec)
     if spec["type"] == "array":
         element_id = next(ids)
@@ -72,7 +72,7 @@ def from_spark(column: str, spec: Any, ids: Iterator[int], nested: bool = False)
     if spec["type"] == "struct":
         _refuse_twins(column, [f["name"] for f in spec["fields"]])
         return Struct(tuple(_field_from_spark(column, f, ids) for f in spec["fields"]))
-    raise TypeNotAllowedError(column, str(spec["type"]).upper(), _advice(spec["type"]))
+    raise TypeNotAllowedError(column, str(spec["type"]).upper(), _find_advice(spec["type"]))
 
 
 def type_in_query(spec: Any) -> ColumnType:
@@ -107,7 +107,7 @@ def _refuse_twins(column: str, names: list[str]) -> None:
             raise TypeNotAllowedError(column, f'STRUCT with two fields "{name}"', advice)
 
 
-def _advice(name: str) -> str:
+def _find_advice(name: str) -> str:
     word = "collated" if "collate" in name else name.split("(")[0].split(" ")[0]
     return _REFUSED.get(word, "Use a type that Parquet and SQL both know, such as STRING or BINARY.")
 
@@ -212,12 +212,12 @@ def can_widen(old: ColumnType, new: ColumnType) -> bool:
         limit = length_limit(new)
         return limit is None or (length_limit(old) or limit + 1) <= limit
     if old.name.startswith("decimal") and new.name.startswith("decimal"):
-        (p, s), (q, r) = _precision(old), _precision(new)
+        (p, s), (q, r) = _find_precision(old), _find_precision(new)
         return r >= s and q - r >= p - s
     return (old.name, new.name) == ("float", "double")
 
 
-def _precision(kind: Scalar) -> tuple[int, int]:
+def _find_precision(kind: Scalar) -> tuple[int, int]:
     p, s = kind.name[len("decimal(") : -1].split(",")
     return int(p), int(s)
 
@@ -247,27 +247,29 @@ def _can_store_scalar(found: str, column: str) -> bool:
     if found.startswith("time(") and column.startswith("time("):
         return True
     return (
-        found.startswith("interval") and column.startswith("interval") and _family(found) == _family(column)
+        found.startswith("interval")
+        and column.startswith("interval")
+        and _counts_months(found) == _counts_months(column)
     )
 
 
-def _family(interval: str) -> bool:
+def _counts_months(interval: str) -> bool:
     return "year" in interval or "month" in interval
 
 
-def renumber(kind: ColumnType, ids: Iterator[int]) -> ColumnType:
+def renumber_fields(kind: ColumnType, ids: Iterator[int]) -> ColumnType:
     """The same type with fresh ids in every nested part."""
     match kind:
         case Scalar():
             return kind
         case Array(element):
             element_id = next(ids)
-            return replace(kind, element=renumber(element, ids), element_id=element_id)
+            return replace(kind, element=renumber_fields(element, ids), element_id=element_id)
         case Struct(fields):
-            return Struct(tuple(replace(f, id=next(ids), type=renumber(f.type, ids)) for f in fields))
+            return Struct(tuple(replace(f, id=next(ids), type=renumber_fields(f.type, ids)) for f in fields))
 
 
-def fixed_width(kinds: Iterable[ColumnType]) -> int | None:
+def find_fixed_width(kinds: Iterable[ColumnType]) -> int | None:
     """The bytes that values of these types take together in memory; None if that depends on the values."""
     total = 0
     for kind in kinds:

@@ -48,4 +48,4 @@ class Function:
 
 
 def stream_of(work: Work, name: str) -> Table:
-    return find_stream_table(work, Cursor(name).name())
+    return find_stream_table(work, Cursor(name).read_name())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.reports import ExecutedRefresh, read_executed
 from spark_trickle.model.execution import Execution, OperatorRun
 from spark_trickle.model.table import Table
@@ -32,18 +32,16 @@ def explain_refresh(work: Work, table: Table, number: int | str = 1) -> Answer:
         raise InvalidDefinitionError(
             f"there is no refresh number {number}", "Write 1 for the newest refresh, 2 for the one before it."
         )
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         done = read_executed(connection, table.id, number)
     if done is None:
         return Answer(_COLUMNS, [])
     operators = [(plan, operator) for plan in done.executions for operator in plan.operators]
-    rows = [_make_row(done, plan, n, operator) for n, (plan, operator) in enumerate(operators, start=1)]
+    rows = [_row(done, plan, n, operator) for n, (plan, operator) in enumerate(operators, start=1)]
     return Answer(_COLUMNS, rows)
 
 
-def _make_row(
-    done: ExecutedRefresh, plan: Execution, position: int, operator: OperatorRun
-) -> tuple[Any, ...]:
+def _row(done: ExecutedRefresh, plan: Execution, position: int, operator: OperatorRun) -> tuple[Any, ...]:
     """Spark tells how long it took for a plan as a whole: that stands beside its first operator."""
     is_root = operator.depth == 0
     ms = plan.ms if is_root and operator.ms is None else operator.ms

@@ -9,7 +9,7 @@ from spark_trickle.model.stream import Stream
 from spark_trickle.model.table import Relation, Table, View
 from spark_trickle.model.types import sql_name
 from spark_trickle.refresh.query_names import wording_of
-from spark_trickle.sql.lexer.words import literal, quote, split_words
+from spark_trickle.sql.lexer.words import quote, quote_literal, split_words
 from spark_trickle.sql.names.references import Reference
 from spark_trickle.sql.names.replace_references import replace_references
 from spark_trickle.txn.work import Work
@@ -23,9 +23,9 @@ def definition_sql(work: Work, table: Table, stream: Stream) -> str:
     if stream.schedule is not None:
         cron = stream.schedule.lower().startswith("cron ")
         text = stream.schedule[5:] if cron else stream.schedule
-        parts.append(f"{'SCHEDULE CRON' if cron else 'SCHEDULE'} {literal(text)}")
+        parts.append(f"{'SCHEDULE CRON' if cron else 'SCHEDULE'} {quote_literal(text)}")
     parts.append(f"REFRESH MODE {stream.mode}")
-    options = [f"{k} = {_render_option(v)}" for k, v in sorted(stream.options.texts().items())]
+    options = [f"{k} = {_option(v)}" for k, v in sorted(stream.options.to_texts().items())]
     if options:
         parts.append(f"WITH ({', '.join(options)})")
     texts = wording_of(work.catalog, stream).texts
@@ -34,30 +34,30 @@ def definition_sql(work: Work, table: Table, stream: Stream) -> str:
     )
 
 
-def _render_option(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) else literal(value)
+def _option(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) else quote_literal(value)
 
 
 def _query_by_present_names(query: str, home: str, texts: Catalog, now: Catalog) -> str:
     """The query with the full name of every relation, and with what has other names by now translated."""
     has_star = any(word.upper == "*" for word in split_words(query))
 
-    def find_replacement(reference: Reference) -> str | None:
+    def replacement(reference: Reference) -> str | None:
         if reference.is_function:
             return None
         known = texts.find(reference.parts, home)
-        return _render_relation(known, has_star, texts, now) if known is not None else None
+        return _relation(known, has_star, texts, now) if known is not None else None
 
-    return replace_references(query, find_replacement)
+    return replace_references(query, replacement)
 
 
-def _render_relation(known: Relation, has_star: bool, texts: Catalog, now: Catalog) -> str:
+def _relation(known: Relation, has_star: bool, texts: Catalog, now: Catalog) -> str:
     if isinstance(known, Table):
         present = now.table_by_id(known.id)
         if present is None or _reads_the_same(known, present, has_star):
             return _full_name(present or known)
         return _with_known_columns(known, present)
-    inside = texts.inside(known)
+    inside = texts.enter_view(known)
     text = _query_by_present_names(known.sql, known.home, inside, now)
     if text == _query_by_present_names(known.sql, known.home, now, now):
         return _full_name(known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_trickle.lake.storage.verify import verify as verify_files
+from spark_trickle.lake.storage.verify import verify_files
 from spark_trickle.observe.answer import Answer
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.txn.work import Work, now
@@ -10,8 +10,8 @@ from spark_trickle.txn.work import Work, now
 VERIFY_COLUMNS = {"severity": "string", "table_name": "string", "path": "string", "detail": "string"}
 
 
-def report_damage(work: Work, name: str | None = None) -> Answer:
+def verify(work: Work, name: str | None = None) -> Answer:
     """Read every data file, of one table or of all, and compare it with what the catalog knows of it."""
-    table = None if name is None else work.catalog.table(Cursor(name).name(), work.place.schema)
+    table = None if name is None else work.catalog.table(Cursor(name).read_name(), work.place.schema)
     found = verify_files(work.place.warehouse, now(), table)
     return Answer(VERIFY_COLUMNS, [(f.severity, f.table, f.path, f.detail) for f in found])

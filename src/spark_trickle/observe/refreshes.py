@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from spark_trickle.algebra.explain import cost
+from spark_trickle.algebra.explain import find_cost
 from spark_trickle.lake.catalog import reports, states
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.reports import Past, quantile
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.lake.catalog.reports import Past, find_quantile
 from spark_trickle.model.stream import GIVEN_UP
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
@@ -40,12 +40,12 @@ _HISTORY = {
 
 def refresh_history(work: Work, table: Table, most: int | None = None) -> Answer:
     """The refreshes of a stream table, newest first."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection, table.id, most)
-    return Answer(_HISTORY, [_make_history_row(p) for p in found])
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection, table.id, most)
+    return Answer(_HISTORY, [_history(p) for p in found])
 
 
-def _make_history_row(p: Past) -> tuple[object, ...]:
+def _history(p: Past) -> tuple[object, ...]:
     return (
         p.started,
         p.action,
@@ -64,17 +64,17 @@ def _make_history_row(p: Past) -> tuple[object, ...]:
 
 def refresh_timeline(work: Work, most: int = 50) -> Answer:
     """The last refreshes of all stream tables, newest first."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection, most=most)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection, most=most)
     names = _stream_names(work)
-    rows = [(names.get(p.table_id, str(p.table_id)), *_make_history_row(p)) for p in found]
+    rows = [(names.get(p.table_id, str(p.table_id)), *_history(p)) for p in found]
     return Answer({"name": "string", **_HISTORY}, rows)
 
 
 def refresh_stats(work: Work) -> Answer:
     """How often each stream table was refreshed, how, and how long it took."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection)
     rows = []
     for i, name in sorted(_stream_names(work).items(), key=lambda pair: pair[1]):
         mine = [p for p in found if p.table_id == i]
@@ -86,7 +86,7 @@ def refresh_stats(work: Work) -> Answer:
             for p in good
             if p.action in ("FULL", "REINITIALIZE") and p.duration_ms
         ]
-        speedup = _compute_mean(full) / _compute_mean(differential) if full and differential else None
+        speedup = _mean(full) / _mean(differential) if full and differential else None
         rows.append(
             (
                 name,
@@ -96,9 +96,9 @@ def refresh_stats(work: Work) -> Answer:
                 len(mine) - len(good),
                 sum(p.rows_inserted for p in good),
                 sum(p.rows_deleted for p in good),
-                _compute_mean(took) if took else None,
-                quantile(took, 0.95),
-                quantile(took, 0.99),
+                _mean(took) if took else None,
+                find_quantile(took, 0.95),
+                find_quantile(took, 0.99),
                 speedup,
             )
         )
@@ -118,7 +118,7 @@ def refresh_stats(work: Work) -> Answer:
     return Answer(columns, rows)
 
 
-def _compute_mean(values: list[float]) -> float:
+def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
@@ -129,9 +129,9 @@ def _stream_names(work: Work) -> dict[int, str]:
 def metrics_summary(work: Work) -> Answer:
     """The figures that `/metrics` also shows: for the last 15 minutes, for now, or since the start."""
     since = now() - timedelta(minutes=15)
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection, since=since)
-        snapshots = reports.snapshots(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection, since=since)
+        snapshots = reports.count_snapshots(connection)
         suspended = sum(s.status == "SUSPENDED" for s in states.all_states(connection).values())
     took = [p.duration_ms for p in found if p.duration_ms is not None]
     seen = [p.waited_ms + (p.duration_ms or 0.0) for p in found if p.waited_ms is not None]
@@ -143,8 +143,8 @@ def metrics_summary(work: Work) -> Answer:
         ("rows_changed", float(sum(p.rows_inserted + p.rows_deleted for p in found))),
     ]
     for share, name in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99")):
-        recent.append((f"refresh_ms_{name}", quantile(took, share)))
-        recent.append((f"commit_to_visible_ms_{name}", quantile(seen, share)))
+        recent.append((f"refresh_ms_{name}", find_quantile(took, share)))
+        recent.append((f"commit_to_visible_ms_{name}", find_quantile(seen, share)))
     current = [
         ("stream_tables", float(len(_stream_names(work)))),
         ("suspended", float(suspended)),
@@ -153,11 +153,11 @@ def metrics_summary(work: Work) -> Answer:
     ]
     rows: list[tuple[str, float | None, str]] = [(*figure, RECENT) for figure in recent]
     rows += [(*figure, CURRENT) for figure in current]
-    rows += [(*figure, TOTAL) for figure in _read_totals(work).items()]
+    rows += [(*figure, TOTAL) for figure in _totals(work).items()]
     return Answer({"metric": "string", "value": "double", "period": "string"}, rows)
 
 
-def _read_totals(work: Work) -> dict[str, float]:
+def _totals(work: Work) -> dict[str, float]:
     """What only grows, since the process began."""
     views, place = work.place.views, work.place
     return {
@@ -174,14 +174,14 @@ def _read_totals(work: Work) -> dict[str, float]:
 
 def diagnose_errors(work: Work, table: Table) -> Answer:
     """The last failures of a stream table: who has to act, how, and whether the cause is gone."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = reports.past(connection, table.id)
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = reports.read_refreshes(connection, table.id)
+        state = states.read_state(connection, table.id)
     succeeded = max((p.started for p in found if p.error is None), default=None)
     rows = []
     for p in [p for p in found if p.error is not None][:20]:
         assert p.error is not None
-        kind, retryable, advice = _diagnose_error(p.error)
+        kind, retryable, advice = _diagnosis(p.error)
         gone = succeeded is not None and succeeded > p.started
         rows.append((p.started, kind, retryable, p.error, advice, gone))
     columns = {
@@ -193,7 +193,7 @@ def diagnose_errors(work: Work, table: Table) -> Answer:
         "cause_is_gone": "boolean",
     }
     if not rows and state.error:
-        kind, retryable, advice = _diagnose_error(state.error)
+        kind, retryable, advice = _diagnosis(state.error)
         rows.append((now(), kind, retryable, state.error, advice, False))
     return Answer(columns, rows)
 
@@ -217,7 +217,7 @@ _KINDS = (
 )
 
 
-def _diagnose_error(error: str) -> tuple[str, bool, str]:
+def _diagnosis(error: str) -> tuple[str, bool, str]:
     code = error.removeprefix("[").partition("]")[0]
     for codes, kind, retryable, advice in _KINDS:
         if code in codes:
@@ -231,8 +231,8 @@ def _diagnose_error(error: str) -> tuple[str, bool, str]:
 def auto_threshold(work: Work, table: Table) -> Answer:
     """When AUTO switches from differential to full: the settings, and what earlier refreshes show."""
     settings = work.place.settings
-    with reading(work.place.warehouse.engine) as connection:
-        known = states.experience(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        known = states.load_experience(connection, table.id)
     rows = work_rows(work, table)
     by_share = int(rows * settings.differential_max_change_ratio)
     learned = estimate_cost(known, max(by_share, 1), rows)
@@ -255,8 +255,8 @@ def work_rows(work: Work, table: Table) -> int:
 def explain_refresh_cost(work: Work, table: Table) -> Answer:
     """What a refresh would cost now: changed rows, cost class of each node, and an estimate."""
     assert table.stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        state = states.read_state(connection, table.id)
     facts = read_facts(work, table, state.knows)
     decision = decide_refresh(facts, work.place.settings)
     rows: list[tuple[str, str]] = [
@@ -265,7 +265,7 @@ def explain_refresh_cost(work: Work, table: Table) -> Answer:
         ("changed rows", str(facts.changed_rows)),
         ("source rows", str(facts.source_rows or work_rows(work, table))),
     ]
-    rows += [(f"{node.name} cost", cost(node.plan).value) for node in nodes_of(table.stream.plan)]
+    rows += [(f"{node.name} cost", find_cost(node.plan).value) for node in nodes_of(table.stream.plan)]
     if facts.changed_rows:
         rows.append(("estimate", estimate_cost(facts.known, facts.changed_rows, facts.source_rows).text))
     return Answer({"property": "string", "value": "string"}, rows)
@@ -277,7 +277,7 @@ def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
     rows = []
     for t in sorted(tables, key=lambda t: t.full_name):
         assert t.stream is not None
-        advice = _recommend_mode(work, t)
+        advice = _recommended(work, t)
         rows.append((t.full_name, t.stream.mode.value, advice.mode.value, advice.confidence, advice.reason))
     columns = {
         "name": "string",
@@ -289,11 +289,11 @@ def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
     return Answer(columns, rows)
 
 
-def _recommend_mode(work: Work, table: Table) -> Advice:
+def _recommended(work: Work, table: Table) -> Advice:
     stream = table.stream
     assert stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        known = states.experience(connection, table.id)
-        past = reports.past(connection, table.id, _LATEST)
+    with open_reader(work.place.warehouse.engine) as connection:
+        known = states.load_experience(connection, table.id)
+        past = reports.read_refreshes(connection, table.id, _LATEST)
     sizes = [p.delta_rows for p in past if p.error is None and p.delta_rows]
     return recommend_mode(known, sizes, work_rows(work, table), stream.moments)

@@ -11,12 +11,12 @@ from typing import Any
 
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState, Published
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.mirrored import drift_of, mirror_of
+from spark_trickle.sources.mirrored import find_mirror_drift, require_mirror
 from spark_trickle.sources.options import SourceOptions, read_options
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
@@ -30,9 +30,9 @@ from spark_trickle.sources.postgres.status import (
     slot_findings,
     trigger_findings,
 )
-from spark_trickle.sources.postgres.survey import survey
-from spark_trickle.targets.postgres.front import state as state_there
-from spark_trickle.targets.push import target_of
+from spark_trickle.sources.postgres.survey import survey_captures
+from spark_trickle.targets.postgres.front import read_state as state_there
+from spark_trickle.targets.push import make_target
 from spark_trickle.txn.work import Work
 
 Row = tuple[Any, ...]
@@ -42,11 +42,11 @@ _FINDING = {"source": "string", "check": "string", "subject": "string", "value":
 
 def source_status(work: Work) -> Answer:
     """Every mirror: how it is captured, whether it is exact, and how many changes wait in its source."""
-    known = _list_mirrors(work)
+    known = _mirrors(work)
     rows: list[Row] = []
-    for source, options in _list_sources(work):
+    for source, options in _sources(work):
         mirrors = [(t, s) for t, s in known if s.source == source.name]
-        rows += _ask_source(source, options, mirrors)
+        rows += _asked(source, options, mirrors)
     columns = {
         "source": "string",
         "mirror": "string",
@@ -64,12 +64,12 @@ def source_status(work: Work) -> Answer:
     return Answer(columns, rows)
 
 
-def _ask_source(
+def _asked(
     source: AttachedSource, options: SourceOptions, mirrors: list[tuple[Table, MirrorState]]
 ) -> list[Row]:
     """What the source answers; if it cannot be reached, what the catalog knows, and the error."""
     try:
-        with _reach_source(source, options) as connection:
+        with _reached(source, options) as connection:
             return _mirror_rows(connection, source, mirrors)
     except TrickleError as error:
         known: list[tuple[Table | None, MirrorState | None]] = [*mirrors] or [(None, None)]
@@ -82,10 +82,12 @@ def _mirror_rows(
     if not mirrors:
         return [_mirror_row(source, None, None, None, None, "", source.state.error)]
     schema = read_options(source.kind, source.options).schema
-    seen = survey(connection, schema, [mirror_of(t).oid for t, _ in mirrors], count_upto=MOST_COUNTED)
+    seen = survey_captures(
+        connection, schema, [require_mirror(t).oid for t, _ in mirrors], count_upto=MOST_COUNTED
+    )
     rows = []
     for table, known in mirrors:
-        oid = mirror_of(table).oid
+        oid = require_mirror(table).oid
         captured = oid in seen.captures
         new = _new_columns(table, seen.tables.get(oid))
         rows.append(
@@ -105,7 +107,7 @@ def _mirror_rows(
 def _new_columns(table: Table, remote: SourceTable | None) -> str:
     if remote is None:
         return ""
-    return ", ".join(d.column for d in drift_of(table, remote) if not d.breaks)
+    return ", ".join(d.column for d in find_mirror_drift(table, remote) if not d.breaks)
 
 
 def _mirror_row(
@@ -119,11 +121,11 @@ def _mirror_row(
 ) -> Row:
     shown = None
     if table is not None:
-        shown = ".".join(mirror_of(table).becomes or (table.schema, table.name))
+        shown = ".".join(require_mirror(table).becomes or (table.schema, table.name))
     return (
         source.name,
         shown,
-        mirror_of(table).full_name if table else None,
+        require_mirror(table).full_name if table else None,
         state.status.value if state else None,
         state.reason if state else "",
         source.state.capture.value,
@@ -139,10 +141,10 @@ def _mirror_row(
 def wal_source_status(work: Work) -> Answer:
     """Every source: how its log is read, how far reading lags, and when and why the capture mode changed."""
     rows: list[Row] = []
-    for source, options in _list_sources(work):
+    for source, options in _sources(work):
         state, slot, error = source.state, None, source.state.error
         try:
-            with _reach_source(source, options) as connection:
+            with _reached(source, options) as connection:
                 slot = slot_state(connection, state.slot) if state.slot else None
         except TrickleError as unreachable:
             error = unreachable.message
@@ -186,9 +188,7 @@ def check_cdc_health(work: Work) -> Answer:
     """Every check of every source: what was found, whether it is ok, and how to fix it if not."""
     settings = work.place.settings
 
-    def find_issues(
-        connection: Connection, source: AttachedSource, options: SourceOptions
-    ) -> Iterator[Finding]:
+    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
         by_log = source.state.capture is CaptureMode.WAL
         yield from server_findings(connection, wants_log=by_log)
         yield from capture_findings(connection, options.schema, settings.buffer_alert_rows)
@@ -196,40 +196,36 @@ def check_cdc_health(work: Work) -> Answer:
             most = settings.wal_alert_lag_bytes
             yield from slot_findings(connection, source.state.slot, source.state.publication, most)
 
-    return _collect_findings(work, find_issues)
+    return _findings(work, ask)
 
 
 def slot_health(work: Work) -> Answer:
     """The replication slots and publications of sources that are captured from the write-ahead log."""
 
-    def find_issues(
-        connection: Connection, source: AttachedSource, options: SourceOptions
-    ) -> Iterator[Finding]:
+    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
         if source.state.slot:
             most = work.place.settings.wal_alert_lag_bytes
             yield from slot_findings(connection, source.state.slot, source.state.publication, most)
 
-    return _collect_findings(work, find_issues)
+    return _findings(work, ask)
 
 
 def trigger_inventory(work: Work) -> Answer:
     """Every trigger that spark-trickle created in a source, and whether it fires."""
 
-    def find_issues(
-        connection: Connection, source: AttachedSource, options: SourceOptions
-    ) -> Iterator[Finding]:
+    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
         yield from trigger_findings(connection, options.schema)
 
-    return _collect_findings(work, find_issues)
+    return _findings(work, ask)
 
 
-def _collect_findings(
+def _findings(
     work: Work, ask: Callable[[Connection, AttachedSource, SourceOptions], Iterator[Finding]]
 ) -> Answer:
     rows: list[Row] = []
-    for source, options in _list_sources(work):
+    for source, options in _sources(work):
         try:
-            with _reach_source(source, options) as connection:
+            with _reached(source, options) as connection:
                 found = list(ask(connection, source, options))
         except TrickleError as error:
             found = [Finding("connection", source.name, error.message, error.hint or "Try again.")]
@@ -239,9 +235,9 @@ def _collect_findings(
 
 def published_status(work: Work) -> Answer:
     """Every published stream table: where it is, which snapshot it shows, and what holds it back."""
-    with reading(work.place.warehouse.engine) as connection:
-        found = sorted(sources.published(connection).values(), key=lambda p: p.table_id)
-    rows = [_make_published_row(work, p) for p in found]
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = sorted(sources.read_published(connection).values(), key=lambda p: p.table_id)
+    rows = [_published_row(work, p) for p in found]
     columns = {
         "stream_table": "string",
         "source": "string",
@@ -256,14 +252,14 @@ def published_status(work: Work) -> Answer:
     return Answer(columns, rows)
 
 
-def _make_published_row(work: Work, found: Published) -> Row:
+def _published_row(work: Work, found: Published) -> Row:
     table = work.catalog.table_by_id(found.table_id)
     assert table is not None
-    target = target_of(work, table, found)
+    target = make_target(work, table, found)
     snapshot, count, problem = found.reached, None, found.error
     try:
         attached = sources.find_source(work.place.warehouse.engine, found.source)
-        with _reach_source(attached, read_options(attached.kind, attached.options)) as connection:
+        with _reached(attached, read_options(attached.kind, attached.options)) as connection:
             there = state_there(connection, target)
             snapshot, count = there.snapshot, there.rows
             problem = "; ".join(there.changes) or found.error
@@ -275,9 +271,9 @@ def _make_published_row(work: Work, found: Published) -> Row:
 
 
 @contextmanager
-def _reach_source(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
+def _reached(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
     """A connection of its own: whoever asks may not wait for a sync that is under way."""
-    with share_connections(), _LINKS.get().to(source.name, options, "status") as connection:
+    with share_connections(), _LINKS.get().use_connection(source.name, options, "status") as connection:
         yield connection
 
 
@@ -299,14 +295,14 @@ def share_connections() -> Iterator[None]:
 _LINKS: ContextVar[Links] = ContextVar("connections for questions that are asked together")
 
 
-def _list_sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
-    with reading(work.place.warehouse.engine) as connection:
+def _sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
+    with open_reader(work.place.warehouse.engine) as connection:
         found = sources.all_sources(connection)
     return [(s, read_options(s.kind, s.options)) for s in found]
 
 
-def _list_mirrors(work: Work) -> list[tuple[Table, MirrorState]]:
-    with reading(work.place.warehouse.engine) as connection:
+def _mirrors(work: Work) -> list[tuple[Table, MirrorState]]:
+    with open_reader(work.place.warehouse.engine) as connection:
         states = sources.mirror_states(connection)
     found = [(t, states[t.id]) for t in work.catalog.tables() if t.mirror is not None and t.id in states]
     return sorted(found, key=lambda pair: pair[0].full_name)

@@ -22,11 +22,11 @@ def arrange_change(plan: Operator, small: bool, rows: Callable[[NodeRef], int]) 
     @memoize
     def visit(op: Operator) -> Operator:
         if isinstance(op, Fixpoint):
-            return op.mapped(visit)
+            return op.map_plans(visit)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
         match inner:
             case Added(Terms() as terms, Scan(NodeRef() as own)):
-                return _added(inner, terms, small, rows(own))
+                return _arrange_added(inner, terms, small, rows(own))
             case Keys() if small and not takes_work(inner):
                 return replace(inner, distinct=False)
         return inner
@@ -34,7 +34,7 @@ def arrange_change(plan: Operator, small: bool, rows: Callable[[NodeRef], int]) 
     return visit(plan)
 
 
-def _added(op: Added, terms: Terms, small: bool, stored: int) -> Operator:
+def _arrange_added(op: Added, terms: Terms, small: bool, stored: int) -> Operator:
     """Few stored groups are read as they are; of many only those that the change touches."""
     if stored <= _HERE:
         return replace(op, here=small)

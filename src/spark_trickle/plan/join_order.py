@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_trickle.algebra.conditions import conjunction, shared_conjuncts
+from spark_trickle.algebra.conditions import join_conjuncts, split_shared_conjuncts
 from spark_trickle.algebra.expressions import Comparison, Expr
 from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import (
@@ -45,14 +45,18 @@ def connect_joins(plan: Operator) -> Operator:
 
     @memoize
     def visit(op: Operator) -> Operator:
-        web = _taken_apart(op)
+        web = _read_web(op)
         if web is None:
             return op.with_inputs(tuple(visit(child) for child in op.inputs))
         web = replace(web, relations=tuple(visit(r) for r in web.relations))
         if len(web.relations) == 1:
             assert isinstance(op, Filter)
-            return replace(op, input=web.relations[0]) if not isinstance(op.input, Filter) else _filtered(web)
-        return _in_order(op.columns, _put_together(web, 0))
+            return (
+                replace(op, input=web.relations[0])
+                if not isinstance(op.input, Filter)
+                else _filter_relation(web)
+            )
+        return _restore_columns(op.columns, _join_web(web, 0))
 
     return visit(plan)
 
@@ -63,57 +67,57 @@ def order_joins(plan: Operator, sizes: Sizes) -> Operator:
 
     @memoize
     def visit(op: Operator) -> Operator:
-        web = _taken_apart(op) if op.weighted else None
+        web = _read_web(op) if op.weighted else None
         if web is None or len(web.relations) == 1:
             return op.with_inputs(tuple(visit(child) for child in op.inputs))
         web = replace(web, relations=tuple(visit(r) for r in web.relations))
         changes = [n for n, r in enumerate(web.relations) if r.weighted]
         if len(changes) != 1:
             return op.with_inputs(tuple(visit(child) for child in op.inputs))
-        return _in_order(op.columns, _put_together(web, changes[0], different))
+        return _restore_columns(op.columns, _join_web(web, changes[0], different))
 
     return visit(plan)
 
 
-def _in_order(columns: tuple[str, ...], made: Operator) -> Operator:
+def _restore_columns(columns: tuple[str, ...], made: Operator) -> Operator:
     """Whoever reads by position finds the columns where they were."""
     return made if made.columns == columns else Project(made, tuple(Output(c, column(c)) for c in columns))
 
 
-def _filtered(web: _Web) -> Operator:
-    predicate = conjunction([c.expr for c in web.conditions])
+def _filter_relation(web: _Web) -> Operator:
+    predicate = join_conjuncts([c.expr for c in web.conditions])
     return web.relations[0] if predicate is None else Filter(web.relations[0], predicate)
 
 
 # --- apart -------------------------------------------------------------------------------------------
 
 
-def _taken_apart(op: Operator) -> _Web | None:
+def _read_web(op: Operator) -> _Web | None:
     match op:
         case Filter():
-            inner = _taken_apart(op.input) or _Web((op.input,), ())
-            return replace(inner, conditions=inner.conditions + _conditions(op.predicate))
+            inner = _read_web(op.input) or _Web((op.input,), ())
+            return replace(inner, conditions=inner.conditions + _read_conditions(op.predicate))
         case Join(kind=JoinKind.INNER):
-            left, right = (_taken_apart(side) or _Web((side,), ()) for side in (op.left, op.right))
-            own = tuple(_equality(k) for k in op.keys)
-            rest = () if op.residual is None else _conditions(op.residual)
+            left, right = (_read_web(side) or _Web((side,), ()) for side in (op.left, op.right))
+            own = tuple(_read_key_pair(k) for k in op.keys)
+            rest = () if op.residual is None else _read_conditions(op.residual)
             conditions = left.conditions + right.conditions + own + rest
             return _Web(left.relations + right.relations, conditions)
     return None
 
 
-def _equality(pair: KeyPair) -> _Condition:
+def _read_key_pair(pair: KeyPair) -> _Condition:
     return _Condition(Comparison("<=>" if pair.null_safe else "=", pair.left, pair.right), pair)
 
 
-def _conditions(predicate: Expr) -> tuple[_Condition, ...]:
-    tests = shared_conjuncts(predicate)
+def _read_conditions(predicate: Expr) -> tuple[_Condition, ...]:
+    tests = split_shared_conjuncts(predicate)
     if len(tests) == 1:
-        return (_Condition(predicate, _pair(tests[0])),)
-    return tuple(_Condition(t, _pair(t)) for t in tests)
+        return (_Condition(predicate, _read_equality(tests[0])),)
+    return tuple(_Condition(t, _read_equality(t)) for t in tests)
 
 
-def _pair(test: Expr) -> KeyPair | None:
+def _read_equality(test: Expr) -> KeyPair | None:
     """Both sides of an equality of columns."""
     if not isinstance(test, Comparison) or not test.is_equality:
         return None
@@ -125,40 +129,40 @@ def _pair(test: Expr) -> KeyPair | None:
 # --- together ----------------------------------------------------------------------------------------
 
 
-def _put_together(web: _Web, first: int, different: Different | None = None) -> Operator:
+def _join_web(web: _Web, first: int, different: Different | None = None) -> Operator:
     """One relation after the other, those with a key in common and few rows before the others."""
     left = list(web.conditions)
-    relations = [_with_own(r, left) for r in web.relations]
+    relations = [_filter_by_own(r, left) for r in web.relations]
     start = relations.pop(first)
     made = start
     guess = None if different is None else Guess(start, different)
     while relations:
-        shared = [_keys(made, r, left) for r in relations]
+        shared = [_find_keys(made, r, left) for r in relations]
         rank = [
-            (not keys, (0, 0) if guess is None else guess.cost(r, tuple(keys.values())), n)
+            (not keys, (0, 0) if guess is None else guess.estimate_cost(r, tuple(keys.values())), n)
             for n, (r, keys) in enumerate(zip(relations, shared, strict=True))
         ]
         chosen = min(rank)[2]
         other, keys = relations.pop(chosen), shared[chosen]
         broadcast = guess is not None and guess.is_few
-        made = _joined(made, other, keys, left, broadcast)
+        made = _join_next(made, other, keys, left, broadcast)
         if guess is not None:
-            guess.join(other, tuple(keys.values()))
-    rest = conjunction([c.expr for c in left])
+            guess.add_join(other, tuple(keys.values()))
+    rest = join_conjuncts([c.expr for c in left])
     return made if rest is None else Filter(made, rest)
 
 
-def _with_own(relation: Operator, left: list[_Condition]) -> Operator:
+def _filter_by_own(relation: Operator, left: list[_Condition]) -> Operator:
     """A relation after the conditions that are about it alone."""
     inside = frozenset(relation.columns)
     own = [c for c in left if c.expr.columns and c.expr.columns <= inside]
     for c in own:
         left.remove(c)
-    predicate = conjunction([c.expr for c in own])
+    predicate = join_conjuncts([c.expr for c in own])
     return relation if predicate is None else Filter(relation, predicate)
 
 
-def _keys(one: Operator, other: Operator, left: Sequence[_Condition]) -> dict[_Condition, KeyPair]:
+def _find_keys(one: Operator, other: Operator, left: Sequence[_Condition]) -> dict[_Condition, KeyPair]:
     """The conditions that are keys of a join, turned so that they fit its sides."""
     ones, others = frozenset(one.columns), frozenset(other.columns)
     found = {}
@@ -172,7 +176,7 @@ def _keys(one: Operator, other: Operator, left: Sequence[_Condition]) -> dict[_C
     return found
 
 
-def _joined(
+def _join_next(
     one: Operator,
     other: Operator,
     keys: dict[_Condition, KeyPair],
@@ -185,5 +189,5 @@ def _joined(
     rest = [c for c in left if c.expr.columns and c.expr.columns <= inside]
     for c in rest:
         left.remove(c)
-    residual = conjunction([c.expr for c in rest])
+    residual = join_conjuncts([c.expr for c in rest])
     return Join(one, other, JoinKind.INNER, tuple(keys.values()), residual, broadcast=broadcast)

@@ -33,14 +33,14 @@ def find_taking_operator(nodes: Sequence[Node], sources: Tables) -> str | None:
     reached: set[Reference] = set(sources)
     found = None
     for node in nodes:
-        words = (_taking(op, frozenset(reached), shown) for op in node.plan.walk())
+        words = (_describe_taking(op, frozenset(reached), shown) for op in node.plan.walk())
         found = next((w for w in words if w), found)
         if node.sources & reached:
             reached.add(node.name)
     return found
 
 
-def _taking(op: Operator, reached: frozenset[Reference], shown: frozenset[str]) -> str | None:
+def _describe_taking(op: Operator, reached: frozenset[Reference], shown: frozenset[str]) -> str | None:
     """`reached` are sources and nodes that rows come to, `shown` the columns that are asked for."""
     grows = [bool(child.sources & reached) for child in op.inputs]
     if not any(grows) or op.row_by_row:
@@ -74,16 +74,16 @@ def sources_kept_as_bags(nodes: Sequence[Node], sources: Tables) -> Tables:
     """Those of some sources whose rows reach the result as often as they come: no DISTINCT is between."""
     known: dict[Reference, Tables] = {s: frozenset((s,)) for s in sources}
     for node in nodes:
-        known[node.name] = _repeated(node.plan, known)
+        known[node.name] = _find_repeated(node.plan, known)
     return known[nodes[-1].name]
 
 
-def _repeated(op: Operator, known: Mapping[Reference, Tables]) -> Tables:
+def _find_repeated(op: Operator, known: Mapping[Reference, Tables]) -> Tables:
     match op:
         case Scan(source=source):
             return known.get(source, frozenset())
         case Aggregate() | SetOperation(kind=SetKind.INTERSECT | SetKind.EXCEPT):
             return frozenset()
         case Join(kind=JoinKind.SEMI | JoinKind.ANTI | JoinKind.MARK):
-            return _repeated(op.left, known)
-    return frozenset[TableRef]().union(*(_repeated(child, known) for child in op.inputs))
+            return _find_repeated(op.left, known)
+    return frozenset[TableRef]().union(*(_find_repeated(child, known) for child in op.inputs))

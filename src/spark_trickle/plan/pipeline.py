@@ -14,7 +14,7 @@ from functools import lru_cache
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import At, Operator, UnionAll
 from spark_trickle.algebra.prune import prune
-from spark_trickle.algebra.references import ComputedRef, NodeRef, Reference, StepRef
+from spark_trickle.algebra.references import ComputedRef, NodeRef, Reference, StepRef, TableRef
 from spark_trickle.algebra.validate import validate
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.arrange import arrange_change, count_ties
@@ -79,59 +79,64 @@ class Stage:
 # --- a definition --------------------------------------------------------------------------------------
 
 
-def _connect(trees: Trees, _: Context) -> Trees:
-    return _each(trees, connect_joins)
+def _connect_trees(trees: Trees, _: Context) -> Trees:
+    return _map_trees(trees, connect_joins)
 
 
-def _prune(trees: Trees, _: Context) -> Trees:
-    return _each(trees, prune)
+def _prune_trees(trees: Trees, _: Context) -> Trees:
+    return _map_trees(trees, prune)
 
 
-def _split(trees: Trees, _: Context) -> Trees:
+def _split_trees(trees: Trees, _: Context) -> Trees:
     return tuple(Tree(node.plan, node.name) for tree in trees for node in split_into_nodes(tree.plan))
 
 
 # --- the change of a node ------------------------------------------------------------------------------
 
 
-def _differentiate(trees: Trees, context: Context) -> Trees:
-    nodes = ((tree, _node_of(tree)) for tree in trees)
-    changes = ((tree, _change_of(node, _changed_sources(node, context))) for tree, node in nodes)
+def _differentiate_trees(trees: Trees, context: Context) -> Trees:
+    nodes = ((tree, _find_node(tree)) for tree in trees)
+    changes = (
+        (tree, _differentiate_node(node, _find_changed_sources(node, context))) for tree, node in nodes
+    )
     return tuple(replace(tree, plan=change) for tree, change in changes if change is not None)
 
 
-def _node_of(tree: Tree) -> Node:
+def _find_node(tree: Tree) -> Node:
     assert tree.node is not None, "the query was not split"
     return Node(tree.node, tree.plan)
 
 
-def _changed_sources(node: Node, context: Context) -> frozenset[Reference]:
-    return node.sources if context.changed is None else context.changed & node.sources
+def _find_changed_sources(node: Node, context: Context) -> frozenset[Reference]:
+    """Rows that a recursion finds are no source of it."""
+    if context.changed is not None:
+        return context.changed & node.sources
+    return frozenset(s for s in node.sources if isinstance(s, TableRef | NodeRef))
 
 
 @lru_cache(maxsize=1024)
-def _change_of(node: Node, changed: frozenset[Reference]) -> Operator | None:
+def _differentiate_node(node: Node, changed: frozenset[Reference]) -> Operator | None:
     return differentiate_node(node.plan, node.own, changed)
 
 
-def _arrange(trees: Trees, context: Context) -> Trees:
-    return _each(trees, lambda plan: arrange_change(plan, context.few, context.sizes.rows))
+def _arrange_trees(trees: Trees, context: Context) -> Trees:
+    return _map_trees(trees, lambda plan: arrange_change(plan, context.few, context.sizes.rows))
 
 
-def _order(trees: Trees, context: Context) -> Trees:
+def _order_trees(trees: Trees, context: Context) -> Trees:
     if not context.few:  # Spark knows better, with the statistics of its shuffles
         return trees
-    return _each(trees, lambda plan: order_joins(plan, context.sizes))
+    return _map_trees(trees, lambda plan: order_joins(plan, context.sizes))
 
 
 # --- all of a node -------------------------------------------------------------------------------------
 
 
 def _compute_content(trees: Trees, context: Context) -> Trees:
-    return tuple(replace(tree, plan=_content_of(_node_of(tree), context)) for tree in trees)
+    return tuple(replace(tree, plan=_build_content(_find_node(tree), context)) for tree in trees)
 
 
-def _content_of(node: Node, context: Context) -> Operator:
+def _build_content(node: Node, context: Context) -> Operator:
     content = node.plan.at(At.NEW)
     if not context.compared:
         return Signed(content, 1)
@@ -142,8 +147,8 @@ def _content_of(node: Node, context: Context) -> Operator:
 # --- what Spark computes -------------------------------------------------------------------------------
 
 
-def _reduce(trees: Trees, context: Context) -> Trees:
-    return _each(trees, context.reduce)
+def _reduce_trees(trees: Trees, context: Context) -> Trees:
+    return _map_trees(trees, context.reduce)
 
 
 def _find_steps(trees: Trees, context: Context) -> Trees:
@@ -155,7 +160,7 @@ def _find_steps(trees: Trees, context: Context) -> Trees:
     return tuple(found)
 
 
-def _each(trees: Trees, run: Callable[[Operator], Operator | None]) -> Trees:
+def _map_trees(trees: Trees, run: Callable[[Operator], Operator | None]) -> Trees:
     """The trees of which something is left."""
     made = ((tree, run(tree.plan)) for tree in trees)
     return tuple(replace(tree, plan=plan) for tree, plan in made if plan is not None)
@@ -165,17 +170,29 @@ BIND = "names are found; views, CTEs and subqueries become joins, semi joins and
 RENDER = "each tree becomes one SQL text, in which {t1_new} stands for the rows of a table"
 DEFINITION = (
     Pass(
-        "connect", "filters go to their tables, and tables are joined by what they have in common", _connect
+        "connect",
+        "filters go to their tables, and tables are joined by what they have in common",
+        _connect_trees,
     ),
-    Pass("prune", "only columns that are used are read", _prune),
-    Pass("split", "each operator that keeps rows becomes a node with a table", _split),
+    Pass("prune", "only columns that are used are read", _prune_trees),
+    Pass("split", "each operator that keeps rows becomes a node with a table", _split_trees),
 )
 CHANGE = (
     Pass(
-        "differentiate", "each node becomes its change, with one term for each changed input", _differentiate
+        "differentiate",
+        "each node becomes its change, with one term for each changed input",
+        _differentiate_trees,
     ),
-    Pass("arrange", "the change is arranged for the rows that changed and those that are stored", _arrange),
-    Pass("order", "joins begin with the change, and go on with the table that finds the fewest rows", _order),
+    Pass(
+        "arrange",
+        "the change is arranged for the rows that changed and those that are stored",
+        _arrange_trees,
+    ),
+    Pass(
+        "order",
+        "joins begin with the change, and go on with the table that finds the fewest rows",
+        _order_trees,
+    ),
 )
 CONTENT = (
     Pass(
@@ -189,7 +206,7 @@ FOR_SPARK = (
     Pass(
         "reduce",
         "parts that the driver finds empty are left out, and few rows take the place of others",
-        _reduce,
+        _reduce_trees,
     ),
     STEPS,
 )
@@ -197,13 +214,13 @@ FOR_SPARK = (
 
 def run_passes(stage: Stage, passes: tuple[Pass, ...], context: Context = Context()) -> tuple[Stage, ...]:  # noqa: B008
     """The stage and those that follow from it; a plan that makes no sense goes no further."""
-    stages = [_validated(stage)]
+    stages = [_validate_stage(stage)]
     for each in passes:
-        stages.append(_validated(Stage(each.name, each.meaning, each.run(stages[-1].trees, context))))
+        stages.append(_validate_stage(Stage(each.name, each.meaning, each.run(stages[-1].trees, context))))
     return tuple(stages)
 
 
-def _validated(stage: Stage) -> Stage:
+def _validate_stage(stage: Stage) -> Stage:
     for tree in stage.trees:
         validate(tree.plan)
     return stage

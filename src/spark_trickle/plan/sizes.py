@@ -20,15 +20,15 @@ class Sizes:
     few: int  # rows that may be sent to every task
     large: int = 0  # a table of more rows is too large for the driver
 
-    def of(self, relation: Operator) -> float:
+    def estimate_rows(self, relation: Operator) -> float:
         """Rows to be read, at most."""
-        return max((self._scanned(s) for s in relation.walk() if isinstance(s, Scan)), default=1.0)
+        return max((self._count_scanned(s) for s in relation.walk() if isinstance(s, Scan)), default=1.0)
 
-    def whole(self, relation: Operator) -> float:
+    def estimate_whole(self, relation: Operator) -> float:
         """The same for the whole of a table of which only a change is read."""
         return max((float(self.rows(s.source)) for s in relation.walk() if isinstance(s, Scan)), default=1.0)
 
-    def _scanned(self, scan: Scan) -> float:
+    def _count_scanned(self, scan: Scan) -> float:
         return float(self.changed(scan.source) if scan.moment is At.DELTA else self.rows(scan.source))
 
 
@@ -67,23 +67,23 @@ class Guess:
     def __init__(self, start: Operator, different: Different) -> None:
         self._sizes = different.sizes
         self._different = different
-        self._rows = float(self._sizes.of(start))
+        self._rows = float(self._sizes.estimate_rows(start))
 
     @property
     def is_few(self) -> bool:
         return self._rows <= self._sizes.few
 
-    def join(self, other: Operator, keys: Sequence[KeyPair]) -> None:
+    def add_join(self, other: Operator, keys: Sequence[KeyPair]) -> None:
         self._rows *= max(1.0, self._fan_out(other, keys))
 
-    def cost(self, other: Operator, keys: Sequence[KeyPair]) -> tuple[float, float]:
+    def estimate_cost(self, other: Operator, keys: Sequence[KeyPair]) -> tuple[float, float]:
         """The rows that come of a join, then those that are read for it."""
-        return self._fan_out(other, keys), self._sizes.of(other)
+        return self._fan_out(other, keys), self._sizes.estimate_rows(other)
 
     def _fan_out(self, other: Operator, keys: Sequence[KeyPair]) -> float:
         """The rows of another table that one row finds; fewer of them pass where it is filtered."""
         passing = _PASSING if any(isinstance(op, Filter) for op in other.walk()) else 1.0
-        total = self._sizes.whole(other)
+        total = self._sizes.estimate_whole(other)
         if not keys:
             return passing * total
         there = frozenset[str]().union(*(k.right.columns for k in keys))

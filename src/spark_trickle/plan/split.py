@@ -45,12 +45,12 @@ def split_into_nodes(plan: Operator) -> tuple[Node, ...]:
 
     root = visit(plan)
     found = tuple(nodes.values())
-    if found and (shown := _shown(root, found[-1])) is not None:
+    if found and (shown := _merge_root(root, found[-1])) is not None:
         return (*found[:-1], Node(found[-1].name, shown))
     return (*found, Node(NodeRef(len(found) + 1), root))
 
 
-def _shown(root: Operator, node: Node) -> Operator | None:
+def _merge_root(root: Operator, node: Node) -> Operator | None:
     """A node under the names that the root has for it, if the root shows all of it and nothing else.
 
     Then the table of the result serves for both. It must be the node that was found last: no other reads it.

@@ -9,7 +9,7 @@ from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.algebra.references import ComputedRef, StepRef
 from spark_trickle.algebra.stateful_operators import Recursive
-from spark_trickle.delta.recursive import whole
+from spark_trickle.delta.recursive import build_fixpoint
 from spark_trickle.plan.arrange import takes_work
 
 
@@ -31,14 +31,14 @@ def with_steps(plan: Operator, within: ComputedRef | None = None) -> tuple[tuple
     @memoize
     def visit(op: Operator) -> Operator:
         if isinstance(op, Recursive):
-            return first(whole(op))
+            return compute_first(build_fixpoint(op))
         if isinstance(op, Fixpoint):
-            return first(op)
+            return compute_first(op)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
         needed_first = isinstance(inner, Partial) or (inner.gives_keys and takes_work(inner))
-        return first(inner) if needed_first else inner
+        return compute_first(inner) if needed_first else inner
 
-    def first(op: Operator) -> Operator:
+    def compute_first(op: Operator) -> Operator:
         step = steps.setdefault(op, Step(StepRef(len(steps) + 1, within), op))
         return Scan(step.name, tuple((c, c) for c in op.columns), At.DELTA if op.weighted else At.NEW)
 

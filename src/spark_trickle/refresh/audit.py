@@ -10,15 +10,14 @@ refresh, ties and unordered aggregates leave a choice, and floats are rounded in
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from spark_trickle.errors import TransactionStateError, TrickleError
+from spark_trickle.errors import QueryError, TransactionStateError, TrickleError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.reports import past
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.lake.catalog.reports import read_refreshes
 from spark_trickle.model.stream import Action, Frontier
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import is_float
@@ -33,13 +32,14 @@ from spark_trickle.refresh.rounding import (
     render_near_pairs,
     render_without_pairs,
 )
-from spark_trickle.spark.frames import Frame
+from spark_trickle.refresh.sessions import misses_function
+from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.run import run_sql
-from spark_trickle.spark.session import in_time_zone
-from spark_trickle.sql.audit.any_order import loose_columns
+from spark_trickle.spark.session import in_time_zone, time_zone
+from spark_trickle.sql.audit.any_order import find_loose_columns
 from spark_trickle.sql.audit.membership import membership_is_value
 from spark_trickle.sql.audit.perturb import count_sensitive, is_scale_free, perturb_query
-from spark_trickle.sql.audit.ties import choice_of
+from spark_trickle.sql.audit.ties import find_choice
 from spark_trickle.sql.dialect.moments import CLOCKS, fix_moment
 from spark_trickle.sql.lexer.words import split_words
 from spark_trickle.txn.query import catalog_at, run_query, snapshot_by_id
@@ -49,8 +49,15 @@ from spark_trickle.txn.work import Work
 
 def audit(work: Work, table: Table) -> Frame:
     """The rows that differ, and how often each is missing from the stream table or too much in it."""
-    zone = require_stream(table).time_zone
-    with in_time_zone(work.place.spark, zone) if zone else nullcontext():
+    zone, session = require_stream(table).time_zone, work.place.session
+    if zone in ("", time_zone(session)):
+        return _compare_with_query(work, table)
+    try:
+        return _compare_with_query(replace(work, place=work.place.in_child(zone)), table)
+    except QueryError as error:
+        if not misses_function(error):
+            raise
+    with in_time_zone(session, zone):  # what its query calls is known only there
         return _compare_with_query(work, table)
 
 
@@ -60,25 +67,30 @@ def _compare_with_query(work: Work, table: Table) -> Frame:
     if not why:
         try:
             # At once: some queries Spark refuses only when it runs them, a recursion even at some depth.
-            return _store_differences(work, table, _compare_by_spark(work, then, table, moment))
+            return _hand_over(work, table, _compare_by_spark(work, then, table, moment))
         except TrickleError as refusal:
-            if refusal.retryable:
+            if refusal.retryable or (misses_function(refusal) and work.place.child is not None):
                 raise
             why = f"Spark cannot run its query: {refusal.message}"
     text = f'the plan of "{table.full_name}" was recomputed for the audit because {why}'
     warnings.warn(text, stacklevel=2)
     try:
-        return _store_differences(
+        return _hand_over(
             work, table, _find_differences(work, table, _compute_by_plan(work, then, table, moment))
         )
     finally:
         then.discard()
 
 
-def _store_differences(work: Work, table: Table, differing: Frame) -> Frame:
+def _hand_over(work: Work, table: Table, differing: Frame) -> Frame:
+    return _store_differences(work, table, differing, work.place.session)
+
+
+def _store_differences(work: Work, table: Table, differing: Frame, session: Session | None = None) -> Frame:
     """Computed now; under names that every file format takes."""
     numbered = differing.toDF(*_number_columns(table), "difference", "rows")
-    return keep_result(work, table, numbered).toDF(*table.column_names, "difference", "rows")
+    kept = keep_result(work, table, numbered, session)
+    return kept.toDF(*table.column_names, "difference", "rows")
 
 
 def _find_obstacle(table: Table) -> str:
@@ -96,15 +108,17 @@ def _read_moment(work: Work, table: Table) -> datetime | None:
     """What the clock showed when the rows were computed."""
     if not require_stream(table).moments:
         return None
-    with reading(work.place.warehouse.engine) as connection:
-        done = (p for p in past(connection, table.id) if p.error is None and p.action != Action.NO_DATA)
+    with open_reader(work.place.warehouse.engine) as connection:
+        done = (
+            p for p in read_refreshes(connection, table.id) if p.error is None and p.action != Action.NO_DATA
+        )
         return next((p.started for p in done), None)
 
 
 def _rewind_to_refresh(work: Work, table: Table) -> Work:
     """What the last refresh read."""
-    with reading(work.place.warehouse.engine) as connection:
-        frontier = states.state(connection, table.id).knows
+    with open_reader(work.place.warehouse.engine) as connection:
+        frontier = states.read_state(connection, table.id).knows
     if frontier is None:
         raise TransactionStateError(
             f'the stream table "{table.full_name}" is not filled yet', "Refresh it first."
@@ -155,13 +169,16 @@ def _pick_nearest_rows(asked: _Asked) -> Frame:
     """The rows of the query; where it leaves Spark a choice, the one that is nearest to what is there."""
     columns, plain = _number_columns(asked.table), asked.answer_query()
     spark = asked.work.place.spark
-    if (choice := choice_of(asked.query, plain.columns)) is not None:
+    if (choice := find_choice(asked.query, plain.columns)) is not None:
         return run_sql(
-            spark, choice.nearest(columns), rows=asked.answer_query(choice.query), found=asked.stored_rows
+            spark,
+            choice.select_nearest(columns),
+            rows=asked.answer_query(choice.query),
+            found=asked.stored_rows,
         )
-    if (loose := loose_columns(asked.query, columns)) is not None:
+    if (loose := find_loose_columns(asked.query, columns)) is not None:
         rows = asked.answer_query(loose.query).toDF(*columns)
-        return run_sql(spark, loose.nearest(columns, asked.floats), rows=rows, found=asked.stored_rows)
+        return run_sql(spark, loose.select_nearest(columns, asked.floats), rows=rows, found=asked.stored_rows)
     return plain.toDF(*columns)
 
 

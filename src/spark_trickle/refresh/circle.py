@@ -14,7 +14,7 @@ from spark_trickle.algebra.references import TableRef
 from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.errors import NoFixpointError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
@@ -38,6 +38,7 @@ from spark_trickle.refresh.refresh import (
     refuse_above_fuse,
     require_stream,
 )
+from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.txn.net import store_difference
 from spark_trickle.txn.work import Work, now
 
@@ -119,8 +120,8 @@ def refresh_circle(
 
 
 def read_members(work: Work, tables: Sequence[Table]) -> list[Member]:
-    with reading(work.place.warehouse.engine) as connection:
-        found = [states.state(connection, t.id) for t in tables]
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = [states.read_state(connection, t.id) for t in tables]
     return [Member(t, s, read_facts(work, t, s.knows)) for t, s in zip(tables, found, strict=True)]
 
 
@@ -198,6 +199,10 @@ def _next_turn(work: Work, member: Member) -> bool:
 
 
 def _take_changes(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
+    run_in_child_session(work, member.table, lambda: _compute_turn(work, member, changed, first))
+
+
+def _compute_turn(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
     stream, tables = require_stream(member.table), node_tables(work, member.table)
     frontier = member.state.knows or Frontier(work.base.id, work.base.id)
     before = {t.id: work.files(t) for t in tables.values()}

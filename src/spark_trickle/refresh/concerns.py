@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_trickle.algebra.explain import Cost, strategy
+from spark_trickle.algebra.explain import Cost, describe_strategy
 from spark_trickle.algebra.operators import Join, Operator, Scan
 from spark_trickle.algebra.stateful_operators import Aggregate, Recursive, TopK, Window
 from spark_trickle.model.stream import Mode
 from spark_trickle.plan.split import Node
 from spark_trickle.settings import Settings
-from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.dialect.moments import list_moments
 
 _ADVICE: dict[type[Operator], str] = {
     Window: "Add PARTITION BY, so that only touched partitions are recomputed.",
@@ -40,7 +40,7 @@ def find_concerns(nodes: Sequence[Node], mode: Mode, settings: Settings) -> tupl
     """What should be known of a definition; nothing of one that is computed in full as its user wants."""
     if mode is Mode.FULL:
         return ()
-    if moments := moments_of(n.plan for n in nodes):
+    if moments := list_moments(n.plan for n in nodes):
         names = ", ".join(f"{m}()" for m in moments)
         reason = f"AUTO computes everything at every refresh because the value of {names} depends on the time"
         return (
@@ -68,7 +68,7 @@ def _find_node_concerns(node: Node, settings: Settings) -> Iterator[Concern]:
             "Put a part of the join into a stream table of its own, and read that.",
         )
     for op in node.plan.walk():
-        cost, how = strategy(op)
+        cost, how = describe_strategy(op)
         if cost is Cost.ALL:
             yield Concern(
                 "whole input", f"{how}, which reads the whole input", _ADVICE.get(type(op), _ANY_ADVICE)

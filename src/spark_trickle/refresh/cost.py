@@ -102,7 +102,7 @@ def was_given_up(known: Experience, changed_rows: int) -> bool:
     tried = next((r for r in known.tried if r.delta_rows <= _ALIKE * changed_rows), None)
     if tried is None or not tried.given_up_ms:
         return False
-    return tried.given_up_ms > _TRIAL * known.spent_in_full(changed_rows).ms
+    return tried.given_up_ms > _TRIAL * known.find_full_cost(changed_rows).ms
 
 
 def leads_to_many(known: Experience, changed_rows: int, many: int) -> bool:

@@ -88,7 +88,7 @@ def _decide_by_share(facts: Facts, settings: Settings, changed: str, known: Esti
 def _put_to_the_test(facts: Facts, known: Estimate, chosen: Decision) -> Decision:
     """Try the other mode now and then, so that old measurements are checked again."""
     if chosen.action is Action.FULL and should_try_differential(facts.known, known, facts.changed_rows):
-        times = facts.known.spent_in_full(facts.changed_rows).refreshes
+        times = facts.known.find_full_cost(facts.changed_rows).refreshes
         text = f"{chosen.reason}; trying a differential refresh again after {times} full ones"
         return Decision(Action.DIFFERENTIAL, text, revocable=True)
     if chosen.action is Action.DIFFERENTIAL and should_try_full(facts.known, known):

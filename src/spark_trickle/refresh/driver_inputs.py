@@ -21,9 +21,9 @@ from spark_trickle.model.room import (
 )
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.inputs import Inputs, has_renamed_columns, is_padded
+from spark_trickle.spark.child_session import create_frame, small_jobs
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.run import run_sql
-from spark_trickle.spark.session import small_jobs
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.txn.net import load_rows
 from spark_trickle.txn.store import fits_arrow
@@ -127,7 +127,7 @@ class DriverInputs:
         text = _listed(names, column, values)
         if text is None:
             text = _matched(names, column, values)
-            frames["wanted"] = place.spark.createDataFrame(pa.table({"wanted": values}))
+            frames["wanted"] = create_frame(place.spark, pa.table({"wanted": values}))
         with small_jobs(place.spark):
             frame = run_sql(place.spark, text, available=(), **frames)
             return collect_within(frame, room_of_refresh(place.settings), self.inputs.row_bytes)
@@ -142,7 +142,7 @@ class DriverInputs:
             return Refusal(f'"{table.full_name}" is too large for the driver')
         if self.rehearsal:
             return _no_rows(scan, table)
-        found = place.index.rows(table, files, [c for _, c in scan.names])
+        found = place.index.read_rows(table, files, [c for _, c in scan.names])
         return Refusal(f'"{table.full_name}" is not in memory') if found is None else _as_scanned(scan, found)
 
     def _large(self, scan: Scan) -> Table | Refusal:

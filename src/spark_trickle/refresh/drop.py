@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_trickle.errors import InUseError, InvalidDefinitionError, TableNotFoundError
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table, display_names
 from spark_trickle.sql.statements import kinds as s
@@ -41,7 +41,7 @@ def _list_users(work: Work, table: Table) -> list[Table]:
     found: list[Table] = []
 
     def visit_readers(used: Table) -> None:
-        for user in work.catalog.readers(used):
+        for user in work.catalog.find_readers(used):
             if user.id != table.id and user not in found:
                 found.append(user)
                 visit_readers(user)
@@ -52,13 +52,13 @@ def _list_users(work: Work, table: Table) -> list[Table]:
 
 def refuse_users(work: Work, table: Table, change: str) -> None:
     """Other stream tables read it; that it reads itself is its own affair."""
-    if users := [t for t in work.catalog.readers(table) if t.id != table.id]:
+    if users := [t for t in work.catalog.find_readers(table) if t.id != table.id]:
         raise InUseError(table.full_name, change, tuple(t.full_name for t in users))
 
 
 def refuse_published(work: Work, table: Table) -> None:
-    with reading(work.place.warehouse.engine) as connection:
-        found = sources.published(connection).get(table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        found = sources.read_published(connection).get(table.id)
     if found is not None:
         raise InvalidDefinitionError(
             f'"{table.full_name}" is published to source "{found.source}" as {found.schema}.{found.table}',

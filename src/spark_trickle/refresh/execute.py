@@ -39,12 +39,18 @@ from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_sou
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.steps import build_frame, run_steps
 from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
+from spark_trickle.spark.child_session import create_frame, small_jobs
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import count, run_sql
-from spark_trickle.spark.session import small_jobs
-from spark_trickle.sql.render.beside import KEEP, render_beside, shown_columns, shows_only, stored_columns
+from spark_trickle.sql.render.beside import (
+    KEEP,
+    name_shown_columns,
+    name_stored_columns,
+    render_beside,
+    shows_only,
+)
 from spark_trickle.txn.net import net_change
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work
@@ -193,10 +199,9 @@ def _make_reducer(job: NodeJob) -> Reducer | None:
 
 def _add_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
     """Rows at the driver, for Spark to read under their names."""
-    create = inputs.work.place.spark.createDataFrame
-    return inputs.with_steps(
-        {name: StepRows(create(rows.combine_chunks()), rows.num_rows) for name, rows in kept.items()}
-    )
+    spark = inputs.work.place.spark
+    frames = {name: create_frame(spark, rows.combine_chunks()) for name, rows in kept.items()}
+    return inputs.with_steps({name: StepRows(f, kept[name].num_rows) for name, f in frames.items()})
 
 
 def _is_shown_beside(job: NodeJob, result: Node) -> bool:
@@ -218,9 +223,11 @@ def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock
         return Declined(f"more than {room.rows:,} rows come of it", job)
     note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
-        done = _store_few(job, _rename_columns(rows, stored_columns(job.node.own)), note)
+        done = _store_few(job, _rename_columns(rows, name_stored_columns(job.node.own)), note)
         shown = replace(job, inputs=done.inputs, node=result, executions=done.executions)
-        after = _store_few(shown, _rename_columns(rows.filter(rows.column(KEEP)), shown_columns(result.plan)))
+        after = _store_few(
+            shown, _rename_columns(rows.filter(rows.column(KEEP)), name_shown_columns(result.plan))
+        )
         return replace(after, filled={**done.filled, **after.filled})
 
 
@@ -298,6 +305,7 @@ def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Don
     """Rows that stay on the executors; new ones are written before old ones go, as queries may read them."""
     inputs, plan, start = job.inputs, _require_rest(job), perf_counter()
     work, table = inputs.work, job.table
+    work.place.follow_all_settings()
     frame = _plan_frame(inputs, plan, clock)
     is_net = job.replaces or (isinstance(plan, Signed) and plan.sign > 0)
     with clock.phase("write"):

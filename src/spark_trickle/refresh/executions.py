@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from spark_trickle.algebra.explain import scan_title, title
+from spark_trickle.algebra.explain import write_scan_title, write_title
 from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.algebra.references import Reference
 from spark_trickle.arrow.evaluate import Evaluated
@@ -39,7 +39,7 @@ def note_driver(
 
 def note_empty(name: str, plan: Operator) -> Execution:
     """The driver has looked at the parts of a plan, and nothing was left for Spark."""
-    nothing = OperatorRun(0, title(plan), rows_out=0)
+    nothing = OperatorRun(0, write_title(plan), rows_out=0)
     return Execution(name, Engine.DRIVER, "no row is left of the change", 0.0, (nothing,))
 
 
@@ -69,7 +69,7 @@ def _list_operators(plan: Operator, run: Callable[[Operator, int], OperatorRun])
         op, depth = rest.pop()
         count += 1
         if id(op) in seen:
-            yield OperatorRun(depth, f"{title(op)} (as above)")
+            yield OperatorRun(depth, f"{write_title(op)} (as above)")
             continue
         seen.add(id(op))
         yield run(op, depth)
@@ -83,4 +83,4 @@ def _title_operator(op: Operator, inputs: Inputs) -> str:
         table = inputs.table(source)
         return str(source) if table is None else table.full_name
 
-    return scan_title(op, name_table) if isinstance(op, Scan) else title(op)
+    return write_scan_title(op, name_table) if isinstance(op, Scan) else write_title(op)

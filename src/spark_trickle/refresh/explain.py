@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.explain import cost, strategy
-from spark_trickle.algebra.explain import tree as list_tree
+from spark_trickle.algebra.explain import describe_strategy, find_cost
+from spark_trickle.algebra.explain import write_tree as list_tree
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.arrow import arrow_schema
 from spark_trickle.model.execution import Engine
 from spark_trickle.model.stream import Action, Frontier, Mode, StreamState
@@ -45,7 +45,7 @@ from spark_trickle.refresh.refresh import node_tables, read_facts, require_strea
 from spark_trickle.refresh.sizes import sizes_of, sizes_of_catalog
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
 from spark_trickle.spark.frames import local_frame
-from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.dialect.moments import list_moments
 from spark_trickle.sql.render.query import render
 from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work
@@ -123,8 +123,8 @@ def _describe_next_refresh(work: Work, table: Table) -> list[Line]:
 
     Whether a node really changes is known only when it was computed: those that follow it are shown as if.
     """
-    with reading(work.place.warehouse.engine) as connection:
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        state = states.read_state(connection, table.id)
     decision = _preview_decision(work, table, state)
     if decision.action is not Action.DIFFERENTIAL or graph_of(work.catalog.tables()).circle_of(table.id):
         return []
@@ -179,8 +179,8 @@ def explain_mode(work: Work, table: Table) -> list[Line]:
     """The mode that was asked for, and what a refresh would do now."""
     stream = table.stream
     assert stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        state = states.read_state(connection, table.id)
     decision = _preview_decision(work, table, state)
     last = states.last_report(work.place.warehouse.engine, table.id, table.full_name)
     lines: list[Line] = [
@@ -207,19 +207,19 @@ def _preview_decision(work: Work, table: Table, state: StreamState) -> Decision:
 def _describe_node(work: Work, node: Node, last: bool) -> list[Line]:
     name = node.name
     lines: list[Line] = [(f"{name} role", "the stream table" if last else "inner table")]
-    lines.append((f"{name} cost", cost(node.plan)))
+    lines.append((f"{name} cost", find_cost(node.plan)))
     lines += [(f"{name} plan", text) for text in list_tree(node.plan, partial(_name_source, work))]
     for op in node.plan.walk():
         if not op.row_by_row:
-            lines.append((f"{name} {type(op).__name__.lower()}", strategy(op)[1]))
+            lines.append((f"{name} {type(op).__name__.lower()}", describe_strategy(op)[1]))
     return lines
 
 
 def _read_thresholds(work: Work, table: Table, nodes: Sequence[Node]) -> list[Threshold]:
     stream = table.stream
     assert stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        state = states.state(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        state = states.read_state(connection, table.id)
     facts = read_facts(work, table, state.knows)
     circle = bool(graph_of(work.catalog.tables()).circle_of(table.id))
     known = Known(stream, nodes, facts, work.files(table), state.errors_in_a_row, circle)
@@ -239,13 +239,13 @@ def validate_query(work: Work, query: str) -> list[tuple[str, str, str]]:
     except TrickleError as error:
         return [("supported", "error", f"{error.message}. {error.hint}")]
     found: list[tuple[str, str, str]] = []
-    moments = moments_of(n.plan for n in compiled.nodes)
+    moments = list_moments(n.plan for n in compiled.nodes)
     if moments:
         names = ", ".join(f"{m}()" for m in moments)
         found.append(("deterministic", "warning", f"{names}: every refresh computes everything"))
     concerns = find_concerns(compiled.nodes, Mode.AUTO, work.place.settings)
     found += [(c.subject, "warning", f"{c.reason}. {c.advice}") for c in concerns if not moments]
     found.append(("supported", "ok", f"{len(compiled.nodes)} tables, {len(compiled.sources)} sources"))
-    dearest = max((cost(n.plan) for n in compiled.nodes), key=lambda c: c.rank)
+    dearest = max((find_cost(n.plan) for n in compiled.nodes), key=lambda c: c.rank)
     mode = "FULL" if moments else "DIFFERENTIAL"
     return [*found, ("refresh mode", "ok", mode), ("cost of a refresh", "ok", dearest)]

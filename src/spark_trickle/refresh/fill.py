@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.clock import Clock
@@ -13,6 +13,7 @@ from spark_trickle.refresh.decide import Decision, Facts
 from spark_trickle.refresh.inputs import source_table
 from spark_trickle.refresh.record import Occasion, record_refresh, report_of
 from spark_trickle.refresh.refresh import find_outside_sources, run_everything
+from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.txn.work import Work
 
 
@@ -27,11 +28,14 @@ def fill_stream(
     clock = Clock()
     stream = table.stream
     assert stream is not None
-    with reading(work.place.warehouse.engine) as connection:
-        expected = states.state(connection, table.id).frontier
+    with open_reader(work.place.warehouse.engine) as connection:
+        expected = states.read_state(connection, table.id).frontier
     source_rows = sum(work.row_count(source_table(work, s)) for s in stream.sources)
     facts = Facts(stream.mode, None, work.base.id, (), 0, source_rows)
-    outcome = run_everything(work, table, None, Decision(Action.FULL, why), facts, clock)
+    decision = Decision(Action.FULL, why)
+    outcome = run_in_child_session(
+        work, table, lambda: run_everything(work, table, None, decision, facts, clock)
+    )
     report = report_of(table, Decision(action, why), facts, work, clock, outcome)
     before = {r.table_id for r in work.refreshed}  # their rows are read as this commit leaves them
     together = occasion.together or any(s.table_id in before for s in stream.sources)

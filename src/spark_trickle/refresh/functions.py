@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.table import Table
 from spark_trickle.refresh import explain
 from spark_trickle.refresh.audit import audit
@@ -27,7 +27,7 @@ def _require_text(function: str, arguments: tuple[Argument, ...]) -> str:
 
 
 def _find_stream(work: Work, function: str, arguments: tuple[Argument, ...]) -> Table:
-    return find_stream_table(work, Cursor(_require_text(function, arguments)).name())
+    return find_stream_table(work, Cursor(_require_text(function, arguments)).read_name())
 
 
 def _validate_query(work: Work, arguments: tuple[Argument, ...]) -> Frame:
@@ -68,10 +68,10 @@ def _list_streams(work: Work, arguments: tuple[Argument, ...]) -> Frame:
         "query": "string",
     }
     rows = []
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         for table in sorted(work.catalog.tables(), key=lambda t: t.full_name):
             if table.stream is not None:
-                state = states.state(connection, table.id)
+                state = states.read_state(connection, table.id)
                 rows.append(
                     (
                         table.schema,

@@ -22,7 +22,7 @@ from spark_trickle.model.types import ColumnType, Scalar, sql_name
 from spark_trickle.spark.frames import Frame, as_stored, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.sql.lexer.words import quote
-from spark_trickle.sql.render.query import frame_name
+from spark_trickle.sql.render.query import name_frame
 from spark_trickle.txn.net import load_rows
 from spark_trickle.txn.work import Work, now
 
@@ -80,7 +80,7 @@ class Inputs:
 
     def read_frames(self, plan: Operator) -> dict[str, Frame | str]:
         """The DataFrame of every scan in a tree, or a view of it, by the name that its text has for it."""
-        scans = {frame_name(s): s for s in plan.walk() if isinstance(s, Scan)}
+        scans = {name_frame(s): s for s in plan.walk() if isinstance(s, Scan)}
         return {name: self.frame(scan.source, scan.moment) for name, scan in scans.items()}
 
     def frame(self, source: Reference, at: At) -> Frame | str:
@@ -131,10 +131,8 @@ class Inputs:
         if not many:
             return here
         key = ("log", table.id, table.columns, tuple((f.path, f.role) for f in many))
-        rest = place.views.view(
-            key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many)
-        )
-        return place.spark.table(rest).unionByName(here)
+        rest = place.view(key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many))
+        return (place.spark.table(rest) if isinstance(rest, str) else rest).unionByName(here)
 
     def _read_source(self, name: Reference, at: At) -> Frame | str:
         source = next(s for s in self.stream.sources if TableRef(s.table_id) == name)
@@ -144,7 +142,9 @@ class Inputs:
         files = self.work.files(table) if at is At.NEW else self.source_before(table)
         return self._view_rows(table, files, source)
 
-    def _view_rows(self, table: Table, files: Sequence[DataFile], source: Source | None = None) -> str:
+    def _view_rows(
+        self, table: Table, files: Sequence[DataFile], source: Source | None = None
+    ) -> Frame | str:
         """What is new now is old at the next refresh, and a table that did not change is both."""
 
         def make_frame() -> Frame:
@@ -153,7 +153,7 @@ class Inputs:
 
         names = source.columns if source is not None else ()
         key = ("rows", table.id, table.columns, names, tuple((f.path, f.as_of) for f in files))
-        return self.work.place.views.view(key, make_frame)
+        return self.work.place.view(key, make_frame)
 
     def _use_known_names(self, source: Source, table: Table, frame: Frame) -> Frame:
         """Columns under the names that the plan knows, whatever they are called by now."""
@@ -181,7 +181,7 @@ class Inputs:
             return self.work.files(table)
         return self.node_before(table) if name in self.tables else self.source_before(table)
 
-    def _view_change(self, source: Source, table: Table) -> str:
+    def _view_change(self, source: Source, table: Table) -> Frame | str:
         """What changed since the frontier; few rows are summed here, so that what cancels out is gone.
 
         Stream tables that read the same change, with the same columns or not, share one scan of it.
@@ -198,9 +198,9 @@ class Inputs:
 
         key = ("change", table.id, table.columns, tuple((f.path, f.role) for f in files))
         if not has_renamed_columns(source, table):
-            return place.views.view(key, make_frame)
+            return place.view(key, make_frame)
         named = (*key, source.columns)
-        return place.views.view(named, lambda: self._use_known_names(source, table, make_frame()))
+        return place.view(named, lambda: self._use_known_names(source, table, make_frame()))
 
 
 def _average_row_bytes(files: Sequence[DataFile]) -> int:

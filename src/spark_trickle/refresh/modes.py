@@ -10,13 +10,13 @@ from spark_trickle.errors import (
 from spark_trickle.model.stream import Mode, Source
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.inputs import source_table
-from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.dialect.moments import list_moments
 from spark_trickle.txn.work import Work
 
 
 def find_moments(nodes: Sequence[Node], mode: Mode) -> tuple[str, ...]:
     """Functions of the clock: a difference cannot know when they change."""
-    found = moments_of(n.plan for n in nodes)
+    found = list_moments(n.plan for n in nodes)
     if found and mode in (Mode.DIFFERENTIAL, Mode.IMMEDIATE):
         raise UnsupportedError(
             f"{found[0]}() in REFRESH MODE {mode}",

@@ -26,7 +26,7 @@ def find_reasons_to_rebuild(work: Work, table: Table) -> tuple[str, ...]:
     found = [f"the type of {column} has changed" for column in find_retyped_columns(work, stream)]
     found += find_lost_identity(work, table)
     found += _find_replaced_views(work, stream)
-    here = time_zone(work.place.spark) if stream.time_zone else ""
+    here = time_zone(work.place.session) if stream.time_zone else ""
     if canonical_zone(here) != canonical_zone(stream.time_zone):
         found.append(
             f"the time zone of the session is {here}, the stream table was made in {stream.time_zone}"
@@ -48,4 +48,4 @@ def zone_of(work: Work, plan: str, sources: Iterable[Source]) -> str:
     Whoever has neither times nor functions with such names cannot; the others may.
     """
     has_times = any(_TIME.search(c.type) for source in sources for c in source.columns)
-    return time_zone(work.place.spark) if has_times or _OF_TIMES.search(plan) else ""
+    return time_zone(work.place.session) if has_times or _OF_TIMES.search(plan) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_trickle.algebra.recursion import obstacle
+from spark_trickle.algebra.recursion import find_obstacle
 from spark_trickle.algebra.references import NodeRef, Reference
 from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.model.room import room_of_refresh
@@ -89,5 +89,5 @@ def plan_change(
 
 
 def _list_remarks(node: Node) -> tuple[str, ...]:
-    why = obstacle(node.plan) if isinstance(node.plan, Recursive) else None
+    why = find_obstacle(node.plan) if isinstance(node.plan, Recursive) else None
     return (f"the recursion was computed again, because {why}",) if why else ()

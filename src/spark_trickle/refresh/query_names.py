@@ -19,7 +19,7 @@ from spark_trickle.txn.work import Work
 class Wording:
     """What names mean when a query is bound."""
 
-    texts: Catalog  # in the query; `inside` tells what they mean in its views
+    texts: Catalog  # in the query; `enter_view` tells what they mean in its views
     plan: Catalog  # in the plan: as they are now, and columns that a text names although they were dropped
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from spark_trickle.algebra.references import NodeRef, TableRef
 from spark_trickle.errors import FuseBlownError, QueryError
 from spark_trickle.lake.catalog import states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable
 from spark_trickle.model.experience import Experience
@@ -26,6 +26,7 @@ from spark_trickle.refresh.outcome import Outcome
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild
 from spark_trickle.refresh.program import Changes, run_program
 from spark_trickle.refresh.record import Occasion, record_refresh, report_of
+from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.refresh.unseen import find_seen_changes
 from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
 from spark_trickle.txn.savepoint import roll_back, take_savepoint
@@ -36,8 +37,8 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     """Bring a stream table to the snapshot that the work reads; the caller commits."""
     clock = Clock()
     with clock.phase("decide"):
-        with reading(work.place.warehouse.engine) as connection:
-            state = states.state(connection, table.id)
+        with open_reader(work.place.warehouse.engine) as connection:
+            state = states.read_state(connection, table.id)
         facts = read_facts(work, table, state.knows)
         decision = decide_refresh(facts, work.place.settings)
     if decision.action is Action.REINITIALIZE:
@@ -47,7 +48,10 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
     decision = end_append_only(work, table, facts, decision)
     outcome = Outcome()
     if decision.action is not Action.NO_DATA:
-        decision, outcome = _run_decision(work, table, state.knows, decision, facts, clock)
+        chosen = decision
+        decision, outcome = run_in_child_session(
+            work, table, lambda: _run_decision(work, table, state.knows, chosen, facts, clock)
+        )
     report = report_of(table, decision, facts, work, clock, outcome)
     if decision.action is not Action.NO_DATA or occasion.together:
         others = find_outside_sources(work, [table], occasion.at_commit)
@@ -152,15 +156,15 @@ def _find_changed_sources(work: Work, tables: list[Table], frontier: Frontier) -
     for t in tables:
         groups.setdefault(pick_frontier(t, frontier), []).append(t.id)
     found = {i for i, c in work.changes.items() if c.changes_content}
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         for since, ids in groups.items():
-            found |= states.changed_tables(connection, ids, since, work.base.id)
+            found |= states.find_changed_tables(connection, ids, since, work.base.id)
     return [t for t in tables if t.id in found]
 
 
 def _read_experience(work: Work, table: Table) -> Experience:
-    with reading(work.place.warehouse.engine) as connection:
-        return states.experience(connection, table.id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        return states.load_experience(connection, table.id)
 
 
 def run_nodes(

@@ -21,7 +21,7 @@ _HOPE_OF_FEW = 10.0  # if just one or two were seen, one of which was the first 
 
 def should_try_differential(known: Experience, found: Estimate, changed_rows: int) -> bool:
     """Changes of this size were computed in full for long, or as often as it takes to try them at all."""
-    spent, guess = known.spent_in_full(changed_rows), found.differential
+    spent, guess = known.find_full_cost(changed_rows), found.differential
     if found.full is None or was_given_up(known, changed_rows):
         return False
     known_of = guess is not None and (guess.firm or guess.seen)

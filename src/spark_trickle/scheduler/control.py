@@ -8,7 +8,7 @@ from threading import Event
 
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.lake.catalog import scheduling
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.stream import RefreshReport, Status
@@ -19,7 +19,7 @@ from spark_trickle.refresh.record import Occasion
 from spark_trickle.refresh.refresher import Refresher
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.sync import SyncReport, sync
+from spark_trickle.sources.sync import SyncReport, sync_mirrors
 from spark_trickle.sources.wake import await_change
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
@@ -46,33 +46,33 @@ class Control:
         return self._connection.place.warehouse
 
     def make_scheduler(self, on_alert: Listener | None = None) -> Scheduler:
-        def refresh_units(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
+        def refresh(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
             return self._refresher.refresh_chosen(
                 lambda work: streams_by_id(work, ids), "scheduler", waited_ms
             )
 
         def sync_source(source: str) -> SyncReport:
-            return sync(self._connection.place, self._links, source)
+            return sync_mirrors(self._connection.place, self._links, source)
 
         def await_source(source: str, seconds: float, stop: Event) -> None:
             await_change(self._connection.place, self._links, source, seconds, stop)
 
         listeners = [on_alert] if on_alert else []
         follow, compact = self._publisher.push_behind, self._refresher.compact_untidy
-        parts = (refresh_units, sync_source, follow, compact, await_source)
+        parts = (refresh, sync_source, follow, compact, await_source)
         return Scheduler(self._connection.place, *parts, listeners=listeners)
 
-    def _find_source(self, name: str) -> Table:
+    def _source(self, name: str) -> Table:
         work = self._connection.read()
-        return work.catalog.table(Cursor(name).name(), work.place.schema)
+        return work.catalog.table(Cursor(name).read_name(), work.place.schema)
 
     # --- pause and resume --------------------------------------------------------------------------
 
     def suspend_stream(self, name: str) -> None:
-        self.steer_stream(s.SteerStream(Cursor(name).name(), suspended=True))
+        self.steer_stream(s.SteerStream(Cursor(name).read_name(), suspended=True))
 
     def resume_stream(self, name: str) -> None:
-        self.steer_stream(s.SteerStream(Cursor(name).name(), suspended=False))
+        self.steer_stream(s.SteerStream(Cursor(name).read_name(), suspended=False))
 
     def steer_stream(self, statement: s.SteerStream) -> None:
         engine, table = self._warehouse.engine, find_stream_table(self._connection.read(), statement.name)
@@ -96,17 +96,17 @@ class Control:
     # --- gates, watermarks, fuses ------------------------------------------------------------------
 
     def gate_source(self, name: str) -> None:
-        scheduling.gate(self._warehouse.engine, self._find_source(name).id, now())
+        scheduling.gate_table(self._warehouse.engine, self._source(name).id, now())
 
     def ungate_source(self, name: str) -> None:
-        scheduling.ungate(self._warehouse.engine, self._find_source(name).id)
+        scheduling.ungate_table(self._warehouse.engine, self._source(name).id)
         self._warehouse.changed.ring()
 
     def advance_watermark(self, name: str, at: datetime) -> None:
-        table, engine = self._find_source(name), self._warehouse.engine
+        table, engine = self._source(name), self._warehouse.engine
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
-        with reading(engine) as connection:
-            known = scheduling.watermarks(connection).get(table.id)
+        with open_reader(engine) as connection:
+            known = scheduling.read_watermarks(connection).get(table.id)
         if known is not None and moment < known[0]:
             raise InvalidDefinitionError(
                 f'the watermark of "{table.full_name}" is already {known[0]:%Y-%m-%d %H:%M:%S} UTC',
@@ -118,7 +118,7 @@ class Control:
     def create_watermark_group(
         self, name: str, sources: Iterable[str], tolerance_seconds: float = 0.0
     ) -> None:
-        ids = [self._find_source(source).id for source in sources]
+        ids = [self._source(source).id for source in sources]
         if len(set(ids)) < 2 or tolerance_seconds < 0:
             raise InvalidDefinitionError(
                 f'the watermark group "{name}" needs two tables and no negative tolerance',
@@ -139,7 +139,7 @@ class Control:
                 f"The actions are {', '.join(_FUSE_ACTIONS)}.",
             )
         work = self._connection.begin_work()
-        table = find_stream_table(work, Cursor(name).name())
+        table = find_stream_table(work, Cursor(name).read_name())
         if action == "apply":
             tables = list_company(work, table)
             reports = refresh_together(work, tables, Occasion(fused=False, together=len(tables) > 1))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from spark_trickle.lake.catalog import scheduling, states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.stream import Status, StreamState
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.scheduler.due import Standing, World, find_lagging
 from spark_trickle.txn.work import Place, begin_work
 
 
-def survey_world(place: Place, graphs: dict[int, Graph] | None = None) -> World:
+def look(place: Place, graphs: dict[int, Graph] | None = None) -> World:
     """`graphs` keeps the graph for as long as no definition changes."""
     work = begin_work(place)
     graphs = {} if graphs is None else graphs
@@ -19,17 +19,19 @@ def survey_world(place: Place, graphs: dict[int, Graph] | None = None) -> World:
         graphs.clear()
         graphs[version] = graph_of(work.catalog.tables())
     graph = graphs[version]
-    with reading(place.warehouse.engine) as connection:
+    with open_reader(place.warehouse.engine) as connection:
         known = states.all_states(connection)
         runs = scheduling.last_runs(connection)
         frontiers = [s.frontier for i, s in known.items() if i in graph.reads and s.frontier is not None]
         changes = scheduling.last_changes(connection, min(frontiers, default=0))
-        gates = frozenset(scheduling.gates(connection))
+        gates = frozenset(scheduling.read_gates(connection))
         groups = scheduling.watermark_groups(connection)
-        marks = {i: at for i, (at, _, _) in scheduling.watermarks(connection).items()}
+        marks = {i: at for i, (at, _, _) in scheduling.read_watermarks(connection).items()}
         paused = scheduling.is_paused(connection)
         unseen = {i: _first_unseen(graph, i, known.get(i), changes) for i in graph.order}
-        times = scheduling.times_of(connection, [first for first in unseen.values() if first is not None])
+        times = scheduling.read_commit_times(
+            connection, [first for first in unseen.values() if first is not None]
+        )
     standings = {}
     for i in graph.order:
         run, first = runs.get(i), unseen[i]

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import reports, scheduling
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.storage.vacuum import Retention, vacuum
 from spark_trickle.scheduler.due import World
 from spark_trickle.scheduler.streaks import Streaks
@@ -37,28 +37,28 @@ class Upkeep:
     def __post_init__(self) -> None:
         self._growing: Streaks[int] = Streaks(self.place.settings.buffer_alert_cycles)
 
-    def run_due_tasks(self, world: World, pool: ThreadPoolExecutor) -> None:
-        if self._is_due("buffers", _LOOK_SECONDS):
+    def step(self, world: World, pool: ThreadPoolExecutor) -> None:
+        if self._due("buffers", _LOOK_SECONDS):
             self._watch_buffers(world)
-        if self._is_due("prune", _PRUNE_SECONDS):
+        if self._due("prune", _PRUNE_SECONDS):
             oldest = now() - timedelta(days=self.place.settings.history_days)
-            scheduling.prune(self.place.warehouse.engine, oldest)
-        self._submit_task("merge", self.merge, pool)
+            scheduling.prune_history(self.place.warehouse.engine, oldest)
+        self._in_background("merge", self.merge, pool)
         hours = self.place.settings.vacuum_interval_hours
-        if hours and self._is_due("vacuum", hours * 3600, at_once=False):
-            self._submit_task("vacuum", self._run_vacuum, pool)
+        if hours and self._due("vacuum", hours * 3600, at_once=False):
+            self._in_background("vacuum", self._run_vacuum, pool)
 
-    def _submit_task(self, task: str, run: Callable[[], None], pool: ThreadPoolExecutor) -> None:
+    def _in_background(self, task: str, run: Callable[[], None], pool: ThreadPoolExecutor) -> None:
         """One at a time of each kind; it takes the place of one refresh."""
         last = self._running.get(task)
         if last is None or last.done():
-            self._running[task] = pool.submit(self._run_task, run)
+            self._running[task] = pool.submit(self._work, run)
 
-    def _run_task(self, run: Callable[[], None]) -> None:
-        with self.workers.measure_work():
+    def _work(self, run: Callable[[], None]) -> None:
+        with self.workers.working():
             run()
 
-    def _is_due(self, task: str, seconds: float, at_once: bool = True) -> bool:
+    def _due(self, task: str, seconds: float, at_once: bool = True) -> bool:
         here = time.monotonic()
         if here - self._done.setdefault(task, here - seconds if at_once else here) < seconds:
             return False
@@ -68,11 +68,11 @@ class Upkeep:
     def _watch_buffers(self, world: World) -> None:
         """Raise one alert for each table of which too many changes wait at several checks in a row."""
         oldest = world.oldest_seen()
-        with reading(self.place.warehouse.engine) as connection:
-            waiting = reports.unseen(connection, oldest)
+        with open_reader(self.place.warehouse.engine) as connection:
+            waiting = reports.read_unseen(connection, oldest)
         limit = self.place.settings.buffer_alert_rows
         many = {i: w.rows for i, w in waiting.items() if w.rows > limit}
-        for i in sorted(self._growing.note_found(many)):
+        for i in sorted(self._growing.note(many)):
             name = world.graph.tables[i].full_name
             self.tell(
                 "change_buffer_backpressure",

@@ -49,9 +49,9 @@ def connect(
     require_shared_folder(session, warehouse.storage)
     keep = timedelta(minutes=chosen.reader_lease_minutes)
     lease = SessionLease(warehouse.engine, warehouse.storage.session_id, keep, warehouse.read_only)
-    tails = Tails(warehouse, session, room_of_tail(chosen))
-    views = ViewCache(session, chosen.cache_entries)
-    warehouse.storage.recent.most_bytes = int(chosen.cache_megabytes * 2**20)
+    tails = Tails(warehouse, room_of_tail(chosen))
+    views = ViewCache(chosen.cache_entries)
+    warehouse.storage.recent.resize(int(chosen.cache_megabytes * 2**20))
     functions = {**FUNCTIONS, **observe.FUNCTIONS}
     index = ColumnIndex(warehouse.storage, int(chosen.index_megabytes * 2**20))
     return Trickle(Place(warehouse, session, chosen, DEFAULT_SCHEMA, lease, tails, views, index, functions))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.catalog.identity import renew_identity
 from spark_trickle.lake.storage.backup import BackupReport, back_up
 from spark_trickle.lake.storage.files import TABLES_FOLDER
@@ -36,26 +36,26 @@ class Maintenance:
     def optimize_table(self, statement: s.Optimize) -> Result:
         self._connection.require_no_transaction("OPTIMIZE")
 
-        def run_compaction(work: Work) -> Result:
+        def run(work: Work) -> Result:
             table = work.catalog.table(statement.table, work.place.schema)
             if plan := compact.compact_everything(work.files(table)):
                 compact.compact_table(work, table, plan)
             return Result()
 
-        return self._transactions.run_change(run_compaction, "optimize")
+        return self._transactions.run_change(run, "optimize")
 
     def run_vacuum(self, statement: s.Vacuum) -> Result:
         self._connection.require_no_transaction("VACUUM")
         work = self._connection.read()
         retention = self._choose_retention(statement)
-        vacuum(self._connection.place.warehouse, now(), retention, _find_folder(work, statement.table))
+        vacuum(self._connection.place.warehouse, now(), retention, _folder(work, statement.table))
         return Result(snapshot=work.base.id)
 
     def plan_vacuum(self, statement: s.Vacuum) -> DataFrame:
         """The files that VACUUM would delete now."""
         work, place = self._connection.read(), self._connection.place
         retention = self._choose_retention(statement)
-        plan = plan_vacuum(place.warehouse, now(), retention, _find_folder(work, statement.table))
+        plan = plan_vacuum(place.warehouse, now(), retention, _folder(work, statement.table))
         top = f"{place.storage.root}/{TABLES_FOLDER}"
         rows = [(f"{top}{d.location}", d.bytes, d.reason) for d in plan.deletions]
         columns = {"path": "string", "bytes": "long", "reason": "string"}
@@ -69,13 +69,13 @@ class Maintenance:
         """Give this copy of a warehouse its own identity, so that it and the original can both be used."""
         self._connection.require_no_transaction("ALTER WAREHOUSE")
         warehouse = self._connection.place.warehouse
-        with writing(warehouse.engine) as connection:
-            newest = read.newest(connection)
+        with open_writer(warehouse.engine) as connection:
+            newest = read.read_newest(connection)
             fresh = renew_identity(connection, warehouse.folder.marker)
         folder = replace(warehouse.folder, warehouse=fresh)
         self._connection.move_to(replace(self._connection.place, warehouse=replace(warehouse, folder=folder)))
         return Result(snapshot=newest.id)
 
 
-def _find_folder(work: Work, name: s.Name | None) -> str | None:
+def _folder(work: Work, name: s.Name | None) -> str | None:
     return None if name is None else work.catalog.table(name, work.place.schema).path

@@ -18,6 +18,6 @@ def change_setting(connection: WarehouseConnection, statement: s.SetSetting) -> 
     place = connection.place
     settings = place.settings.with_values({statement.name.lower(): statement.value})
     connection.move_to(replace(place, settings=settings))
-    place.views.most = settings.cache_entries
-    place.storage.recent.most_bytes = int(settings.cache_megabytes * 2**20)
+    place.views.resize(settings.cache_entries)
+    place.storage.recent.resize(int(settings.cache_megabytes * 2**20))
     place.index.resize(int(settings.index_megabytes * 2**20))

@@ -28,7 +28,7 @@ class Tables:
 
     def read_rows(self, name: str, snapshot: int | None = None) -> DataFrame:
         work = self._connection.read()
-        parts = Cursor(name).name()
+        parts = Cursor(name).read_name()
         if snapshot is None:
             return relation_frame(work, work.catalog.relation(parts, work.place.schema))
         at = snapshot_by_id(work, snapshot)
@@ -36,16 +36,16 @@ class Tables:
 
     def read_changes(self, name: str, after: int, upto: int | None = None) -> DataFrame:
         work = self._connection.read()
-        table = work.catalog.table(Cursor(name).name(), work.place.schema)
+        table = work.catalog.table(Cursor(name).read_name(), work.place.schema)
         return read_changes(work, table, after, work.base.id if upto is None else upto)
 
     def append_rows(self, name: str, rows: DataFrame) -> Result:
-        parts = Cursor(name).name()
+        parts = Cursor(name).read_name()
 
-        def add_rows(work: Work) -> Result:
+        def add(work: Work) -> Result:
             return append_frame(work, work.find_target(parts), rows)
 
-        return self._transactions.run_change(add_rows, f"append to {name}")
+        return self._transactions.run_change(add, f"append to {name}")
 
     def drop_table(self, statement: s.DropTable, message: str) -> Result:
         """If it was a mirror, what captured its changes in the source goes too."""

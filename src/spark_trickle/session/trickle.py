@@ -20,13 +20,13 @@ from spark_trickle.observe.answer import Answer
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.session.components import build_components
 from spark_trickle.session.statements import run_statement
-from spark_trickle.sources.calls import Listen, silent
+from spark_trickle.sources.calls import Listen, ignore_progress
 from spark_trickle.sources.sync import SyncReport
-from spark_trickle.spark.errors import notice_loss
+from spark_trickle.spark.errors import noticing_loss
 from spark_trickle.spark.run import collect
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
-from spark_trickle.sql.statements.parse import parse
+from spark_trickle.sql.statements.parse import parse_statement
 from spark_trickle.targets.push import Pushed
 from spark_trickle.txn.work import Place, Work
 
@@ -56,8 +56,8 @@ class Trickle:
 
     def sql(self, statement: str) -> DataFrame:
         """Run any statement."""
-        with notice_loss():
-            return run_statement(self._parts, parse(statement), statement)
+        with noticing_loss():
+            return run_statement(self._parts, parse_statement(statement), statement)
 
     def arrow(self, statement: str) -> pa.Table:
         """The rows of a query as an Arrow table; errors of Spark become errors of this package."""
@@ -89,7 +89,7 @@ class Trickle:
 
     def answer(self, function: str, *arguments: str | int) -> Answer:
         """The answer of a table function such as status() or health_check(), without Spark."""
-        return observe.answer_function(self._connection.read(), function, *arguments)
+        return observe.answer(self._connection.read(), function, *arguments)
 
     # --- stream tables ---------------------------------------------------------------------------
 
@@ -105,7 +105,9 @@ class Trickle:
     ) -> Result:
         """Create a stream table: it stays equal to the result of a query by computing only what changed."""
         options = (("append_only", str(append_only).lower()), ("initialize", str(initialize).lower()))
-        statement = s.CreateStream(Cursor(name).name(), query, (), schedule, refresh_mode.upper(), options)
+        statement = s.CreateStream(
+            Cursor(name).read_name(), query, (), schedule, refresh_mode.upper(), options
+        )
         return self._parts.stream_tables.define_stream(statement, "CREATE STREAM TABLE")
 
     def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
@@ -185,7 +187,7 @@ class Trickle:
 
     def attach_source(self, name: str, kind: str = "postgres", **options: str) -> None:
         """Attach a database; with `dsn="env:NAME"` the catalog stores only the name of that variable."""
-        self._parts.sources.attach(s.AttachSource(name, kind, tuple(options.items())))
+        self._parts.sources.attach_source(s.AttachSource(name, kind, tuple(options.items())))
 
     def create_mirror(
         self,
@@ -195,7 +197,7 @@ class Trickle:
         *,
         skip: Iterable[str] = (),
         as_text: Iterable[str] = (),
-        progress: Listen = silent,
+        progress: Listen = ignore_progress,
     ) -> Result:
         """Create a mirror: a read-only table that follows one of a source, such as "shop.public.orders"."""
         return self._parts.sources.create_mirror(
@@ -203,43 +205,43 @@ class Trickle:
         )
 
     def add_tables(
-        self, source: str, patterns: str, schema: str | None = None, progress: Listen = silent
+        self, source: str, patterns: str, schema: str | None = None, progress: Listen = ignore_progress
     ) -> Result:
         """Create a mirror for every table of a source that matches patterns such as "public.*"."""
         return self._parts.sources.mirror_tables(s.MirrorTables(source, patterns, schema), progress)
 
-    def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:
+    def sync(self, source: str, progress: Listen = ignore_progress, *, take_over: bool = False) -> SyncReport:
         """Bring the mirrors of a source up to date, and the tables published to it.
 
         A source serves one copy of a warehouse. With `take_over` it serves this one from now on.
         """
         return self._parts.publisher.sync(source, progress, take_over=take_over)
 
-    def resync(self, table: str, progress: Listen = silent) -> Result:
+    def resync(self, table: str, progress: Listen = ignore_progress) -> Result:
         """Copy the source table of a mirror again; only rows that differ are changed."""
-        return self._parts.sources.resync(s.ResyncTable(Cursor(table).name()), progress)
+        return self._parts.sources.resync_table(s.ResyncTable(Cursor(table).read_name()), progress)
 
     def detach_source(self, name: str, *, cascade: bool = False, force: bool = False) -> None:
         """Remove all that spark-trickle created in a source; its mirrors stay as tables, or are dropped."""
-        self._parts.sources.detach(s.DetachSource(name, cascade=cascade, force=force))
+        self._parts.sources.detach_source(s.DetachSource(name, cascade=cascade, force=force))
 
     # --- published stream tables -----------------------------------------------------------------
 
     def publish(self, name: str, source: str, target: str | None = None) -> Pushed:
         """Publish a stream table to a database, as a table such as "public.revenue_live"."""
-        return self._parts.publisher.publish(name, source, target)
+        return self._parts.publisher.publish_table(name, source, target)
 
     def unpublish(self, name: str, *, keep: bool = True) -> None:
         """Stop publishing a stream table; the published table stays for its readers unless it is dropped."""
-        self._parts.publisher.unpublish_stream(s.UnpublishStream(Cursor(name).name(), keep))
+        self._parts.publisher.unpublish_stream(s.UnpublishStream(Cursor(name).read_name(), keep))
 
     def repair_published(self, name: str) -> Pushed:
         """Compare the published table with the stream table, and change the rows that differ."""
-        return self._parts.publisher.repair(Cursor(name).name())
+        return self._parts.publisher.repair_table(Cursor(name).read_name())
 
     def push(self, source: str | None = None, *, take_over: bool = False) -> list[Pushed]:
         """Bring published tables, of one source or of all, to the newest snapshot."""
-        return self._parts.publisher.push(source, take_over=take_over)
+        return self._parts.publisher.push_source(source, take_over=take_over)
 
     # --- the warehouse and the connection --------------------------------------------------------
 

@@ -13,7 +13,7 @@ from spark_trickle.errors import (
     TableNotFoundError,
 )
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.source import AttachedSource, MirrorState, MirrorStatus
@@ -22,11 +22,11 @@ from spark_trickle.sources.captures import close_log, remove_triggers
 from spark_trickle.sources.copying import begin_copy, go_on
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.mirrored import mirror_of, new_mirror
+from spark_trickle.sources.mirrored import new_mirror, require_mirror
 from spark_trickle.sources.options import read_options
 from spark_trickle.sources.postgres.copy import Progress
 from spark_trickle.sources.postgres.discover import SourceTable, find_tables
-from spark_trickle.sources.postgres.names import quoted
+from spark_trickle.sources.postgres.names import quote_name
 from spark_trickle.sources.postgres.status import server_findings
 from spark_trickle.sources.registering import end_registration
 from spark_trickle.sources.sync import use_source
@@ -49,7 +49,7 @@ class Wanted:
     as_text: tuple[str, ...] = ()
 
 
-def attach(place: Place, links: Links, statement: s.AttachSource) -> Result:
+def attach_source(place: Place, links: Links, statement: s.AttachSource) -> Result:
     name, engine = statement.name.lower(), place.warehouse.engine
     options = read_options(statement.kind, dict(statement.options))
     try:
@@ -60,14 +60,14 @@ def attach(place: Place, links: Links, statement: s.AttachSource) -> Result:
         if statement.if_not_exists:
             return Result()
         raise AlreadyExistsError("source", name)
-    with links.to(name, options, "attach") as connection:
+    with links.use_connection(name, options, "attach") as connection:
         find_tables(connection, options.tables)
         if options.cdc_mode == "wal":
             for finding in server_findings(connection, wants_log=True):
                 if not finding.ok:
                     raise SourceSetupError(f"{finding.check} is {finding.value}", finding.fix)
     links.forget(name)
-    sources.attach(engine, AttachedSource(name, statement.kind, dict(statement.options), now()))
+    sources.add_source(engine, AttachedSource(name, statement.kind, dict(statement.options), now()))
     return Result()
 
 
@@ -85,21 +85,21 @@ def mirror_table(place: Place, links: Links, statement: s.MirrorTable, listen: L
         if statement.if_not_exists and work.catalog.find(statement.name, place.schema) is not None:
             return Result()
         remote = find_table(job, statement.source[1:])
-        skip, as_text = _lists(dict(statement.options))
+        skip, as_text = _read_column_lists(dict(statement.options))
         name = free_name(work, statement.name)
-        return Result(rows_inserted=_mirrored(job, Wanted(name, remote, statement.columns, skip, as_text)))
+        return Result(rows_inserted=_copy_mirror(job, Wanted(name, remote, statement.columns, skip, as_text)))
 
 
 def mirror_tables(place: Place, links: Links, statement: s.MirrorTables, listen: Listen) -> Result:
     """Those that are mirrored already stay as they are."""
     with use_source(place, links, statement.source, listen) as job:
-        known = {mirror_of(t).oid for t, _ in job.mirrors(begin_work(place))}
+        known = {require_mirror(t).oid for t, _ in job.find_mirrors(begin_work(place))}
         allowed = {t.oid for t in find_tables(job.connection, job.options.tables)}
         found = [t for t in find_tables(job.connection, statement.patterns) if t.oid in allowed]
         rows = 0
         for remote in (t for t in found if t.oid not in known):
             place_here = (statement.schema, remote.name) if statement.schema else (remote.name,)
-            rows += _mirrored(job, Wanted(free_name(begin_work(place), place_here), remote))
+            rows += _copy_mirror(job, Wanted(free_name(begin_work(place), place_here), remote))
     return Result(rows_inserted=rows)
 
 
@@ -111,7 +111,7 @@ def find_table(job: Job, parts: tuple[str, ...]) -> SourceTable:
             if (table.schema, table.name) == exact:
                 return table
     try:
-        there = find_tables(job.connection, quoted(*parts))
+        there = find_tables(job.connection, quote_name(*parts))
     except TableNotFoundError:
         there = ()
     if there:
@@ -122,27 +122,27 @@ def find_table(job: Job, parts: tuple[str, ...]) -> SourceTable:
     raise TableNotFoundError(".".join(parts), tuple(t.full_name for t in allowed.values()))
 
 
-def _mirrored(job: Job, wanted: Wanted) -> int:
+def _copy_mirror(job: Job, wanted: Wanted) -> int:
     table, state = retry_work(job.place, lambda work: _begin_mirror(job, work, wanted))
     return go_on(job, table, state)
 
 
 def _begin_mirror(job: Job, work: Work, wanted: Wanted) -> tuple[Table, MirrorState]:
-    for table, state in job.mirrors(work):
-        if mirror_of(table).oid == wanted.table.oid:
-            if state.status is MirrorStatus.COPYING and mirror_of(table).becomes == wanted.name:
+    for table, state in job.find_mirrors(work):
+        if require_mirror(table).oid == wanted.table.oid:
+            if state.status is MirrorStatus.COPYING and require_mirror(table).becomes == wanted.name:
                 return table, state  # cut off earlier
-            raise AlreadyExistsError("mirror", f"{mirror_of(table).full_name}, called {table.full_name}")
+            raise AlreadyExistsError("mirror", f"{require_mirror(table).full_name}, called {table.full_name}")
     if (taken := work.catalog.find(wanted.name, wanted.name[0])) is not None:
         raise AlreadyExistsError("table", taken.full_name)
     new = new_mirror(
         work, job.source.name, wanted.table, wanted.name, wanted.columns, wanted.skip, wanted.as_text
     )
     hidden = begin_copy(job, work, new)
-    return hidden, next(st for t, st in job.mirrors(begin_work(job.place)) if t.id == hidden.id)
+    return hidden, next(st for t, st in job.find_mirrors(begin_work(job.place)) if t.id == hidden.id)
 
 
-def _lists(options: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_column_lists(options: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     known = ("skip", "as_text")
     if unknown := sorted(set(options) - set(known)):
         raise InvalidDefinitionError(
@@ -155,7 +155,7 @@ def _lists(options: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]
 # --- the end -------------------------------------------------------------------------------------
 
 
-def detach(place: Place, links: Links, statement: s.DetachSource) -> Result:
+def detach_source(place: Place, links: Links, statement: s.DetachSource) -> Result:
     """Nothing of ours stays in the source; mirrors stay here as tables, or go."""
     engine = place.warehouse.engine
     try:
@@ -173,13 +173,13 @@ def detach(place: Place, links: Links, statement: s.DetachSource) -> Result:
             end_registration(job)
     _release_mirrors(place, source, statement.cascade)
     links.forget(source.name)
-    sources.detach(engine, source.name)
+    sources.remove_source(engine, source.name)
     return Result()
 
 
 def _refuse_published(place: Place, source: AttachedSource) -> None:
-    with reading(place.warehouse.engine) as connection:
-        found = [p for p in sources.published(connection).values() if p.source == source.name]
+    with open_reader(place.warehouse.engine) as connection:
+        found = [p for p in sources.read_published(connection).values() if p.source == source.name]
     if found:
         tables = ", ".join(sorted(f"{p.schema}.{p.table}" for p in found))
         raise InvalidDefinitionError(
@@ -188,20 +188,20 @@ def _refuse_published(place: Place, source: AttachedSource) -> None:
         )
 
 
-def _mirrors_here(work: Work, source: AttachedSource) -> list[Table]:
+def _find_mirrors(work: Work, source: AttachedSource) -> list[Table]:
     return [t for t in work.catalog.tables() if t.mirror is not None and t.mirror.source == source.name]
 
 
 def _refuse_readers(place: Place, source: AttachedSource, cascade: bool) -> None:
     work = begin_work(place)
-    for table in _mirrors_here(work, source) if cascade else ():
+    for table in _find_mirrors(work, source) if cascade else ():
         refuse_readers(work, table, "dropped")
 
 
 def _release_mirrors(place: Place, source: AttachedSource, cascade: bool) -> None:
     def release(work: Work) -> None:
-        for table in _mirrors_here(work, source):
-            half = mirror_of(table).becomes is not None
+        for table in _find_mirrors(work, source):
+            half = require_mirror(table).becomes is not None
             gone: commit.Definition = commit.AlterTable(table, replace(table, mirror=None))
             work.define(commit.DropTable(table) if cascade or half else gone)
         work.commit(f"detach {source.name}")

@@ -13,21 +13,21 @@ from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.sources.job import Job
-from spark_trickle.sources.landing import Landing, land, mirror_rows
-from spark_trickle.sources.mirrored import columns_of, mirror_of
-from spark_trickle.sources.position import at_position, read_log_position
+from spark_trickle.sources.landing import Landing, land_change, read_mirror_rows
+from spark_trickle.sources.mirrored import map_mirror_columns, require_mirror
+from spark_trickle.sources.position import move_to_position, read_log_position
 from spark_trickle.sources.postgres.assemble import Followed
 from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.slot import (
     LogEnd,
-    advance,
+    advance_slot,
     check_slot,
     drop_slot,
     find_log_end,
     slot_state,
 )
 from spark_trickle.sources.postgres.survey import survey_log
-from spark_trickle.sources.postgres.wal import Batch, TableChanges, complete, peek
+from spark_trickle.sources.postgres.wal import Batch, TableChanges, complete_changes, peek_changes
 from spark_trickle.sources.postgres.watch import log_gap, marks_in
 from spark_trickle.sources.reading import Read, clock_difference, commit_reading, read_up_to
 from spark_trickle.txn.work import Work, begin_work, now
@@ -46,7 +46,7 @@ def read_log(job: Job) -> Read:
     ahead = clock_difference(before, end.asked.clock, now())
     for _ in range(_MOST_POLLS):
         start = job.state.lsn
-        total.add(_poll(job, end, ahead))
+        total.add(_poll_log(job, end, ahead))
         if job.state.lsn == start or job.state.lsn >= end.lsn:
             total.asked = end.asked
             return total
@@ -54,7 +54,7 @@ def read_log(job: Job) -> Read:
 
 
 def _active_mirrors(job: Job, work: Work) -> list[tuple[Table, MirrorState]]:
-    return [(t, s) for t, s in job.mirrors(work) if s.status is MirrorStatus.ACTIVE]
+    return [(t, s) for t, s in job.find_mirrors(work) if s.status is MirrorStatus.ACTIVE]
 
 
 def _drop_useless_slot(job: Job) -> None:
@@ -64,26 +64,26 @@ def _drop_useless_slot(job: Job) -> None:
         drop_slot(job.connection, job.state.slot)
 
 
-def _poll(job: Job, end: LogEnd, ahead: timedelta) -> Read:
+def _poll_log(job: Job, end: LogEnd, ahead: timedelta) -> Read:
     """One commit; a position alone is committed once so much log lies behind it that it pays."""
     found = Read(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
-    batch = _peek(job, found, mirrors, end)
+    batch = _peek_log(job, found, mirrors, end)
     job.place.unlanded[job.source.name] = batch.records if batch is not None and batch.tables else 0
     if batch is None:
         if found.troubles:
-            job.note(job.state, list(found.states.values()))
+            job.note_state(job.state, list(found.states.values()))
         return found
-    by_oid = {mirror_of(t).oid: (t, s) for t, s in mirrors}
+    by_oid = {require_mirror(t).oid: (t, s) for t, s in mirrors}
     for change in batch.tables:
-        _take(found, *by_oid[change.source.oid], change)
+        _take_change(found, *by_oid[change.source.oid], change)
     found.transactions = batch.transactions
     if batch.first_committed is not None:
         found.committed = batch.first_committed + ahead
     if not found.work.empty or found.troubles or found.grown or _is_worth_noting(job, batch):
-        commit_reading(job, found, _moved_state(job, batch, end))
+        commit_reading(job, found, _advance_state(job, batch, end))
         job.place.unlanded[job.source.name] = 0
-        advance(job.connection, job.state.slot, job.state.lsn)
+        advance_slot(job.connection, job.state.slot, job.state.lsn)
     else:
         found.work.discard()
     return found
@@ -94,7 +94,7 @@ def _is_worth_noting(job: Job, batch: Batch) -> bool:
     return batch.is_cut or batch.read_lsn - job.state.lsn > job.place.settings.wal_max_lag_bytes
 
 
-def _moved_state(job: Job, batch: Batch, end: LogEnd) -> SourceState:
+def _advance_state(job: Job, batch: Batch, end: LogEnd) -> SourceState:
     """The state after a batch, with the moment up to which nothing is missing."""
     state = replace(job.state, lsn=max(batch.read_lsn, job.state.lsn))
     if state.lsn >= end.lsn:
@@ -103,13 +103,15 @@ def _moved_state(job: Job, batch: Batch, end: LogEnd) -> SourceState:
     return replace(state, read_until=until, read_snapshot="")
 
 
-def _peek(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]], end: LogEnd) -> Batch | None:
+def _peek_log(
+    job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]], end: LogEnd
+) -> Batch | None:
     """What the log says next; a mirror that cannot take it is left out, so that the others go on."""
-    followed = _followed(job, found, mirrors)
+    followed = _find_followed(job, found, mirrors)
     states = {t.id: (t, s) for t, s in mirrors}
     while followed:
         try:
-            return peek(
+            return peek_changes(
                 job.connection,
                 job.state.slot,
                 job.state.publication,
@@ -123,48 +125,50 @@ def _peek(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]], e
             blamed = [id_ for id_, f in followed.items() if f.source.full_name == error.table]
             if not blamed:  # the slot itself
                 raise
-            found.trouble(*states[blamed[0]], error)
+            found.note_trouble(*states[blamed[0]], error)
             del followed[blamed[0]]
     return None
 
 
-def _take(found: Read, table: Table, state: MirrorState, change: TableChanges) -> None:
+def _take_change(found: Read, table: Table, state: MirrorState, change: TableChanges) -> None:
     try:
-        found.landed(table, _land(found.work, table, change))
+        found.note_landing(table, _land_change(found.work, table, change))
     except ResyncNeededError as error:  # before anything of it was landed
-        found.trouble(table, state, error)
+        found.note_trouble(table, state, error)
 
 
-def _followed(job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]) -> dict[int, Followed]:
+def _find_followed(
+    job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]
+) -> dict[int, Followed]:
     """The mirrors that can be followed; what stops the others is noted."""
-    at, oids = job.state, [mirror_of(t).oid for t, _ in mirrors]
+    at, oids = job.state, [require_mirror(t).oid for t, _ in mirrors]
     seen = survey_log(job.connection, at.slot, at.publication, oids)
     if check_slot(at.slot, seen.slot, at.lsn).confirmed < at.lsn:
         # We died after a commit, or the server crashed: what is known would be all that a poll shows.
-        advance(job.connection, at.slot, at.lsn)
+        advance_slot(job.connection, at.slot, at.lsn)
     found.shown = seen.published
     followed = {}
     for table, state in mirrors:
         try:
-            remote = seen.tables.get(mirror_of(table).oid)
+            remote = seen.tables.get(require_mirror(table).oid)
             if remote is None:
-                raise SourceSchemaChangedError(mirror_of(table).full_name, ("it was dropped",))
-            columns = columns_of(table, remote)
+                raise SourceSchemaChangedError(require_mirror(table).full_name, ("it was dropped",))
+            columns = map_mirror_columns(table, remote)
             names = [c.name for c in columns]
             _require_identity(table, remote, names)
             position, now = read_log_position(state), marks_in(seen.around[remote.oid], names)
             if reason := log_gap(remote, position.marks, now, seen.around[remote.oid]):
-                raise ResyncNeededError(mirror_of(table).full_name, reason)
+                raise ResyncNeededError(require_mirror(table).full_name, reason)
             if seen.published.get(remote.oid) != position.published:
                 raise ResyncNeededError(
-                    mirror_of(table).full_name, "the publication did not always include it"
+                    require_mirror(table).full_name, "the publication did not always include it"
                 )
             if now.parts != position.marks.parts:
                 found.grown = True
-                found.states[table.id] = at_position(state, position.with_parts(now.parts))
+                found.states[table.id] = move_to_position(state, position.with_parts(now.parts))
             followed[table.id] = Followed(remote, columns, position.published, since=position.moment)
         except (ResyncNeededError, SourceSchemaChangedError) as error:
-            found.trouble(table, state, error)
+            found.note_trouble(table, state, error)
     return followed
 
 
@@ -174,20 +178,20 @@ def _require_identity(table: Table, remote: SourceTable, names: Sequence[str]) -
     if missing or not remote.identity:
         what = f'column "{missing[0]}", which is not captured,' if missing else "nothing"
         raise SourceSchemaChangedError(
-            mirror_of(table).full_name, (f"{what} identifies its rows in the log now",)
+            require_mirror(table).full_name, (f"{what} identifies its rows in the log now",)
         )
 
 
-def _land(work: Work, table: Table, change: TableChanges) -> Landing:
+def _land_change(work: Work, table: Table, change: TableChanges) -> Landing:
     if change.truncated:
         gone = truncate_table(work, table).rows_deleted
-        return land(work, table, _some(change.rows)) + Landing(gone=gone)
+        return land_change(work, table, _skip_empty(change.rows)) + Landing(gone=gone)
     held = change.rows.drop_columns([WEIGHT]).slice(0, 0)
     if change.removed_keys.num_rows:
-        held = mirror_rows(work, table, change.removed_keys)
-    return land(work, table, _some(complete(change, held)))
+        held = read_mirror_rows(work, table, change.removed_keys)
+    return land_change(work, table, _skip_empty(complete_changes(change, held)))
 
 
-def _some(rows: pa.Table) -> Iterator[pa.Table]:
+def _skip_empty(rows: pa.Table) -> Iterator[pa.Table]:
     if rows.num_rows:
         yield rows

@@ -10,16 +10,16 @@ from spark_trickle.errors import ResyncNeededError, SourceSchemaChangedError
 from spark_trickle.model.source import MirrorState, MirrorStatus
 from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
-from spark_trickle.sources.landing import land
-from spark_trickle.sources.mirrored import columns_of, mirror_of
-from spark_trickle.sources.position import BufferPosition, at_position, read_buffer_position
-from spark_trickle.sources.postgres.buffer import read_rows, reading
+from spark_trickle.sources.landing import land_change
+from spark_trickle.sources.mirrored import map_mirror_columns, require_mirror
+from spark_trickle.sources.position import BufferPosition, move_to_position, read_buffer_position
+from spark_trickle.sources.postgres.buffer import open_reading, read_rows
 from spark_trickle.sources.postgres.capture import Capture
-from spark_trickle.sources.postgres.compact import compact
-from spark_trickle.sources.postgres.install import modernize
+from spark_trickle.sources.postgres.compact import compact_buffer
+from spark_trickle.sources.postgres.install import modernize_functions
 from spark_trickle.sources.postgres.moment import Moment
 from spark_trickle.sources.postgres.parts import Parts
-from spark_trickle.sources.postgres.survey import Survey, count_rows, first_commit, survey
+from spark_trickle.sources.postgres.survey import Survey, count_rows, first_commit, survey_captures
 from spark_trickle.sources.postgres.types import MappedColumn
 from spark_trickle.sources.reading import Read, clock_difference, commit_reading
 from spark_trickle.txn.work import Work, begin_work, now
@@ -31,8 +31,8 @@ def read_buffers(job: Job) -> Read:
     """Read what waits and commit it; where nothing waits, nothing more is asked of the source."""
     found = Read(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
-    seen = _survey(job, mirrors)
-    _prepare(job, mirrors, seen)
+    seen = _survey_captures(job, mirrors)
+    _prepare_buffers(job, mirrors, seen)
     if all(_is_settled(table, state, seen) for table, state in mirrors):
         found.work.discard()
         found.asked, found.sizes = seen.asked, seen.sizes
@@ -49,16 +49,16 @@ def read_until(job: Job) -> tuple[Read, Moment]:
     """What waits in the buffers up to one moment, landed but not committed."""
     found = Read(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
-    with reading(job.connection, job.options.schema) as moment:
+    with open_reading(job.connection, job.options.schema) as moment:
         before = now()
-        seen = _survey(job, mirrors)
+        seen = _survey_captures(job, mirrors)
         ahead = clock_difference(before, seen.asked.clock, now())
         found.committed = _first_commit(job, seen, mirrors, ahead)
         for table, state in mirrors:
             try:
-                _read(job, found, table, state, seen, moment)
+                _read_mirror(job, found, table, state, seen, moment)
             except (ResyncNeededError, SourceSchemaChangedError) as error:
-                found.trouble(table, state, error)
+                found.note_trouble(table, state, error)
     found.asked, found.sizes = seen.asked, seen.sizes
     return found, moment
 
@@ -71,19 +71,21 @@ def _first_commit(
         return None
     at = seen.asked.clock
     if seen.tells_commits:
-        followed = {mirror_of(t).oid: read_buffer_position(s).reached.moment.snapshot for t, s in mirrors}
+        followed = {
+            require_mirror(t).oid: read_buffer_position(s).reached.moment.snapshot for t, s in mirrors
+        }
         since = {oid: snapshot for oid, snapshot in followed.items() if oid in seen.unread}
         at = first_commit(job.connection, job.options.schema, since) or at
     return at + ahead
 
 
 def _active_mirrors(job: Job, work: Work) -> list[tuple[Table, MirrorState]]:
-    return [(t, s) for t, s in job.mirrors(work) if s.status is MirrorStatus.ACTIVE]
+    return [(t, s) for t, s in job.find_mirrors(work) if s.status is MirrorStatus.ACTIVE]
 
 
-def _survey(job: Job, mirrors: Sequence[tuple[Table, MirrorState]]) -> Survey:
-    since = {mirror_of(t).oid: read_buffer_position(s).reached.moment.snapshot for t, s in mirrors}
-    return survey(job.connection, job.options.schema, since=since)
+def _survey_captures(job: Job, mirrors: Sequence[tuple[Table, MirrorState]]) -> Survey:
+    since = {require_mirror(t).oid: read_buffer_position(s).reached.moment.snapshot for t, s in mirrors}
+    return survey_captures(job.connection, job.options.schema, since=since)
 
 
 @dataclass(frozen=True)
@@ -96,19 +98,19 @@ class _Examined:
     parts: Parts
 
 
-def _examine(table: Table, state: MirrorState, seen: Survey) -> _Examined:
+def _examine_mirror(table: Table, state: MirrorState, seen: Survey) -> _Examined:
     """Refuse a mirror whose table is another one now, or whose buffer may not hold all that changed."""
-    oid, name = mirror_of(table).oid, mirror_of(table).full_name
+    oid, name = require_mirror(table).oid, require_mirror(table).full_name
     remote = seen.tables.get(oid)
     if remote is None:
         raise SourceSchemaChangedError(name, ("it was dropped",))
-    columns = columns_of(table, remote)
+    columns = map_mirror_columns(table, remote)
     if oid not in seen.captures:
         raise ResyncNeededError(name, "its triggers were removed")
-    capture = seen.captures[oid].capture(remote)
+    capture = seen.captures[oid].make_capture(remote)
     before, now = read_buffer_position(state), seen.around[oid].parts([c.name for c in columns])
     since = before.reached
-    reason = before.parts.lost(now) or seen.missing(oid, since.token, since.moment.snapshot)
+    reason = before.parts.find_loss(now) or seen.find_loss(oid, since.token, since.moment.snapshot)
     if reason:
         raise ResyncNeededError(name, reason)
     return _Examined(capture, columns, before, now)
@@ -117,44 +119,46 @@ def _examine(table: Table, state: MirrorState, seen: Survey) -> _Examined:
 def _is_settled(table: Table, state: MirrorState, seen: Survey) -> bool:
     """Whether there is nothing to read, to note or to mend."""
     try:
-        examined = _examine(table, state, seen)
+        examined = _examine_mirror(table, state, seen)
     except (ResyncNeededError, SourceSchemaChangedError):
         return False
-    return mirror_of(table).oid not in seen.unread and examined.before.parts == examined.parts
+    return require_mirror(table).oid not in seen.unread and examined.before.parts == examined.parts
 
 
-def _read(job: Job, found: Read, table: Table, state: MirrorState, seen: Survey, moment: Moment) -> None:
-    mirror = _examine(table, state, seen)
-    reached = mirror.before.reached.at(moment)
-    if mirror_of(table).oid in seen.unread:
+def _read_mirror(
+    job: Job, found: Read, table: Table, state: MirrorState, seen: Survey, moment: Moment
+) -> None:
+    mirror = _examine_mirror(table, state, seen)
+    reached = mirror.before.reached.move_to(moment)
+    if require_mirror(table).oid in seen.unread:
         rows = read_rows(job.connection, mirror.capture, mirror.columns, mirror.before.reached)
-        found.landed(table, land(found.work, table, rows))
+        found.note_landing(table, land_change(found.work, table, rows))
         found.captures.append((mirror.capture, reached))
     found.grown |= mirror.parts != mirror.before.parts
-    found.states[table.id] = at_position(state, BufferPosition(reached, mirror.parts))
+    found.states[table.id] = move_to_position(state, BufferPosition(reached, mirror.parts))
 
 
-def _prepare(job: Job, mirrors: Sequence[tuple[Table, MirrorState]], seen: Survey) -> None:
+def _prepare_buffers(job: Job, mirrors: Sequence[tuple[Table, MirrorState]], seen: Survey) -> None:
     """Bring functions up to date, and cancel what came and went, where so much waits that it pays."""
     for table, state in mirrors:
-        oid = mirror_of(table).oid
+        oid = require_mirror(table).oid
         remote, capture = seen.tables.get(oid), seen.captures.get(oid)
-        if remote is None or capture is None or any(d.breaks for d in capture.drift(remote)):
+        if remote is None or capture is None or any(d.breaks for d in capture.find_drift(remote)):
             continue
-        modernize(job.connection, capture, remote)
-        if _waiting(job, oid, seen.sizes, job.place.settings.compact_buffer_rows):
-            compact(job.connection, capture.capture(remote), read_buffer_position(state).reached)
+        modernize_functions(job.connection, capture, remote)
+        if _count_waiting(job, oid, seen.sizes, job.place.settings.compact_buffer_rows):
+            compact_buffer(job.connection, capture.make_capture(remote), read_buffer_position(state).reached)
 
 
-def left_waiting(job: Job, sizes: Mapping[int, int]) -> dict[str, int]:
+def find_waiting(job: Job, sizes: Mapping[int, int]) -> dict[str, int]:
     """Mirrors for which too many changes wait in the source, whoever is to blame that they are not read."""
     most = job.place.settings.buffer_alert_rows
-    mirrors = [(t.full_name, mirror_of(t).oid) for t, _ in job.mirrors(begin_work(job.place))]
-    found = {name: _waiting(job, oid, sizes, most) for name, oid in mirrors}
+    mirrors = [(t.full_name, require_mirror(t).oid) for t, _ in job.find_mirrors(begin_work(job.place))]
+    found = {name: _count_waiting(job, oid, sizes, most) for name, oid in mirrors}
     return {name: count for name, count in found.items() if count}
 
 
-def _waiting(job: Job, oid: int, sizes: Mapping[int, int], most: int) -> int:
+def _count_waiting(job: Job, oid: int, sizes: Mapping[int, int], most: int) -> int:
     """So many, if more than so many changes wait; else 0.
 
     They are counted only where the size allows so many: most buffers are small, and syncs are frequent.

@@ -9,13 +9,13 @@ from dataclasses import replace
 from spark_trickle.errors import InvalidDefinitionError, TrickleError
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import Table
-from spark_trickle.sources.attach import attach, detach, mirror_table, mirror_tables
-from spark_trickle.sources.captures import tidy
+from spark_trickle.sources.attach import attach_source, detach_source, mirror_table, mirror_tables
+from spark_trickle.sources.captures import remove_unused_captures
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.mirrored import mirror_of
+from spark_trickle.sources.mirrored import require_mirror
 from spark_trickle.sources.postgres.copy import Progress
-from spark_trickle.sources.resync import resync
-from spark_trickle.sources.sync import SyncReport, sync, use_source
+from spark_trickle.sources.resync import resync_mirror
+from spark_trickle.sources.sync import SyncReport, sync_mirrors, use_source
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements import kinds as s
@@ -26,7 +26,7 @@ from spark_trickle.txn.work import Place, begin_work
 Listen = Callable[[Progress], None]
 
 
-def silent(_: Progress) -> None: ...
+def ignore_progress(_: Progress) -> None: ...
 
 
 class Sources:
@@ -44,47 +44,51 @@ class Sources:
         *,
         skip: Iterable[str] = (),
         as_text: Iterable[str] = (),
-        progress: Listen = silent,
+        progress: Listen = ignore_progress,
     ) -> Result:
         lists = (("skip", ", ".join(skip)), ("as_text", ", ".join(as_text)))
         options = tuple((key, value) for key, value in lists if value)
-        parts = Cursor(name).name(), Cursor(source).name()
+        parts = Cursor(name).read_name(), Cursor(source).read_name()
         return self.mirror_table(s.MirrorTable(*parts, tuple(columns), options), progress)
 
-    def sync(self, source: str, progress: Listen = silent, *, take_over: bool = False) -> SyncReport:
+    def sync_mirrors(
+        self, source: str, progress: Listen = ignore_progress, *, take_over: bool = False
+    ) -> SyncReport:
         self._connection.require_no_transaction("SYNC SOURCE")
-        return sync(self._connection.place, self._links, source, progress, take_over)
+        return sync_mirrors(self._connection.place, self._links, source, progress, take_over)
 
     # --- statements ------------------------------------------------------------------------------
 
-    def attach(self, statement: s.AttachSource) -> Result:
-        return self._run(lambda place: attach(place, self._links, statement))
+    def attach_source(self, statement: s.AttachSource) -> Result:
+        return self._run_statement(lambda place: attach_source(place, self._links, statement))
 
-    def detach(self, statement: s.DetachSource) -> Result:
-        return self._run(lambda place: detach(place, self._links, statement))
+    def detach_source(self, statement: s.DetachSource) -> Result:
+        return self._run_statement(lambda place: detach_source(place, self._links, statement))
 
-    def mirror_table(self, statement: s.MirrorTable, progress: Listen = silent) -> Result:
-        return self._run(lambda place: mirror_table(place, self._links, statement, progress))
+    def mirror_table(self, statement: s.MirrorTable, progress: Listen = ignore_progress) -> Result:
+        return self._run_statement(lambda place: mirror_table(place, self._links, statement, progress))
 
-    def mirror_tables(self, statement: s.MirrorTables, progress: Listen = silent) -> Result:
-        return self._run(lambda place: mirror_tables(place, self._links, statement, progress))
+    def mirror_tables(self, statement: s.MirrorTables, progress: Listen = ignore_progress) -> Result:
+        return self._run_statement(lambda place: mirror_tables(place, self._links, statement, progress))
 
-    def resync(self, statement: s.ResyncTable, progress: Listen = silent) -> Result:
-        return self._run(lambda place: self._copy_again(place, statement.table, (), progress))
+    def resync_table(self, statement: s.ResyncTable, progress: Listen = ignore_progress) -> Result:
+        return self._run_statement(lambda place: self._recopy_mirror(place, statement.table, (), progress))
 
-    def widen(self, statement: s.WidenMirror) -> Result:
-        return self._run(lambda place: self._copy_again(place, statement.table, statement.columns, silent))
+    def widen_mirror(self, statement: s.WidenMirror) -> Result:
+        return self._run_statement(
+            lambda place: self._recopy_mirror(place, statement.table, statement.columns, ignore_progress)
+        )
 
-    def _run(self, action: Callable[[Place], Result]) -> Result:
+    def _run_statement(self, action: Callable[[Place], Result]) -> Result:
         self._connection.require_no_transaction("a statement about a source")
         done = action(self._connection.place)
         return replace(done, snapshot=begin_work(self._connection.place).base.id)
 
-    def _copy_again(self, place: Place, name: s.Name, more: tuple[str, ...], progress: Listen) -> Result:
+    def _recopy_mirror(self, place: Place, name: s.Name, more: tuple[str, ...], progress: Listen) -> Result:
         def attempt() -> Result:
             table = _find_mirror(place, name)
-            with use_source(place, self._links, mirror_of(table).source, progress) as job:
-                landing, _ = resync(job, table, more)
+            with use_source(place, self._links, require_mirror(table).source, progress) as job:
+                landing, _ = resync_mirror(job, table, more)
                 return Result(landing.come, 0, landing.gone)
 
         return retry_on_conflict(place, attempt)
@@ -95,7 +99,7 @@ class Sources:
         """After a mirror was dropped: take its triggers away; if that fails, the next sync does it."""
         try:
             with use_source(self._connection.place, self._links, source) as job:
-                tidy(job)
+                remove_unused_captures(job)
         except TrickleError as error:
             text = f'what was captured for a dropped mirror stays in source "{source}": {error.message}'
             warnings.warn(f"{text}; the next SYNC SOURCE takes it away", stacklevel=6)
@@ -111,7 +115,7 @@ class Sources:
             with use_source(place, self._links, table.mirror.source) as job:
                 there = job.require_remote(table).column_names
                 if more := [c for c in there if c.lower() in words and not table.has_column(c)]:
-                    resync(job, table, more)
+                    resync_mirror(job, table, more)
                     widened = True
         return widened
 

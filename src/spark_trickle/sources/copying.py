@@ -19,23 +19,23 @@ from spark_trickle.errors import (
 from spark_trickle.model import commit
 from spark_trickle.model.source import CaptureMode, MirrorState, MirrorStatus
 from spark_trickle.model.table import HIDDEN_SCHEMA, Table
-from spark_trickle.sources.captures import add_to_log, has_log, open_log, put_triggers, triggers_of
+from spark_trickle.sources.captures import add_to_log, has_log, open_log, put_triggers, read_triggers
 from spark_trickle.sources.job import Job
-from spark_trickle.sources.landing import land, land_new
-from spark_trickle.sources.mirrored import columns_of, mirror_of
+from spark_trickle.sources.landing import land_change, land_new
+from spark_trickle.sources.mirrored import map_mirror_columns, require_mirror
 from spark_trickle.sources.position import (
     BufferPosition,
     CopyPosition,
     LogPosition,
-    at_position,
+    move_to_position,
     read_copy_position,
     read_position,
 )
-from spark_trickle.sources.postgres.buffer import Position, reading
+from spark_trickle.sources.postgres.buffer import Position, open_reading
 from spark_trickle.sources.postgres.chunks import Bounds
-from spark_trickle.sources.postgres.copy import Piece, catch_up, copy_rows, snapshot
+from spark_trickle.sources.postgres.copy import Piece, catch_up, copy_rows, open_snapshot
 from spark_trickle.sources.postgres.discover import SourceTable
-from spark_trickle.sources.postgres.install import renew
+from spark_trickle.sources.postgres.install import renew_capture
 from spark_trickle.sources.postgres.publication import require_identity
 from spark_trickle.sources.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.sources.postgres.watch import table_marks
@@ -49,11 +49,11 @@ FILE_BOUNDS = Bounds(rows=500_000, bytes=96 << 20)  # what one file of a copy ho
 
 def begin_copy(job: Job, work: Work, table: Table) -> Table:
     """Note down what is to be copied; from here on a crash leaves something that can be gone on with."""
-    mirror = replace(mirror_of(table), becomes=(table.schema, table.name))
+    mirror = replace(require_mirror(table), becomes=(table.schema, table.name))
     hidden = replace(table, schema=HIDDEN_SCHEMA, name=f"{table.name}$copy_{table.id}", mirror=mirror)
     work.define(commit.CreateTable(hidden))
     state = MirrorState(table.id, job.source.name, MirrorStatus.COPYING, "its first copy is not complete yet")
-    job.commit(work, f"copy of {mirror.table}", [state])
+    job.commit_work(work, f"copy of {mirror.table}", [state])
     return hidden
 
 
@@ -63,8 +63,8 @@ def go_on(job: Job, table: Table, state: MirrorState) -> int:
         if job.options.copy == "jdbc":
             require_jdbc(job)
         if job.by_log or (job.options.cdc_mode == "wal" and not job.state.captured):
-            return _from_log(job, table, state)
-        return _with_triggers(job, table, state)
+            return _copy_from_log(job, table, state)
+        return _copy_with_triggers(job, table, state)
     except TrickleError as error:
         if error.kind is not Kind.TRANSIENT:  # it would fail in the same way again
             give_up(job, table)
@@ -78,25 +78,25 @@ def give_up(job: Job, table: Table) -> None:
         work.commit("copy given up")
 
 
-def _with_triggers(job: Job, table: Table, state: MirrorState) -> int:
+def _copy_with_triggers(job: Job, table: Table, state: MirrorState) -> int:
     remote = job.require_remote(table)
     _, token = put_triggers(job, table, remote)
     copied = read_copy_position(state)
     if copied.pieces and copied.pieces[0].position.token != token:
         state, copied = start_copy_over(job, table, state), CopyPosition()
     if not copied.ranges:
-        copied = CopyPosition(_ranges(job, remote))
+        copied = CopyPosition(_choose_ranges(job, remote))
     for key_range in copied.ranges[len(copied.pieces) :]:
         copied = _copy_piece(job, table, remote, state, copied, key_range, token)
     try:
-        return retry_on_conflict(job.place, lambda: _finish(job, table, state, copied.pieces))
+        return retry_on_conflict(job.place, lambda: _finish_copy(job, table, state, copied.pieces))
     except ResyncNeededError:
         start_copy_over(job, table, state)
-        renew(job.connection, triggers_of(job, table, remote))
+        renew_capture(job.connection, read_triggers(job, table, remote))
         raise
 
 
-def _ranges(job: Job, remote: SourceTable) -> tuple[KeyRange, ...]:
+def _choose_ranges(job: Job, remote: SourceTable) -> tuple[KeyRange, ...]:
     if job.options.copy == "jdbc":  # the executors share the whole table
         return (WHOLE,)
     return key_ranges(job.connection, remote, job.place.settings.copy_piece_rows)
@@ -112,11 +112,11 @@ def _copy_piece(
     token: str,
 ) -> CopyPosition:
     work = begin_work(job.place)
-    with snapshot(job.connection, [remote]) as moment:
+    with open_snapshot(job.connection, [remote]) as moment:
         _land_rows(job, work, table, remote, key_range)
     copied = replace(copied, pieces=(*copied.pieces, Piece(key_range, Position(token, moment))))
     message = f"copy of {remote.full_name}, piece {len(copied.pieces)}"
-    job.commit(work, message, [at_position(state, copied)])
+    job.commit_work(work, message, [move_to_position(state, copied)])
     return copied
 
 
@@ -124,7 +124,7 @@ def _land_rows(
     job: Job, work: Work, table: Table, remote: SourceTable, key_range: KeyRange | None = None
 ) -> None:
     """The rows of a table, or of a range of it, at the moment of the running transaction."""
-    columns = columns_of(table, remote)
+    columns = map_mirror_columns(table, remote)
     if job.options.copy == "jdbc":
         land_side_by_side(job, work, table, remote, columns)
     else:
@@ -132,30 +132,30 @@ def _land_rows(
         land_new(work, table, rows)
 
 
-def _finish(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece]) -> int:
+def _finish_copy(job: Job, table: Table, state: MirrorState, pieces: Sequence[Piece]) -> int:
     remote = job.require_remote(table)
-    capture, columns = triggers_of(job, table, remote), columns_of(table, remote)
+    capture, columns = read_triggers(job, table, remote), map_mirror_columns(table, remote)
     work = begin_work(job.place)
-    with reading(job.connection, job.options.schema) as moment:
+    with open_reading(job.connection, job.options.schema) as moment:
         noted = table_marks(job.connection, remote, [c.name for c in columns]).parts
-        land(work, table, catch_up(job.connection, capture, columns, pieces))
-    _show(work, table)
+        land_change(work, table, catch_up(job.connection, capture, columns, pieces))
+    _show_mirror(work, table)
     position = BufferPosition(Position(pieces[0].position.token, moment), noted)
-    done = at_position(replace(state, status=MirrorStatus.ACTIVE, reason=""), position)
+    done = move_to_position(replace(state, status=MirrorStatus.ACTIVE, reason=""), position)
     rows = work.row_count(table)
-    job.commit(work, f"mirror of {remote.full_name}", [done])
+    job.commit_work(work, f"mirror of {remote.full_name}", [done])
     return rows
 
 
-def _from_log(job: Job, table: Table, state: MirrorState) -> int:
+def _copy_from_log(job: Job, table: Table, state: MirrorState) -> int:
     """In one piece, at one moment: only the server could say in which range a key of the log lies."""
     if not isinstance(read_position(state), LogPosition):
         state = _copy_beside_log(job, table, state)
     done = replace(state, status=MirrorStatus.ACTIVE, reason="")
 
     def show(work: Work) -> int:
-        _show(work, table)
-        job.commit(work, f"mirror of {mirror_of(table).full_name}", [done])
+        _show_mirror(work, table)
+        job.commit_work(work, f"mirror of {require_mirror(table).full_name}", [done])
         return work.row_count(table)
 
     return retry_work(job.place, show)
@@ -165,28 +165,28 @@ def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:
     remote = job.require_remote(table)
     require_identity(remote)
     work = begin_work(job.place)
-    others = [t for t, s in job.mirrors(work) if t.id != table.id and s.status is MirrorStatus.ACTIVE]
-    there = [*job.remote(others).values(), remote]
+    others = [t for t, s in job.find_mirrors(work) if t.id != table.id and s.status is MirrorStatus.ACTIVE]
+    there = [*job.read_remote(others).values(), remote]
     if job.by_log and (others or has_log(job)):
         new, marks = job.state, add_to_log(job, there, [remote])
     else:
         opened, marks = open_log(job, there)
-        job.note(opened)
-        new = job.state if job.by_log else job.moved(CaptureMode.WAL, "cdc_mode is wal")
-    columns = columns_of(table, remote)
+        job.note_state(opened)
+        new = job.state if job.by_log else job.change_capture(CaptureMode.WAL, "cdc_mode is wal")
+    columns = map_mirror_columns(table, remote)
     if work.files(table):  # of a copy that was cut off
         truncate_table(work, table)
-    with snapshot(job.connection, [remote]) as moment:
+    with open_snapshot(job.connection, [remote]) as moment:
         noted = table_marks(job.connection, remote, [c.name for c in columns])
         _land_rows(job, work, table, remote)
-    state = at_position(state, LogPosition(moment, marks[remote.oid], noted))
-    job.commit(work, f"copy of {remote.full_name}", [state], new)
+    state = move_to_position(state, LogPosition(moment, marks[remote.oid], noted))
+    job.commit_work(work, f"copy of {remote.full_name}", [state], new)
     return state
 
 
-def _show(work: Work, table: Table) -> None:
+def _show_mirror(work: Work, table: Table) -> None:
     """Give a finished copy the name that it was made for."""
-    mirror = mirror_of(table)
+    mirror = require_mirror(table)
     assert mirror.becomes is not None
     schema, name = mirror.becomes
     if (taken := work.catalog.find((schema, name), schema)) is not None:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from spark_trickle.errors import SourceSchemaChangedError
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.source import (
     AttachedSource,
     CaptureMode,
@@ -19,11 +19,11 @@ from spark_trickle.model.source import (
     Transition,
 )
 from spark_trickle.model.table import Table
-from spark_trickle.sources.mirrored import mirror_of
+from spark_trickle.sources.mirrored import require_mirror
 from spark_trickle.sources.options import SourceOptions
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.copy import Progress
-from spark_trickle.sources.postgres.discover import SourceTable, describe
+from spark_trickle.sources.postgres.discover import SourceTable, describe_tables
 from spark_trickle.txn.work import Place, Work, now
 
 _HISTORY = 50  # transitions that are remembered
@@ -55,9 +55,9 @@ class Job:
     def by_log(self) -> bool:
         return self.state.capture is CaptureMode.WAL
 
-    def mirrors(self, work: Work) -> list[tuple[Table, MirrorState]]:
+    def find_mirrors(self, work: Work) -> list[tuple[Table, MirrorState]]:
         """The mirrors of this source with their states, by name."""
-        with reading(self.place.warehouse.engine) as connection:
+        with open_reader(self.place.warehouse.engine) as connection:
             states = sources.mirror_states(connection, self.source.name)
         found = [
             (t, states[t.id])
@@ -66,20 +66,20 @@ class Job:
         ]
         return sorted(found, key=lambda pair: pair[0].full_name)
 
-    def remote(self, tables: Sequence[Table]) -> dict[int, SourceTable]:
+    def read_remote(self, tables: Sequence[Table]) -> dict[int, SourceTable]:
         """The tables of the source that mirrors follow, as they are now, by the ids of the mirrors."""
-        there = {t.oid: t for t in describe(self.connection, [mirror_of(t).oid for t in tables])}
-        return {t.id: there[mirror_of(t).oid] for t in tables if mirror_of(t).oid in there}
+        there = {t.oid: t for t in describe_tables(self.connection, [require_mirror(t).oid for t in tables])}
+        return {t.id: there[require_mirror(t).oid] for t in tables if require_mirror(t).oid in there}
 
     def require_remote(self, table: Table) -> SourceTable:
-        found = self.remote([table]).get(table.id)
+        found = self.read_remote([table]).get(table.id)
         if found is None:
-            raise SourceSchemaChangedError(mirror_of(table).full_name, ("it was dropped",))
+            raise SourceSchemaChangedError(require_mirror(table).full_name, ("it was dropped",))
         return found
 
     # --- moving on -------------------------------------------------------------------------------
 
-    def commit(
+    def commit_work(
         self,
         work: Work,
         message: str,
@@ -98,12 +98,12 @@ class Job:
         self.source = replace(self.source, version=self.source.version + 1, state=landed.state)
         return snapshot.id
 
-    def note(self, state: SourceState, states: Sequence[MirrorState] = ()) -> None:
+    def note_state(self, state: SourceState, states: Sequence[MirrorState] = ()) -> None:
         """Change the state of the source alone."""
         landed = Landed(self.source, state, tuple(states))
         self.source = sources.move_on(self.place.warehouse.engine, landed)
 
-    def moved(self, after: CaptureMode, reason: str) -> SourceState:
+    def change_capture(self, after: CaptureMode, reason: str) -> SourceState:
         """The state with another way of capturing, and a line in its history."""
         line = Transition(now().isoformat(timespec="seconds"), self.state.capture.value, after.value, reason)
         return replace(self.state, capture=after, history=(*self.state.history, line)[-_HISTORY:])

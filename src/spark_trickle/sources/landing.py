@@ -33,17 +33,17 @@ class Landing:
         return Landing(self.come + other.come, self.gone + other.gone)
 
 
-def land(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
+def land_change(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
     """A change that may come and go within itself; only what is left of it is stored."""
     rest = iter(pieces)
-    held = _taken(rest, room_of_statement(work.place.settings))
+    held = _take_pieces(rest, room_of_statement(work.place.settings))
     following = next(rest, None)
     if following is None:
         if not held:
             return Landing()
-        return _stored(work, table, store_rows(work, table, _net(table, held)))
-    staged = _staged(work, table, chain(held, (following,), rest))
-    return _stored(work, table, store_frame(work, table, net_change(work, table, staged)))
+        return _store_files(work, table, store_rows(work, table, _net_pieces(table, held)))
+    staged = _stage_pieces(work, table, chain(held, (following,), rest))
+    return _store_files(work, table, store_frame(work, table, net_change(work, table, staged)))
 
 
 def land_new(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
@@ -51,23 +51,23 @@ def land_new(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
     files: list[DataFile] = []
     for piece in pieces:
         files += store_rows(work, table, to_storage(table, piece))
-    return _stored(work, table, tuple(files))
+    return _store_files(work, table, tuple(files))
 
 
 def land_frame(work: Work, table: Table, rows: Frame) -> Landing:
     """Rows that are all new, with their weights, written by the executors that have them."""
-    return _stored(work, table, store_frame(work, table, rows))
+    return _store_files(work, table, store_frame(work, table, rows))
 
 
 def land_difference(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:
     """All rows that the table is to hold; what it holds already stays."""
-    new = _staged(work, table, pieces)
+    new = _stage_pieces(work, table, pieces)
     old = work.rows(table).selectExpr("*", f"-1 AS {WEIGHT}")
     net = net_change(work, table, new.unionByName(old))
-    return _stored(work, table, store_frame(work, table, net))
+    return _store_files(work, table, store_frame(work, table, net))
 
 
-def _taken(pieces: Iterator[pa.Table], room: Room) -> list[pa.Table]:
+def _take_pieces(pieces: Iterator[pa.Table], room: Room) -> list[pa.Table]:
     """As many pieces as the driver may hold."""
     held: list[pa.Table] = []
     rows = memory = 0
@@ -78,12 +78,12 @@ def _taken(pieces: Iterator[pa.Table], room: Room) -> list[pa.Table]:
     return held
 
 
-def _net(table: Table, pieces: list[pa.Table]) -> pa.Table:
+def _net_pieces(table: Table, pieces: list[pa.Table]) -> pa.Table:
     rows = pa.concat_tables([to_storage(table, piece) for piece in pieces])
     return to_storage(table, single_weights(sum_weights(table, rows)))
 
 
-def _staged(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Frame:
+def _stage_pieces(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Frame:
     """Pieces written down as they come, so that there is never more than one of them in memory."""
     place = work.place
     folder = f"{place.storage.new_name()}-landing"
@@ -98,13 +98,13 @@ def _staged(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Frame:
     return rows_with_weights(place.spark, place.storage.locate, table, files)
 
 
-def _stored(work: Work, table: Table, files: tuple[DataFile, ...]) -> Landing:
+def _store_files(work: Work, table: Table, files: tuple[DataFile, ...]) -> Landing:
     if files:
         work.change(TableChange(table, added=files))
     return Landing(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
 
 
-def mirror_rows(work: Work, table: Table, keys: pa.Table) -> pa.Table:
+def read_mirror_rows(work: Work, table: Table, keys: pa.Table) -> pa.Table:
     """The rows of a mirror with some keys: old images that the log does not repeat."""
     spark = work.place.spark
     same = " AND ".join(f"m.{quote(n)} <=> k.{quote(n)}" for n in keys.column_names)

@@ -10,8 +10,8 @@ from threading import Lock, RLock
 
 from spark_trickle.errors import SourceUnavailableError
 from spark_trickle.sources.options import SourceOptions
-from spark_trickle.sources.postgres.connect import Connection, connect
-from spark_trickle.sources.postgres.run import ping
+from spark_trickle.sources.postgres.connect import Connection, open_connection
+from spark_trickle.sources.postgres.run import ping_server
 
 Greeting = Callable[[Connection], object]
 
@@ -22,16 +22,16 @@ class _Line:
     address: SourceOptions | None = None
     connection: Connection | None = None
 
-    def open(self, options: SourceOptions, role: str, greet: Greeting | None) -> Connection:
+    def open_connection(self, options: SourceOptions, role: str, greet: Greeting | None) -> Connection:
         """The connection that was kept, if it still answers, or a new one."""
         if self.connection is not None and self.address == options and not self.connection.closed:
             try:
-                (greet or ping)(self.connection)
+                (greet or ping_server)(self.connection)
                 return self.connection
             except SourceUnavailableError:  # it broke while nobody used it, or the server was restarted
                 pass
         self.close()
-        self.connection, self.address = connect(options.address, role, os.environ), options
+        self.connection, self.address = open_connection(options.address, role, os.environ), options
         if greet is not None:
             greet(self.connection)
         return self.connection
@@ -50,7 +50,7 @@ class Links:
     _lock: Lock = field(default_factory=Lock)
 
     @contextmanager
-    def to(
+    def use_connection(
         self, name: str, options: SourceOptions, role: str, greet: Greeting | None = None
     ) -> Iterator[Connection]:
         """`greet` is said first: if a kept connection does not answer, a new one is asked."""
@@ -58,7 +58,7 @@ class Links:
             line = self._lines.setdefault((name, role), _Line())
         with line.turn:
             try:
-                yield line.open(options, role, greet)
+                yield line.open_connection(options, role, greet)
             except BaseException:
                 # Whatever it was in the middle of, its transaction and its locks end here.
                 line.close()
@@ -67,15 +67,15 @@ class Links:
     def forget(self, name: str) -> None:
         with self._lock:
             lines = [self._lines.pop(key) for key in list(self._lines) if key[0] == name]
-        _close(lines)
+        _close_lines(lines)
 
     def close(self) -> None:
         with self._lock:
             lines, self._lines = list(self._lines.values()), {}
-        _close(lines)
+        _close_lines(lines)
 
 
-def _close(lines: list[_Line]) -> None:
+def _close_lines(lines: list[_Line]) -> None:
     for line in lines:
         with line.turn:
             line.close()

@@ -14,7 +14,7 @@ from spark_trickle.model.types import Array, ColumnType, Scalar, can_widen
 from spark_trickle.sources.options import SourceOptions
 from spark_trickle.sources.postgres.capture import Capture, Mode, plan_capture
 from spark_trickle.sources.postgres.discover import SourceColumn, SourceTable
-from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, drift
+from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, find_drift
 from spark_trickle.sources.postgres.types import MappedColumn, map_columns
 from spark_trickle.txn.names import check_column_names
 from spark_trickle.txn.work import Work
@@ -42,7 +42,7 @@ def new_mirror(
             "Give the table a column, or do not leave out all of them.",
         )
     check_column_names([c.name for c in mapped])
-    keyed = bool(remote.key) and not left_out & set(remote.key) and _plain(mapped, remote.key)
+    keyed = bool(remote.key) and not left_out & set(remote.key) and _is_plain(mapped, remote.key)
     columns = tuple(
         Column(numbered[c.name], c.name, c.type, nullable=not (keyed and c.name in remote.key))
         for c in mapped
@@ -62,60 +62,60 @@ def new_mirror(
             remote.schema,
             remote.name,
             remote.oid,
-            tuple(_followed(numbered[c.name], c.source) for c in mapped),
-            _newest(remote),
+            tuple(_make_mirror_column(numbered[c.name], c.source) for c in mapped),
+            _find_newest_number(remote),
             tuple(as_text),
             chosen=bool(left_out),
         ),
     )
 
 
-def _plain(mapped: Sequence[MappedColumn], key: Sequence[str]) -> bool:
+def _is_plain(mapped: Sequence[MappedColumn], key: Sequence[str]) -> bool:
     return all(isinstance(c.type, Scalar) for c in mapped if c.name in key)
 
 
-def _followed(column_id: int, column: SourceColumn) -> MirrorColumn:
+def _make_mirror_column(column_id: int, column: SourceColumn) -> MirrorColumn:
     return MirrorColumn(column_id, column.number, column.type.oid, column.type.modifier)
 
 
-def _newest(remote: SourceTable) -> int:
+def _find_newest_number(remote: SourceTable) -> int:
     return max(c.number for c in remote.columns)
 
 
-def mirror_of(table: Table) -> Mirror:
+def require_mirror(table: Table) -> Mirror:
     assert table.mirror is not None
     return table.mirror
 
 
-def columns_of(table: Table, remote: SourceTable) -> tuple[MappedColumn, ...]:
+def map_mirror_columns(table: Table, remote: SourceTable) -> tuple[MappedColumn, ...]:
     """How the columns of a mirror are read from its source now; they must be what they were."""
-    broken = tuple(d.detail for d in drift_of(table, remote) if d.breaks)
-    if key_changed(table, remote):
+    broken = tuple(d.detail for d in find_mirror_drift(table, remote) if d.breaks)
+    if has_new_key(table, remote):
         broken += ("its primary key was changed",)
     if broken:
         raise SourceSchemaChangedError(remote.full_name, broken)
-    numbers = {c.column_id: c.number for c in mirror_of(table).columns}
+    numbers = {c.column_id: c.number for c in require_mirror(table).columns}
     there = {c.number: c for c in remote.columns}
     return tuple(MappedColumn(there[numbers[c.id]], c.type) for c in table.columns)
 
 
-def key_changed(table: Table, remote: SourceTable) -> bool:
+def has_new_key(table: Table, remote: SourceTable) -> bool:
     """Whether what tells rows apart there is another one now; here it is relied on."""
-    numbers = {c.column_id: c.number for c in mirror_of(table).columns}
+    numbers = {c.column_id: c.number for c in require_mirror(table).columns}
     there = {c.name: c.number for c in remote.columns}
     return table.unique and tuple(numbers[k] for k in table.key) != tuple(there[k] for k in remote.key)
 
 
-def drift_of(table: Table, remote: SourceTable) -> list[Drift]:
+def find_mirror_drift(table: Table, remote: SourceTable) -> list[Drift]:
     names = {c.id: c.name for c in table.columns}
-    mirror = mirror_of(table)
+    mirror = require_mirror(table)
     recorded = [RecordedColumn(c.number, names[c.column_id], c.type, c.modifier) for c in mirror.columns]
-    return drift(recorded, [mirror.known], remote.columns)
+    return find_drift(recorded, [mirror.known], remote.columns)
 
 
-def capture_of(table: Table, remote: SourceTable, options: SourceOptions) -> Capture:
+def plan_mirror_capture(table: Table, remote: SourceTable, options: SourceOptions) -> Capture:
     """What triggers have to write down for a mirror."""
-    needed = [c.name for c in columns_of(table, remote)]
+    needed = [c.name for c in map_mirror_columns(table, remote)]
     mode: Mode = "row" if options.capture == "row" else "statement"
     planned = plan_capture(
         remote, needed, mode, options.schema, options.unlogged == "true", options.guarded == "true"
@@ -130,7 +130,7 @@ def adapt_mirror(table: Table, remote: SourceTable, more: Sequence[str] = ()) ->
     """
     if unknown := [c for c in more if c not in remote.column_names]:
         raise ColumnNotFoundError(unknown[0], remote.column_names)
-    mirror = mirror_of(table)
+    mirror = require_mirror(table)
     ids = count(table.next_column_id)
     by_number = {c.number: next(o for o in table.columns if o.id == c.column_id) for c in mirror.columns}
     wanted = [
@@ -145,11 +145,11 @@ def adapt_mirror(table: Table, remote: SourceTable, more: Sequence[str] = ()) ->
         if c.number not in by_number:
             numbered[c.name] = next(ids)
     mapped = map_columns(remote, ids, left_out, as_text)
-    columns = tuple(_adapted(c, by_number.get(c.source.number), numbered, ids) for c in mapped)
+    columns = tuple(_adapt_column(c, by_number.get(c.source.number), numbered, ids) for c in mapped)
     check_column_names([c.name for c in columns])
     kept = {c.id for c in columns}
-    followed = tuple(_followed(c.id, m.source) for c, m in zip(columns, mapped, strict=True))
-    key = table.key if set(table.key) <= kept and not key_changed(table, remote) else ()
+    followed = tuple(_make_mirror_column(c.id, m.source) for c, m in zip(columns, mapped, strict=True))
+    key = table.key if set(table.key) <= kept and not has_new_key(table, remote) else ()
     return replace(
         table,
         columns=columns,
@@ -161,22 +161,24 @@ def adapt_mirror(table: Table, remote: SourceTable, more: Sequence[str] = ()) ->
             schema=remote.schema,
             table=remote.name,
             columns=followed,
-            known=_newest(remote),
+            known=_find_newest_number(remote),
             chosen=bool(left_out),
         ),
     )
 
 
-def _adapted(new: MappedColumn, old: Column | None, numbered: dict[str, int], ids: Iterator[int]) -> Column:
+def _adapt_column(
+    new: MappedColumn, old: Column | None, numbered: dict[str, int], ids: Iterator[int]
+) -> Column:
     if old is None:
         return Column(numbered[new.name], new.name, new.type)
-    if _same(old.type, new.type) or can_widen(old.type, new.type):
-        return replace(old, name=new.name, type=old.type if _same(old.type, new.type) else new.type)
+    if _is_same_type(old.type, new.type) or can_widen(old.type, new.type):
+        return replace(old, name=new.name, type=old.type if _is_same_type(old.type, new.type) else new.type)
     return Column(next(ids), new.name, new.type)
 
 
-def _same(one: ColumnType, other: ColumnType) -> bool:
+def _is_same_type(one: ColumnType, other: ColumnType) -> bool:
     """Arrays of equal elements are the same, whatever number their element has."""
     if isinstance(one, Array) and isinstance(other, Array):
-        return _same(one.element, other.element)
+        return _is_same_type(one.element, other.element)
     return one == other

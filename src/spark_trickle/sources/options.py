@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from spark_trickle.errors import InvalidDefinitionError, UnsupportedError, closest
+from spark_trickle.errors import InvalidDefinitionError, UnsupportedError, suggest_closest
 from spark_trickle.sources.postgres.capture import SCHEMA
 from spark_trickle.sources.postgres.connect import Address
 from spark_trickle.sources.postgres.names import parse_patterns
@@ -51,7 +51,7 @@ def read_options(kind: str, given: Mapping[str, str]) -> SourceOptions:
     for name, value in given.items():
         if name not in known:
             raise InvalidDefinitionError(
-                f'there is no option "{name}" of a source', closest(name, known, "options")
+                f'there is no option "{name}" of a source', suggest_closest(name, known, "options")
             )
         if name in _CHOICES and value.lower() not in _CHOICES[name]:
             raise InvalidDefinitionError(

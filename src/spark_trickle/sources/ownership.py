@@ -30,7 +30,7 @@ class Evidence:
     original_exists: bool
 
 
-def judge(found: Evidence, take_over: bool = False) -> Verdict:
+def judge_site(found: Evidence, take_over: bool = False) -> Verdict:
     """A site that is gone, or a host that has another name since, was moved; all else may be a copy."""
     allowed = Verdict.RESTORED if found.behind else Verdict.MOVED
     if found.served == found.ours:

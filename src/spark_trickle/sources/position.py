@@ -47,18 +47,19 @@ class LogPosition:
 MirrorPosition = CopyPosition | BufferPosition | LogPosition
 
 
-def at_position(state: MirrorState, position: MirrorPosition) -> MirrorState:
+def move_to_position(state: MirrorState, position: MirrorPosition) -> MirrorState:
     return replace(state, position=_to_json(position))
 
 
 def read_position(state: MirrorState) -> MirrorPosition:
     kept = state.position
     if "published" in kept:
-        return LogPosition(_moment(kept), kept["published"], TableMarks.from_json(kept["marks"]))
+        return LogPosition(_moment_from_json(kept), kept["published"], TableMarks.from_json(kept["marks"]))
     if "token" in kept:
-        return BufferPosition(_position(kept), Parts.from_json(kept["parts"]))
+        return BufferPosition(_position_from_json(kept), Parts.from_json(kept["parts"]))
     return CopyPosition(
-        tuple(_range(r) for r in kept.get("ranges", ())), tuple(_piece(p) for p in kept.get("pieces", ()))
+        tuple(_range_from_json(r) for r in kept.get("ranges", ())),
+        tuple(_piece_from_json(p) for p in kept.get("pieces", ())),
     )
 
 
@@ -113,18 +114,18 @@ def _piece_to_json(piece: Piece) -> dict[str, Any]:
     return {"range": asdict(piece.key_range), "position": _position_to_json(piece.position)}
 
 
-def _position(kept: Mapping[str, Any]) -> Position:
-    return Position(kept["token"], _moment(kept))
+def _position_from_json(kept: Mapping[str, Any]) -> Position:
+    return Position(kept["token"], _moment_from_json(kept))
 
 
-def _moment(kept: Mapping[str, Any]) -> Moment:
+def _moment_from_json(kept: Mapping[str, Any]) -> Moment:
     return Moment(Snapshot.parse(kept["snapshot"]), parse_lsn(kept["lsn"]))
 
 
-def _piece(kept: Mapping[str, Any]) -> Piece:
-    return Piece(_range(kept["range"]), _position(kept["position"]))
+def _piece_from_json(kept: Mapping[str, Any]) -> Piece:
+    return Piece(_range_from_json(kept["range"]), _position_from_json(kept["position"]))
 
 
-def _range(kept: Mapping[str, Any]) -> KeyRange:
+def _range_from_json(kept: Mapping[str, Any]) -> KeyRange:
     low, high = (tuple(kept[end]) if kept[end] is not None else None for end in ("low", "high"))
     return KeyRange(tuple(kept["columns"]), tuple(kept["types"]), low, high)

@@ -12,12 +12,12 @@ from spark_trickle.model.source import MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing
-from spark_trickle.sources.postgres.buffer import Position, forget
+from spark_trickle.sources.postgres.buffer import Position, forget_changes
 from spark_trickle.sources.postgres.capture import Capture
 from spark_trickle.sources.postgres.registration import note_consumed
-from spark_trickle.sources.postgres.run import transaction
+from spark_trickle.sources.postgres.run import begin_transaction
 from spark_trickle.sources.postgres.slot import Asked
-from spark_trickle.sources.registering import reader_of
+from spark_trickle.sources.registering import make_reader
 from spark_trickle.txn.work import Work
 
 
@@ -38,11 +38,11 @@ class Read:
     shown: Mapping[int, str] | None = None  # what the publication holds, if it was looked at
     sizes: Mapping[int, int] = field(default_factory=dict)  # of buffers in the source, by their tables
 
-    def landed(self, table: Table, landing: Landing) -> None:
+    def note_landing(self, table: Table, landing: Landing) -> None:
         if landing != Landing():
             self.landings[table.full_name] = landing
 
-    def trouble(
+    def note_trouble(
         self, table: Table, state: MirrorState, error: ResyncNeededError | SourceSchemaChangedError
     ) -> None:
         """A mirror that cannot go on: it keeps its rows, and says why; the others are not held up."""
@@ -80,10 +80,10 @@ def commit_reading(job: Job, found: Read, state: SourceState | None = None) -> N
     consumed = max((p.moment.lsn for _, p in found.captures), default=job.state.consumed)
     state = replace(state or job.state, consumed=consumed)
     message = f"sync {job.source.name}"
-    found.snapshot = job.commit(found.work, message, states, state, found.committed)
+    found.snapshot = job.commit_work(found.work, message, states, state, found.committed)
     crash_point("after_landing")
     if found.captures:
-        with transaction(job.connection):
-            note_consumed(job.connection, reader_of(job), consumed)
+        with begin_transaction(job.connection):
+            note_consumed(job.connection, make_reader(job), consumed)
             for capture, position in found.captures:
-                forget(job.connection, capture, position)
+                forget_changes(job.connection, capture, position)

@@ -8,21 +8,21 @@ from dataclasses import replace
 from spark_trickle.dml.delete import truncate_table
 from spark_trickle.errors import WarehouseCopiedError
 from spark_trickle.lake.catalog import sources
-from spark_trickle.lake.catalog.site import site_of
+from spark_trickle.lake.catalog.site import find_site
 from spark_trickle.model.source import CaptureMode, Landed, MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.options import read_options
-from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge
-from spark_trickle.sources.position import CopyPosition, at_position
-from spark_trickle.sources.postgres.install import installed_captures
+from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge_site
+from spark_trickle.sources.position import CopyPosition, move_to_position
+from spark_trickle.sources.postgres.install import read_installed_captures
 from spark_trickle.sources.postgres.moment import show_lsn
 from spark_trickle.sources.postgres.registration import (
     Reader,
     Registration,
     read_registration,
-    register,
-    unregister,
+    register_reader,
+    unregister_reader,
 )
 from spark_trickle.sources.postgres.slot import drop_slot
 from spark_trickle.txn.work import begin_work, now
@@ -30,11 +30,11 @@ from spark_trickle.txn.work import begin_work, now
 _LONGEST_BASE = 31  # bytes of the name of a schema, before a piece of an id
 
 
-def reader_of(job: Job) -> Reader:
+def make_reader(job: Job) -> Reader:
     return Reader(job.options.schema, sources.warehouse_id(job.place.warehouse.engine), job.source.name)
 
 
-def owner_of(job: Job) -> str:
+def name_owner(job: Job) -> str:
     """Who reads what is captured; other warehouses, and other sources of this one, may not."""
     return f'source "{job.source.name}" of warehouse {sources.warehouse_id(job.place.warehouse.engine)}'
 
@@ -47,18 +47,18 @@ def require_registered(job: Job, take_over: bool = False) -> None:
     """Be the one copy of this warehouse that the source serves, or refuse; once in each use of it."""
     if job.registered:
         return
-    reader = reader_of(job)
+    reader = make_reader(job)
     if job.state.warehouse not in ("", reader.warehouse):
         _begin_anew(job, reader.warehouse)
-        reader = reader_of(job)
+        reader = make_reader(job)
     found = read_registration(job.connection, reader, job.state.slot)
     if found is None and _is_captured_for_another(job):
         _begin_anew(job, reader.warehouse)
-        reader = reader_of(job)
+        reader = make_reader(job)
     if found is None:
-        _serve(job, reader, job.state.epoch)
+        _serve_source(job, reader, job.state.epoch)
     else:
-        _settle(job, reader, found, take_over)
+        _settle_ownership(job, reader, found, take_over)
     job.registered = True
 
 
@@ -66,26 +66,26 @@ def _is_captured_for_another(job: Job) -> bool:
     """Whether what we captured was made under another identity, before sources knew whom they serve."""
     if job.state.warehouse or not job.state.captured:
         return False
-    there, owner = installed_captures(job.connection, job.options.schema), owner_of(job)
+    there, owner = read_installed_captures(job.connection, job.options.schema), name_owner(job)
     return any(there[oid].owner != owner for oid in job.state.captured if oid in there)
 
 
 def end_registration(job: Job) -> None:
-    unregister(job.connection, reader_of(job))
+    unregister_reader(job.connection, make_reader(job))
 
 
-def _settle(job: Job, reader: Reader, found: Registration, take_over: bool) -> None:
-    site = site_of(job.place.warehouse.engine)
-    reason = _given_to_another(job.state, found)
+def _settle_ownership(job: Job, reader: Reader, found: Registration, take_over: bool) -> None:
+    site = find_site(job.place.warehouse.engine)
+    reason = _find_takeover(job.state, found)
     evidence = Evidence(found.site, site, bool(reason), catalog_exists(found.site, site))
-    match judge(evidence, take_over):
+    match judge_site(evidence, take_over):
         case Verdict.SAME:
             pass
         case Verdict.MOVED:
-            _serve(job, reader, max(found.epoch, job.state.epoch) + 1)
+            _serve_source(job, reader, max(found.epoch, job.state.epoch) + 1)
         case Verdict.RESTORED:
-            _copy_all_again(job, reason, found.consumed)
-            _serve(job, reader, max(found.epoch, job.state.epoch) + 1)
+            _restart_copies(job, reason, found.consumed)
+            _serve_source(job, reader, max(found.epoch, job.state.epoch) + 1)
         case Verdict.COPY:
             statement = f"SYNC SOURCE {job.source.name} TAKE OVER"
             raise WarehouseCopiedError(
@@ -93,7 +93,7 @@ def _settle(job: Job, reader: Reader, found: Registration, take_over: bool) -> N
             )
 
 
-def _given_to_another(state: SourceState, found: Registration) -> str:
+def _find_takeover(state: SourceState, found: Registration) -> str:
     """What the source gave to another copy of this warehouse, or to a later state of it."""
     if found.consumed > state.consumed:
         at = show_lsn(found.consumed)
@@ -106,26 +106,26 @@ def _given_to_another(state: SourceState, found: Registration) -> str:
     return f"a later state of this warehouse has read the source up to {at}, so this one is an older copy"
 
 
-def _serve(job: Job, reader: Reader, epoch: int) -> None:
+def _serve_source(job: Job, reader: Reader, epoch: int) -> None:
     """First in the source, which keeps the others out, then here."""
-    register(job.connection, reader, site_of(job.place.warehouse.engine), epoch)
+    register_reader(job.connection, reader, find_site(job.place.warehouse.engine), epoch)
     if (job.state.warehouse, job.state.epoch) != (reader.warehouse, epoch):
-        job.note(replace(job.state, warehouse=reader.warehouse, epoch=epoch))
+        job.note_state(replace(job.state, warehouse=reader.warehouse, epoch=epoch))
 
 
-def _copy_all_again(job: Job, reason: str, consumed: int) -> None:
+def _restart_copies(job: Job, reason: str, consumed: int) -> None:
     """Everything that the later state made in the source is ours to use or to take away."""
-    owner = owner_of(job)
-    theirs = installed_captures(job.connection, job.options.schema)
+    owner = name_owner(job)
+    theirs = read_installed_captures(job.connection, job.options.schema)
     captured = {*job.state.captured, *(oid for oid, found in theirs.items() if found.owner == owner)}
     drop_slot(job.connection, job.log_name)
     _start_copies_over(job)
     state = replace(job.state, captured=tuple(sorted(captured)), consumed=max(consumed, job.state.consumed))
-    job.note(state, _lost(job, reason))
+    job.note_state(state, _mark_lost(job, reason))
 
 
 def _start_copies_over(job: Job) -> None:
-    for table, state in job.mirrors(begin_work(job.place)):
+    for table, state in job.find_mirrors(begin_work(job.place)):
         if state.status is MirrorStatus.COPYING:
             start_copy_over(job, table, state)
 
@@ -134,15 +134,15 @@ def start_copy_over(job: Job, table: Table, state: MirrorState) -> MirrorState:
     """Changes were lost meanwhile: what was copied so far cannot be brought up to date."""
     work = begin_work(job.place)
     truncate_table(work, table)
-    state = at_position(state, CopyPosition())
-    job.commit(work, "the copy was started again", [state])
+    state = move_to_position(state, CopyPosition())
+    job.commit_work(work, "the copy was started again", [state])
     return state
 
 
-def _lost(job: Job, reason: str) -> list[MirrorState]:
+def _mark_lost(job: Job, reason: str) -> list[MirrorState]:
     return [
         replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
-        for _, s in job.mirrors(begin_work(job.place))
+        for _, s in job.find_mirrors(begin_work(job.place))
         if s.status is MirrorStatus.ACTIVE
     ]
 
@@ -158,7 +158,7 @@ def _begin_anew(job: Job, warehouse: str) -> None:
     reason = "this copy of the warehouse has an identity of its own now"
     _start_copies_over(job)
     attached = replace(job.source, options=options, attached=now())
-    landed = Landed(job.source, state, tuple(_lost(job, reason)))
+    landed = Landed(job.source, state, tuple(_mark_lost(job, reason)))
     job.source = sources.attach_anew(job.place.warehouse.engine, attached, landed)
     job.options = read_options(job.source.kind, job.source.options)
 

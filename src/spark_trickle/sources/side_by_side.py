@@ -12,7 +12,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing, land_frame
 from spark_trickle.sources.postgres.discover import SourceTable
-from spark_trickle.sources.postgres.parallel import DRIVER, endpoint_of, jdbc_options, shared_read
+from spark_trickle.sources.postgres.parallel import DRIVER, find_endpoint, jdbc_options, plan_shared_read
 from spark_trickle.sources.postgres.types import MappedColumn
 from spark_trickle.sources.postgres.values import to_table
 from spark_trickle.spark.jdbc import convert_rows, read_queries, require_driver
@@ -43,7 +43,7 @@ def land_side_by_side(
     job: Job, work: Work, table: Table, remote: SourceTable, columns: Sequence[MappedColumn]
 ) -> Landing:
     """All rows at the moment of the running transaction, which stays open until they are stored."""
-    read = shared_read(job.connection, remote, columns, _PAGES)
-    options = jdbc_options(endpoint_of(job.connection), read)
+    read = plan_shared_read(job.connection, remote, columns, _PAGES)
+    options = jdbc_options(find_endpoint(job.connection), read)
     frame = read_queries(job.place.spark, options, read.queries)
     return land_frame(work, table, convert_rows(frame, table, FromTexts(table, tuple(columns))))

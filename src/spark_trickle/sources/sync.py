@@ -18,20 +18,20 @@ from spark_trickle.errors import (
 from spark_trickle.lake.catalog import sources
 from spark_trickle.model.source import Landed, MirrorStatus
 from spark_trickle.sources.by_log import read_log
-from spark_trickle.sources.by_trigger import left_waiting, read_buffers
-from spark_trickle.sources.captures import tidy
+from spark_trickle.sources.by_trigger import find_waiting, read_buffers
+from spark_trickle.sources.captures import remove_unused_captures
 from spark_trickle.sources.copying import go_on
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.mirrored import mirror_of
+from spark_trickle.sources.mirrored import require_mirror
 from spark_trickle.sources.options import read_options
-from spark_trickle.sources.postgres.buffer import claim, release
+from spark_trickle.sources.postgres.buffer import claim_buffers, release_buffers
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.copy import Progress
 from spark_trickle.sources.reading import Read, read_up_to
 from spark_trickle.sources.registering import has_part_in_source, require_registered
-from spark_trickle.sources.resync import resync
+from spark_trickle.sources.resync import resync_mirror
 from spark_trickle.sources.transition import move_to_log, move_to_triggers, wants_log
 from spark_trickle.txn import compact
 from spark_trickle.txn.retry import retry_on_conflict
@@ -70,28 +70,30 @@ def use_source(
     """A source, alone: nobody else reads its buffers meanwhile, and no other copy of the warehouse may."""
     source = sources.find_source(place.warehouse.engine, name)
     options = read_options(source.kind, source.options)
-    with links.to(source.name, options, "sync", partial(_claim_patiently, options.schema)) as connection:
+    with links.use_connection(
+        source.name, options, "sync", partial(_claim_patiently, options.schema)
+    ) as connection:
         fresh = sources.find_source(place.warehouse.engine, name)  # as the last one left it
         job = Job(place, connection, fresh, options, progress)
         if fresh.state.warehouse or has_part_in_source(fresh.state):
             require_registered(job, take_over)
         yield job
         for schema in {options.schema, job.options.schema}:
-            release(connection, schema)
+            release_buffers(connection, schema)
 
 
 def _claim_patiently(schema: str, connection: Connection) -> None:
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            return claim(connection, schema)
+            return claim_buffers(connection, schema)
         except SourceBusyError:
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)
 
 
-def sync(
+def sync_mirrors(
     place: Place,
     links: Links,
     name: str,
@@ -102,7 +104,7 @@ def sync(
 
     def attempt() -> SyncReport:
         with use_source(place, links, name, progress, take_over) as job:
-            return _synced(job)
+            return _sync_job(job)
 
     try:
         return retry_on_conflict(place, attempt)
@@ -113,21 +115,21 @@ def sync(
         raise
 
 
-def _synced(job: Job) -> SyncReport:
+def _sync_job(job: Job) -> SyncReport:
     start = time.perf_counter()
     copied = _finish_copies(job)
-    found = _read(job)
+    found = _read_changes(job)
     landings, resynced = dict(found.landings), {}
-    problems = _problems(job)
+    problems = _find_problems(job)
     if job.options.resync == "auto":
         resynced = {n: r for n, (status, r) in problems.items() if status is MirrorStatus.RESYNC_NEEDED}
-        for table, _ in job.mirrors(begin_work(job.place)):
+        for table, _ in job.find_mirrors(begin_work(job.place)):
             if table.full_name in resynced:
-                landing, found.snapshot = resync(job, table)
+                landing, found.snapshot = resync_mirror(job, table)
                 landings[table.full_name] = landings.get(table.full_name, Landing()) + landing
-    tidy(job, None if resynced else found.shown)
+    remove_unused_captures(job, None if resynced else found.shown)
     compact.tidy_tables(
-        job.place, [t.id for t, _ in job.mirrors(begin_work(job.place)) if t.full_name in landings]
+        job.place, [t.id for t, _ in job.find_mirrors(begin_work(job.place)) if t.full_name in landings]
     )
     _note_success(job, found)
     return SyncReport(
@@ -142,21 +144,21 @@ def _synced(job: Job) -> SyncReport:
         found.transactions,
         found.snapshot or begin_work(job.place).base.id,
         (time.perf_counter() - start) * 1000,
-        left_waiting(job, found.sizes) if not job.by_log else {},
+        find_waiting(job, found.sizes) if not job.by_log else {},
     )
 
 
 def _finish_copies(job: Job) -> tuple[str, ...]:
     """Those that a crash or a lost connection left behind."""
     done = []
-    for table, state in job.mirrors(begin_work(job.place)):
+    for table, state in job.find_mirrors(begin_work(job.place)):
         if state.status is MirrorStatus.COPYING:
             go_on(job, table, state)
-            done.append(".".join(mirror_of(table).becomes or ()))
+            done.append(".".join(require_mirror(table).becomes or ()))
     return tuple(done)
 
 
-def _read(job: Job) -> Read:
+def _read_changes(job: Job) -> Read:
     if job.by_log:
         try:
             return read_log(job)
@@ -175,16 +177,16 @@ def _read(job: Job) -> Read:
 def _all_lost(job: Job, reason: str) -> None:
     lost = [
         replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
-        for _, s in job.mirrors(begin_work(job.place))
+        for _, s in job.find_mirrors(begin_work(job.place))
         if s.status is MirrorStatus.ACTIVE
     ]
-    job.note(job.state, lost)
+    job.note_state(job.state, lost)
 
 
-def _problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
+def _find_problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
     return {
         t.full_name: (s.status, s.reason)
-        for t, s in job.mirrors(begin_work(job.place))
+        for t, s in job.find_mirrors(begin_work(job.place))
         if s.status in (MirrorStatus.RESYNC_NEEDED, MirrorStatus.SCHEMA_CHANGED)
     }
 
@@ -194,7 +196,7 @@ def _note_success(job: Job, found: Read) -> None:
     last = job.state.synced
     if job.state.error or not last or _seconds_between(last, moment) > _NOTED_EVERY:
         state = replace(job.state, error="", synced=moment)
-        job.note(read_up_to(state, found.asked) if found.asked is not None else state)
+        job.note_state(read_up_to(state, found.asked) if found.asked is not None else state)
 
 
 def _seconds_between(earlier: str, later: str) -> float:

@@ -14,8 +14,8 @@ from spark_trickle.model.source import CaptureMode, MirrorStatus
 from spark_trickle.sources.by_trigger import read_until
 from spark_trickle.sources.captures import close_log, open_log
 from spark_trickle.sources.job import Job
-from spark_trickle.sources.mirrored import columns_of, drift_of, mirror_of
-from spark_trickle.sources.position import LogPosition, at_position
+from spark_trickle.sources.mirrored import find_mirror_drift, map_mirror_columns, require_mirror
+from spark_trickle.sources.position import LogPosition, move_to_position
 from spark_trickle.sources.postgres.publication import require_identity
 from spark_trickle.sources.postgres.status import server_findings
 from spark_trickle.sources.postgres.surroundings import look_around
@@ -32,22 +32,22 @@ def wants_log(job: Job) -> bool:
         return False
     if job.state.retry_at and now() < datetime.fromisoformat(job.state.retry_at):
         return False
-    reason = _obstacle(job)
+    reason = _find_obstacle(job)
     if reason != job.state.blocked:
-        job.note(replace(job.state, blocked=reason))
+        job.note_state(replace(job.state, blocked=reason))
     return not reason
 
 
-def _obstacle(job: Job) -> str:
+def _find_obstacle(job: Job) -> str:
     """Why the log cannot be used; empty if it can."""
     for finding in server_findings(job.connection, wants_log=True):
         if not finding.ok:
             return f"{finding.check} is {finding.value}"
-    mirrors = [t for t, s in job.mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
+    mirrors = [t for t, s in job.find_mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
     if not mirrors:
         return "the source has no mirrors yet"
     try:
-        for remote in job.remote(mirrors).values():
+        for remote in job.read_remote(mirrors).values():
             require_identity(remote)
     except TrickleError as error:
         return error.message
@@ -56,21 +56,23 @@ def _obstacle(job: Job) -> str:
 
 def move_to_log(job: Job) -> Read | None:
     """Change over; None, with the reason noted, if that has to wait."""
-    job.note(job.moved(CaptureMode.TRANSITIONING, "the server allows reading the write-ahead log"))
+    job.note_state(
+        job.change_capture(CaptureMode.TRANSITIONING, "the server allows reading the write-ahead log")
+    )
     try:
-        marks = _prepare(job)
+        marks = _prepare_log(job)
     except TrickleError as error:
         _fall_back(job, error.message)
         return None
-    noted = _noted(job)  # before the moment: a rewrite that comes between them is told, not missed
+    noted = _note_marks(job)  # before the moment: a rewrite that comes between them is told, not missed
     found, moment = read_until(job)
-    for table, _ in job.mirrors(found.work):
+    for table, _ in job.find_mirrors(found.work):
         state = found.states.get(table.id)
         if state is not None and state.status is MirrorStatus.ACTIVE:
-            position = LogPosition(moment, marks[mirror_of(table).oid], noted[table.id])
-            found.states[table.id] = at_position(state, position)
+            position = LogPosition(moment, marks[require_mirror(table).oid], noted[table.id])
+            found.states[table.id] = move_to_position(state, position)
     moved = replace(
-        job.moved(CaptureMode.WAL, "changes are now read from the write-ahead log"),
+        job.change_capture(CaptureMode.WAL, "changes are now read from the write-ahead log"),
         attempts=0,
         retry_at="",
         blocked="",
@@ -79,23 +81,23 @@ def move_to_log(job: Job) -> Read | None:
     return found
 
 
-def _noted(job: Job) -> dict[int, TableMarks]:
-    mirrors = [t for t, s in job.mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
-    there = job.remote(mirrors)
-    around = look_around(job.connection, [mirror_of(t).oid for t in mirrors])
+def _note_marks(job: Job) -> dict[int, TableMarks]:
+    mirrors = [t for t, s in job.find_mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
+    there = job.read_remote(mirrors)
+    around = look_around(job.connection, [require_mirror(t).oid for t in mirrors])
     return {
-        t.id: marks_in(around[mirror_of(t).oid], [c.name for c in columns_of(t, there[t.id])])
+        t.id: marks_in(around[require_mirror(t).oid], [c.name for c in map_mirror_columns(t, there[t.id])])
         for t in mirrors
-        if t.id in there and not any(d.breaks for d in drift_of(t, there[t.id]))
+        if t.id in there and not any(d.breaks for d in find_mirror_drift(t, there[t.id]))
     }
 
 
-def _prepare(job: Job) -> dict[int, str]:
+def _prepare_log(job: Job) -> dict[int, str]:
     """Each attempt waits longer than the one before."""
-    mirrors = [t for t, s in job.mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
+    mirrors = [t for t, s in job.find_mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
     seconds = min(_FIRST_TIMEOUT * 2**job.state.attempts, _LONGEST_TIMEOUT)
-    opened, marks = open_log(job, list(job.remote(mirrors).values()), seconds)
-    job.note(opened)
+    opened, marks = open_log(job, list(job.read_remote(mirrors).values()), seconds)
+    job.note_state(opened)
     return marks
 
 
@@ -104,9 +106,9 @@ def _fall_back(job: Job, reason: str) -> None:
     close_log(job)
     attempts = job.state.attempts + 1
     wait = min(_FIRST_TIMEOUT * 2**attempts, _LONGEST_TIMEOUT)
-    state = job.moved(CaptureMode.TRIGGER, reason)
+    state = job.change_capture(CaptureMode.TRIGGER, reason)
     later = (now() + timedelta(seconds=wait)).isoformat()
-    job.note(replace(state, attempts=attempts, retry_at=later, blocked=reason))
+    job.note_state(replace(state, attempts=attempts, retry_at=later, blocked=reason))
 
 
 def move_to_triggers(job: Job, reason: str) -> None:
@@ -114,10 +116,10 @@ def move_to_triggers(job: Job, reason: str) -> None:
     close_log(job)
     states = [
         replace(s, status=MirrorStatus.RESYNC_NEEDED, reason=reason)
-        for _, s in job.mirrors(begin_work(job.place))
+        for _, s in job.find_mirrors(begin_work(job.place))
         if s.status is not MirrorStatus.COPYING
     ]
     attempts = job.state.attempts + 1
     later = (now() + timedelta(seconds=min(_FIRST_TIMEOUT * 2**attempts, _LONGEST_TIMEOUT))).isoformat()
-    state = job.moved(CaptureMode.TRIGGER, reason)
-    job.note(replace(state, attempts=attempts, retry_at=later), states)
+    state = job.change_capture(CaptureMode.TRIGGER, reason)
+    job.note_state(replace(state, attempts=attempts, retry_at=later), states)

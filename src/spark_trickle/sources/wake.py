@@ -10,7 +10,7 @@ from spark_trickle.lake.catalog import sources
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.options import read_options
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.listen import await_notice, listen
+from spark_trickle.sources.postgres.listen import await_notice, listen_to
 from spark_trickle.txn.work import Place
 
 _SLICE = 0.2  # seconds after which who stops us is heard, and who detaches the source gets the connection
@@ -23,8 +23,8 @@ def await_change(place: Place, links: Links, name: str, seconds: float, stop: Ev
     options = read_options(source.kind, source.options)
     try:
         while options.notify == "true" and not stop.is_set() and (left := end - time.monotonic()) > 0:
-            with links.to(source.name, options, "listen", _say_nothing) as connection:
-                new = listen(connection, options.schema)  # then nobody heard what came before
+            with links.use_connection(source.name, options, "listen", _say_nothing) as connection:
+                new = listen_to(connection, options.schema)  # then nobody heard what came before
                 if new or await_notice(connection, min(left, _SLICE)):
                     return
     except SourceUnavailableError:  # the next sync will tell

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import Scalar
+from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.types import data_type, plain_field, storage_schema
 from spark_trickle.sql.lexer.words import quote
 
@@ -27,14 +28,17 @@ def frame_of(spark: SparkSession, columns: dict[str, str], rows: Sequence[Sequen
         for n, kind in enumerate(columns.values())
     ]
     schema = StructType([StructField(n, data_type(Scalar(kind))) for n, kind in columns.items()])
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)), schema)
+    return create_frame(spark, pa.Table.from_arrays(arrays, names=list(columns)), schema)
 
 
-def as_frame(like: DataFrame, rows: pa.Table) -> DataFrame:
-    """Rows that were collected from a frame, as a frame of the same types again; any value may be null."""
+def as_frame(like: DataFrame, rows: pa.Table, spark: SparkSession | None = None) -> DataFrame:
+    """Rows that were collected from a frame, as a frame of the same types again; any value may be null.
+
+    In the session of the frame, unless another is named.
+    """
     copied = rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks()
     schema = StructType([plain_field(f) for f in like.schema.fields])
-    return like.sparkSession.createDataFrame(copied, schema)
+    return create_frame(spark or like.sparkSession, copied, schema)
 
 
 def as_stored(frame: DataFrame) -> DataFrame:
@@ -51,4 +55,4 @@ def local_frame(spark: SparkSession, table: Table, rows: pa.Table) -> DataFrame:
     known = {f.name: plain_field(f) for f in storage_schema(table).fields}
     schema = StructType([known[name] for name in rows.column_names])
     copied = rows.take(pa.array(range(rows.num_rows), pa.int64())).combine_chunks()
-    return spark.createDataFrame(copied, schema)
+    return create_frame(spark, copied, schema)

@@ -8,12 +8,11 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import Lock
-from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession, is_remote
 
 from spark_trickle.errors import WarehouseError
+from spark_trickle.spark.child_session import TIME_ZONE
 from spark_trickle.spark.launch import Machine, choose_settings, given_settings, is_submitted
 
 # What our files need, on any session: columns match by field id, and instants are stored as such.
@@ -48,65 +47,18 @@ def open_session(given: SparkSession | None) -> SparkSession:
     return session
 
 
-_SMALL = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.leafNodeDefaultParallelism": "1",
-}
-
-
-class SmallJobs:
-    """Plans for few rows while someone asks for it: one partition, and no stops to look at statistics.
-
-    The settings are those of the whole session, so the first who comes sets them and the last resets them.
-    """
-
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-        self._lock = Lock()
-        self._users = 0
-        self._before: dict[str, str | None] = {}
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._before = {name: self._session.conf.get(name, None) for name in _SMALL}
-                for name, value in _SMALL.items():
-                    self._session.conf.set(name, value)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                for name, old in self._before.items():
-                    if old is None:
-                        self._session.conf.unset(name)
-                    else:
-                        self._session.conf.set(name, old)
-
-
-_SMALL_JOBS: WeakKeyDictionary[SparkSession, SmallJobs] = WeakKeyDictionary()
-_ONE = Lock()
-
-
-def small_jobs(session: SparkSession) -> SmallJobs:
-    with _ONE:
-        return _SMALL_JOBS.setdefault(session, SmallJobs(session))
-
-
 def time_zone(session: SparkSession) -> str:
-    return str(session.conf.get("spark.sql.session.timeZone"))
+    return str(session.conf.get(TIME_ZONE))
 
 
 @contextmanager
 def in_time_zone(session: SparkSession, zone: str) -> Iterator[None]:
     before = time_zone(session)
-    session.conf.set("spark.sql.session.timeZone", zone)
+    session.conf.set(TIME_ZONE, zone)
     try:
         yield
     finally:
-        session.conf.set("spark.sql.session.timeZone", before)
+        session.conf.set(TIME_ZONE, before)
 
 
 def require_ansi(session: SparkSession) -> None:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from spark_trickle.errors import NotPublishedError, RepairNeededError, TrickleError
 from spark_trickle.lake.catalog import read, sources
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.lake.catalog.site import site_of
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.lake.catalog.site import find_site
 from spark_trickle.model.arrow import can_hold, from_storage, single_weights, sum_weights
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.files import DataFile
@@ -22,7 +22,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.identity import key_of
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.options import read_options
-from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge
+from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge_site
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
@@ -49,14 +49,14 @@ class Pushed:
 
 
 @contextmanager
-def _reaching(place: Place, links: Links, source: str) -> Iterator[Connection]:
+def _connect_target(place: Place, links: Links, source: str) -> Iterator[Connection]:
     attached = sources.find_source(place.warehouse.engine, source)
     options = read_options(attached.kind, attached.options)
-    with links.to(attached.name, options, "publish") as connection:
+    with links.use_connection(attached.name, options, "publish") as connection:
         yield connection
 
 
-def target_of(work: Work, table: Table, found: Published) -> Target:
+def make_target(work: Work, table: Table, found: Published) -> Target:
     key = key_of(work, table)
     columns = tuple(replace(c, nullable=True) for c in table.columns)
     engine = work.place.warehouse.engine
@@ -67,7 +67,7 @@ def target_of(work: Work, table: Table, found: Published) -> Target:
         columns,
         sources.warehouse_id(engine),
         key,
-        site=site_of(engine),
+        site=find_site(engine),
         source=found.source,
     )
 
@@ -75,31 +75,31 @@ def target_of(work: Work, table: Table, found: Published) -> Target:
 # --- publish and forget ----------------------------------------------------------------------------
 
 
-def publish(place: Place, links: Links, table: Table, source: str, schema: str, name: str) -> Pushed:
+def publish_table(place: Place, links: Links, table: Table, source: str, schema: str, name: str) -> Pushed:
     """Make the table there and fill it with the newest snapshot."""
     engine = place.warehouse.engine
     attached = sources.find_source(engine, source)
     found = Published(table.id, attached.name, schema, name)
     work = begin_work(place)
-    with _reaching(place, links, source) as connection:
-        postgres.create(connection, target_of(work, table, found))
+    with _connect_target(place, links, source) as connection:
+        postgres.create_target(connection, make_target(work, table, found))
         sources.set_published(engine, found)
-    return push(place, links, found)
+    return push_table(place, links, found)
 
 
-def unpublish(place: Place, links: Links, table: Table, keep: bool) -> None:
+def unpublish_table(place: Place, links: Links, table: Table, keep: bool) -> None:
     """A table there that another warehouse writes is none of our business."""
-    found, work = published_of(place, table), begin_work(place)
-    target = target_of(work, table, found)
-    with _reaching(place, links, found.source) as connection, suppress(NotPublishedError):
-        _settled(work, connection, target)
-        postgres.drop(connection, target, keep)
-    sources.unpublish(place.warehouse.engine, table.id)
+    found, work = require_published(place, table), begin_work(place)
+    target = make_target(work, table, found)
+    with _connect_target(place, links, found.source) as connection, suppress(NotPublishedError):
+        _settle_ownership(work, connection, target)
+        postgres.drop_target(connection, target, keep)
+    sources.remove_published(place.warehouse.engine, table.id)
 
 
-def published_of(place: Place, table: Table) -> Published:
-    with reading(place.warehouse.engine) as connection:
-        known = sources.published(connection)
+def require_published(place: Place, table: Table) -> Published:
+    with open_reader(place.warehouse.engine) as connection:
+        known = sources.read_published(connection)
     if table.id not in known:
         raise NotPublishedError(table.full_name, "")
     return known[table.id]
@@ -108,29 +108,29 @@ def published_of(place: Place, table: Table) -> Published:
 # --- moving on -------------------------------------------------------------------------------------
 
 
-def push(place: Place, links: Links, found: Published, take_over: bool = False) -> Pushed:
+def push_table(place: Place, links: Links, found: Published, take_over: bool = False) -> Pushed:
     """Bring a published table to the newest snapshot; what it was kept from is noted.
 
     With `take_over` this copy of the warehouse writes the table from now on, and no other.
     """
     try:
-        return _pushed(place, links, found, take_over)
+        return _push_changes(place, links, found, take_over)
     except TrickleError as error:
         if found.error != error.message:
             sources.set_published(place.warehouse.engine, replace(found, error=error.message))
         raise
 
 
-def _pushed(place: Place, links: Links, found: Published, take_over: bool) -> Pushed:
+def _push_changes(place: Place, links: Links, found: Published, take_over: bool) -> Pushed:
     work = begin_work(place)
-    table = _table(work, found)
-    target = target_of(work, table, found)
-    with _reaching(place, links, found.source) as connection:
-        there, verdict = _settled(work, connection, target, take_over)
+    table = _require_table(work, found)
+    target = make_target(work, table, found)
+    with _connect_target(place, links, found.source) as connection:
+        there, verdict = _settle_ownership(work, connection, target, take_over)
         if verdict is Verdict.RESTORED:
-            done = _repair(work, connection, table, target)
+            done = _repair_rows(work, connection, table, target)
         else:
-            done = _move(work, connection, table, target, there)
+            done = _move_table(work, connection, table, target, there)
     reached = done.snapshot
     if reached != found.reached or found.error:
         moved = replace(found, reached=reached, applied=now(), error="")
@@ -138,18 +138,18 @@ def _pushed(place: Place, links: Links, found: Published, take_over: bool) -> Pu
     return Pushed(table.full_name, found.source, target.full_name, reached, done.inserted, done.deleted)
 
 
-def _settled(
+def _settle_ownership(
     work: Work, connection: Connection, target: Target, take_over: bool = False
 ) -> tuple[State, Verdict]:
     """The table there, once it is clear that this copy of the warehouse may write it."""
-    there = postgres.state(connection, target)
+    there = postgres.read_state(connection, target)
     served = there.site or target.site
     exists = catalog_exists(served, target.site)
-    verdict = judge(Evidence(served, target.site, _is_behind(work, there), exists), take_over)
+    verdict = judge_site(Evidence(served, target.site, _is_behind(work, there), exists), take_over)
     if verdict is Verdict.COPY:
         postgres.refuse_copy(target, served)
     if there.site != target.site:
-        postgres.adopt(connection, target)
+        postgres.adopt_target(connection, target)
     return there, verdict
 
 
@@ -157,33 +157,33 @@ def _is_behind(work: Work, there: State) -> bool:
     """Whether the table shows a snapshot that this warehouse never had: it was restored from a copy."""
     if there.snapshot is None:
         return False
-    with reading(work.place.warehouse.engine) as catalog:  # another process may have pushed a newer one
-        newest, known = read.newest(catalog), read.find_snapshot(catalog, there.snapshot)
+    with open_reader(work.place.warehouse.engine) as catalog:  # another process may have pushed a newer one
+        newest, known = read.read_newest(catalog), read.find_snapshot(catalog, there.snapshot)
     if known is None:
         return there.snapshot > newest.id
-    return bool(there.mark) and there.mark != _mark(known)
+    return bool(there.mark) and there.mark != _make_mark(known)
 
 
-def _mark(snapshot: Snapshot) -> str:
+def _make_mark(snapshot: Snapshot) -> str:
     return snapshot.time.isoformat()
 
 
-def _move(work: Work, connection: Connection, table: Table, target: Target, there: State) -> Applied:
+def _move_table(work: Work, connection: Connection, table: Table, target: Target, there: State) -> Applied:
     newest, after = work.base.id, there.snapshot
-    marks = (there.mark, _mark(work.base))
+    marks = (there.mark, _make_mark(work.base))
     if after is None and postgres.has_rows(connection, target):  # kept when it was unpublished
-        return _repair(work, connection, table, target)
+        return _repair_rows(work, connection, table, target)
     if after is None:
         try:
-            rows = _pieces(work, table, work.rows(table), work.row_count(table))
-            return postgres.apply(connection, target, None, newest, (), rows, marks=marks)
+            rows = _read_pieces(work, table, work.rows(table), work.row_count(table))
+            return postgres.apply_change(connection, target, None, newest, (), rows, marks=marks)
         finally:
             work.discard()
     if after > newest:  # another process pushed a newer snapshot meanwhile
         return Applied(False, after)
-    with reading(work.place.warehouse.engine) as catalog:
-        files = read.change_files(catalog, table.id, after, newest)
-        oldest = read.oldest_id(catalog)
+    with open_reader(work.place.warehouse.engine) as catalog:
+        files = read.read_change_files(catalog, table.id, after, newest)
+        oldest = read.read_oldest_id(catalog)
     if after < oldest:
         raise RepairNeededError(
             target.full_name, f"it is at snapshot {after}, and VACUUM deleted the changes since then"
@@ -191,33 +191,33 @@ def _move(work: Work, connection: Connection, table: Table, target: Target, ther
     if not files and not there.columns_behind and newest - after < _QUIET_SNAPSHOTS:
         return Applied(False, after)
     try:
-        deleted, inserted = _change(work, table, files)
-        return postgres.apply(connection, target, after, newest, deleted, inserted, marks=marks)
+        deleted, inserted = _read_change(work, table, files)
+        return postgres.apply_change(connection, target, after, newest, deleted, inserted, marks=marks)
     finally:
         work.discard()
 
 
-def repair(place: Place, links: Links, table: Table) -> Pushed:
+def repair_table(place: Place, links: Links, table: Table) -> Pushed:
     """Compare all rows, and change those that differ."""
-    found, work = published_of(place, table), begin_work(place)
-    target = target_of(work, table, found)
-    with _reaching(place, links, found.source) as connection:
-        _settled(work, connection, target)
-        done = _repair(work, connection, table, target)
+    found, work = require_published(place, table), begin_work(place)
+    target = make_target(work, table, found)
+    with _connect_target(place, links, found.source) as connection:
+        _settle_ownership(work, connection, target)
+        done = _repair_rows(work, connection, table, target)
     moved = replace(found, reached=done.snapshot, applied=now(), error="")
     sources.set_published(place.warehouse.engine, moved)
     return Pushed(table.full_name, found.source, target.full_name, done.snapshot, done.inserted, done.deleted)
 
 
-def _repair(work: Work, connection: Connection, table: Table, target: Target) -> Applied:
+def _repair_rows(work: Work, connection: Connection, table: Table, target: Target) -> Applied:
     try:
-        rows = _pieces(work, table, work.rows(table), work.row_count(table))
-        return postgres.repair(connection, target, work.base.id, rows, mark=_mark(work.base))
+        rows = _read_pieces(work, table, work.rows(table), work.row_count(table))
+        return postgres.repair_rows(connection, target, work.base.id, rows, mark=_make_mark(work.base))
     finally:
         work.discard()
 
 
-def _table(work: Work, found: Published) -> Table:
+def _require_table(work: Work, found: Published) -> Table:
     table = work.catalog.table_by_id(found.table_id)
     if table is None:
         raise NotPublishedError(f"table {found.table_id}", f"{found.schema}.{found.table}")
@@ -227,7 +227,7 @@ def _table(work: Work, found: Published) -> Table:
 # --- rows ------------------------------------------------------------------------------------------
 
 
-def _change(
+def _read_change(
     work: Work, table: Table, files: Sequence[DataFile]
 ) -> tuple[Iterator[pa.Table], Iterator[pa.Table]]:
     """What goes and what comes, net; few rows never leave this process."""
@@ -237,18 +237,18 @@ def _change(
         if all(p is not None for p in parts):
             rows = pa.concat_tables(parts) if parts else None
             net = single_weights(sum_weights(table, rows)) if rows is not None else None
-            return _signed(net, -1), _signed(net, 1)
+            return _select_sign(net, -1), _select_sign(net, 1)
     frame = net_change(work, table, rows_with_weights(place.spark, place.storage.locate, table, files))
     gone, come = (frame.where(f"{WEIGHT} {sign} 0").drop(WEIGHT) for sign in ("<", ">"))
-    return _pieces(work, table, gone, count), _pieces(work, table, come, count)
+    return _read_pieces(work, table, gone, count), _read_pieces(work, table, come, count)
 
 
-def _signed(net: pa.Table | None, sign: int) -> Iterator[pa.Table]:
+def _select_sign(net: pa.Table | None, sign: int) -> Iterator[pa.Table]:
     if net is not None and net.num_rows:
         yield net.filter(pc.equal(net.column(WEIGHT), sign)).drop_columns([WEIGHT])
 
 
-def _pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator[pa.Table]:
+def _read_pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator[pa.Table]:
     """The rows of a frame in Arrow tables; many are written down first, so that memory stays bounded."""
     place = work.place
     few = collect_known(frame, room_of_statement(place.settings), count)
@@ -258,5 +258,5 @@ def _pieces(work: Work, table: Table, frame: Frame, count: int) -> Iterator[pa.T
     folder = f"{place.storage.new_name()}-pushed"
     work.note_written(table, folder)
     write_staged(frame, place.storage.path(table, folder))
-    for name in place.storage.parts(table, folder):
-        yield from place.storage.batches(table, name)
+    for name in place.storage.list_parts(table, folder):
+        yield from place.storage.read_batches(table, name)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_trickle.errors import InvalidDefinitionError, SqlSyntaxError, UnsupportedError, closest, short
+from spark_trickle.errors import (
+    InvalidDefinitionError,
+    SqlSyntaxError,
+    UnsupportedError,
+    shorten_text,
+    suggest_closest,
+)
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.table import Table
 from spark_trickle.spark import feed
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.lexer.cursor import Cursor
-from spark_trickle.sql.lexer.words import WordKind, whole_number
+from spark_trickle.sql.lexer.words import WordKind, read_whole_number
 from spark_trickle.txn.work import Work, now
 
 Argument = str | int
@@ -23,7 +29,7 @@ def table_function(work: Work, name: str, arguments: tuple[str, ...]) -> Frame:
     if (function := functions.get(name.lower())) is None:
         known = tuple(f"trickle.{n}" for n in functions)
         raise UnsupportedError(
-            f"the table function trickle.{name}", closest(f"trickle.{name}", known, "table functions")
+            f"the table function trickle.{name}", suggest_closest(f"trickle.{name}", known, "table functions")
         )
     return function(work, tuple(_parse_constant(a) for a in arguments))
 
@@ -32,11 +38,11 @@ def _parse_constant(text: str) -> Argument:
     words = Cursor(text).words
     if len(words) == 1 and words[0].kind is WordKind.STRING:
         return words[0].text
-    number = whole_number(words[0].text) if words[0].kind is WordKind.NUMBER else None
+    number = read_whole_number(words[0].text) if words[0].kind is WordKind.NUMBER else None
     if len(words) == 1 and number is not None:
         return number
     raise SqlSyntaxError(
-        f"{short(text)} is not a constant",
+        f"{shorten_text(text)} is not a constant",
         words[0].line,
         words[0].column,
         "Pass a string in quotes or a whole number.",
@@ -48,7 +54,7 @@ def _find_table(work: Work, function: str, argument: Argument) -> Table:
         raise InvalidDefinitionError(
             f"trickle.{function} needs the name of a table", f"Write trickle.{function}('my_table', …)."
         )
-    return work.catalog.table(Cursor(argument).name(), work.place.schema)
+    return work.catalog.table(Cursor(argument).read_name(), work.place.schema)
 
 
 def require_arguments(function: str, arguments: tuple[Argument, ...], least: int, most: int) -> None:
@@ -73,20 +79,20 @@ def _list_changes(work: Work, arguments: tuple[Argument, ...]) -> Frame:
 def read_changes(work: Work, table: Table, after: int, upto: int) -> Frame:
     """What changed in (after, upto], from the files of those commits alone."""
     work.reads.note_table(table.id)
-    with reading(work.place.warehouse.engine) as connection:
+    with open_reader(work.place.warehouse.engine) as connection:
         read.require_range(connection, after, upto)
-        files = read.change_files(connection, table.id, after, upto)
+        files = read.read_change_files(connection, table.id, after, upto)
         snapshots: list[Snapshot] = [
-            read.snapshot_at(connection, n) for n in sorted({f.begin for f in files})
+            read.read_snapshot(connection, n) for n in sorted({f.begin for f in files})
         ]
     work.place.lease.cover(after, now())
-    return feed.read_feed(work.place.spark, work.place.storage.locate, table, files, snapshots)
+    return feed.changes(work.place.spark, work.place.storage.locate, table, files, snapshots)
 
 
 def _list_snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:
     require_arguments("snapshots", arguments, 0, 0)
-    with reading(work.place.warehouse.engine) as connection:
-        entries = read.history(connection)
+    with open_reader(work.place.warehouse.engine) as connection:
+        entries = read.read_history(connection)
     columns = {
         "snapshot_id": "long",
         "snapshot_time": "timestamp",

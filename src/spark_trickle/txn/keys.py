@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.lake.storage.stats import bound
+from spark_trickle.lake.storage.stats import format_bound
 from spark_trickle.model.arrow import python_values
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.table import Column, Table
@@ -44,7 +44,7 @@ def find_files_meeting(
 def _find_bound(end: pa.Scalar, column: Column) -> str | None:
     assert isinstance(column.type, Scalar)
     try:
-        return bound(end.as_py(), column.type)
+        return format_bound(end.as_py(), column.type)
     except OverflowError:  # beyond the years that Python knows
         return None
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_trickle.model.arrow import flat
+from spark_trickle.model.arrow import combine_chunks
 
 Numbers = NDArray[np.int64]
 _MOST_NUMBERS = 2**62  # that keys of several columns may come to
@@ -58,7 +58,7 @@ def number_rows(keys: pa.Table) -> Numbers | None:
     """A number for each different row, from 0 on; None if too many rows could be different."""
     numbers, size = np.zeros(keys.num_rows, np.int64), 1
     for column in keys.itercolumns():
-        encoded = flat(column).dictionary_encode(null_encoding="encode")
+        encoded = combine_chunks(column).dictionary_encode(null_encoding="encode")
         size *= max(len(encoded.dictionary), 1)
         if size > _MOST_NUMBERS:
             return None

@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import from_storage
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import Log
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import Scalar
+from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.read import (
     FILE,
@@ -34,7 +36,6 @@ from spark_trickle.spark.read import (
     tail_of_keys,
 )
 from spark_trickle.txn.last_change import Keys, Numbers, find_last_changes, number_rows, pack_bits
-from spark_trickle.txn.latest import Latest
 
 _KEPT = 8  # tails of which is known what their keys tell
 _MANY_KEYS = 100_000  # below that a hash join is as fast as bits that Spark has to make first
@@ -53,28 +54,30 @@ _Marks = tuple[Bits | None, Frame | None]  # which keys went; which added rows w
 class LongTails:
     """What the driver knows of long tails, by the files they come from."""
 
-    def __init__(self, warehouse: Warehouse, spark: Session) -> None:
-        self._engine, self._storage, self._spark = warehouse.engine, warehouse.storage, spark
-        self._marks = Latest[_Marks | None](_KEPT)
-        self._numbers = Latest[Bits | None](_KEPT)
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._engine, self._storage = warehouse.engine, warehouse.storage
+        self._marks = Cache[tuple[object, ...], _Marks | None](_KEPT)
+        self._numbers = Cache[tuple[object, ...], Bits | None](_KEPT)
 
-    def read(self, table: Table, log: Log) -> Tail:
+    def read(self, spark: Session, table: Table, log: Log) -> Tail:
         key = table.distinct_by
         spans = self._find_spans(log, key or table.columns)
         span = spans.get(key[0]) if len(key) == 1 else None
-        known = self._read_by_key(table, log, span) if key else self._find_guide(table, log, spans)
+        known = (
+            self._read_by_key(spark, table, log, span) if key else self._find_guide(spark, table, log, spans)
+        )
         if known is not None:
             return known
         span = span if log.tail_deletes >= _MANY_KEYS else None
-        return tail_of_files(self._spark, self._storage.locate, table, log, span)
+        return tail_of_files(spark, self._storage.locate, table, log, span)
 
     def _find_spans(self, log: Log, columns: Sequence[Column]) -> dict[Column, _Span]:
         """The bounds of columns in a tail where a bit for each number between them is worth its space."""
         whole = {c.id: c for c in columns if c.type in _WHOLE_NUMBERS}
         if not whole:
             return {}
-        with reading(self._engine) as connection:
-            files = read.with_bounds(connection, log.tail, list(whole))
+        with open_reader(self._engine) as connection:
+            files = read.add_bounds(connection, log.tail, list(whole))
         found: dict[Column, _Span] = {}
         for column_id, column in whole.items():
             # Files of this transaction come with the bounds of all their columns.
@@ -89,7 +92,7 @@ class LongTails:
 
     # --- with a key ------------------------------------------------------------------------------
 
-    def _read_by_key(self, table: Table, log: Log, span: _Span | None) -> Replaced | None:
+    def _read_by_key(self, spark: Session, table: Table, log: Log, span: _Span | None) -> Replaced | None:
         """None if there is too much to read here, or nothing to gain. A span has a bit for each number."""
         if span is None and log.tail_is_one_change:
             return None
@@ -101,12 +104,14 @@ class LongTails:
             return None
         if any(c.type == Scalar("string") for c in table.distinct_by) and log.tail_memory > _MOST_BYTES:
             return None
-        marks = self._marks.get(identity_of(table, log), lambda: self._mark_keys(table, log, span))
+        marks = self._marks.get(
+            (spark, *identity_of(table, log)), lambda: self._mark_keys(spark, table, log, span)
+        )
         if marks is None:
             return None
-        return tail_of_keys(self._spark, self._storage.locate, table, log, *marks)
+        return tail_of_keys(spark, self._storage.locate, table, log, *marks)
 
-    def _mark_keys(self, table: Table, log: Log, span: _Span | None) -> _Marks | None:
+    def _mark_keys(self, spark: Session, table: Table, log: Log, span: _Span | None) -> _Marks | None:
         parts = self._read_columns(table, log, table.distinct_by)
         if parts is None:
             return None
@@ -127,38 +132,29 @@ class LongTails:
         went, overtaken = find_last_changes(files, size)
         if sum(map(len, overtaken.values())) > _MOST_OVERTAKEN:
             return None
-        return self._make_bits(went, low) if span else None, self._name_overtaken(log, parts, overtaken)
-
-    def _name_overtaken(
-        self, log: Log, parts: Sequence[pa.Table], overtaken: Mapping[str, Numbers]
-    ) -> Frame | None:
-        """Overtaken rows by key and file."""
-        rows = [
-            part.take(overtaken[f.path])
-            .drop_columns([WEIGHT])
-            .append_column(FILE, pa.repeat(f.name, len(overtaken[f.path])))
-            for f, part in zip(log.tail, parts, strict=True)
-            if f.path in overtaken
-        ]
-        return self._spark.createDataFrame(pa.concat_tables(rows).combine_chunks()) if rows else None
+        return _bits_of(spark, went, low) if span else None, _name_overtaken(spark, log, parts, overtaken)
 
     # --- without a key ---------------------------------------------------------------------------
 
-    def _find_guide(self, table: Table, log: Log, spans: Mapping[Column, _Span]) -> Guided | None:
+    def _find_guide(
+        self, spark: Session, table: Table, log: Log, spans: Mapping[Column, _Span]
+    ) -> Guided | None:
         """The column tells most whose numbers are spread the widest; None if most rows have one that went."""
         if not spans:
             return None
         column, (low, high) = max(spans.items(), key=lambda item: item[1][1] - item[1][0])
         if sum(f.rows for f in log.tail) > _MOST_KEYS or high - low >= _MOST_BITS:
             return None
-        key = (column.id, *identity_of(table, log))
-        bits = self._numbers.get(key, lambda: self._find_numbers_gone(table, log, column, low, high))
+        key = (spark, column.id, *identity_of(table, log))
+        bits = self._numbers.get(key, lambda: self._find_numbers_gone(spark, table, log, column, low, high))
         if bits is None:
             return None
-        rows = rows_with_weights(self._spark, self._storage.locate, table, log.tail)
+        rows = rows_with_weights(spark, self._storage.locate, table, log.tail)
         return Guided(rows, column.name, bits)
 
-    def _find_numbers_gone(self, table: Table, log: Log, column: Column, low: int, high: int) -> Bits | None:
+    def _find_numbers_gone(
+        self, spark: Session, table: Table, log: Log, column: Column, low: int, high: int
+    ) -> Bits | None:
         parts = self._read_columns(table, log, (column,))
         if parts is None:
             return None
@@ -166,7 +162,7 @@ class LongTails:
         gone = np.zeros(high - low + 1, np.bool_)
         numbers = rows.filter(pc.less(rows.column(WEIGHT), 0)).column(0).to_numpy()
         gone[numbers.astype("int64") - low] = True
-        return self._make_bits(gone, low) if gone.mean() <= _MOST_SUSPECT else None
+        return _bits_of(spark, gone, low) if gone.mean() <= _MOST_SUSPECT else None
 
     # --- both ------------------------------------------------------------------------------------
 
@@ -177,10 +173,6 @@ class LongTails:
         found = [from_storage(narrow, self._storage.read_columns(table, f, ids)) for f in log.tail]
         return None if any(rows is None for rows in found) else found
 
-    def _make_bits(self, gone: NDArray[np.bool_], low: int) -> Bits:
-        row = pa.table({WORDS: pa.array([pack_bits(gone)], pa.list_(pa.int64()))})
-        return Bits(low, low + len(gone) - 1, self._spark.createDataFrame(row))
-
 
 def identity_of(table: Table, log: Log) -> tuple[object, ...]:
     """Everything that a tail depends on."""
@@ -189,3 +181,22 @@ def identity_of(table: Table, log: Log) -> tuple[object, ...]:
 
 def _is_worth(log: Log, width: int) -> bool:
     return width < 64 * max(log.tail_deletes, _MANY_KEYS)
+
+
+def _name_overtaken(
+    spark: Session, log: Log, parts: Sequence[pa.Table], overtaken: Mapping[str, Numbers]
+) -> Frame | None:
+    """Overtaken rows by key and file."""
+    rows = [
+        part.take(overtaken[f.path])
+        .drop_columns([WEIGHT])
+        .append_column(FILE, pa.repeat(f.name, len(overtaken[f.path])))
+        for f, part in zip(log.tail, parts, strict=True)
+        if f.path in overtaken
+    ]
+    return create_frame(spark, pa.concat_tables(rows).combine_chunks()) if rows else None
+
+
+def _bits_of(spark: Session, gone: NDArray[np.bool_], low: int) -> Bits:
+    row = pa.table({WORDS: pa.array([pack_bits(gone)], pa.list_(pa.int64()))})
+    return Bits(low, low + len(gone) - 1, create_frame(spark, row))

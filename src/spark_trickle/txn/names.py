@@ -9,7 +9,7 @@ from spark_trickle.errors import (
     AlreadyExistsError,
     InUseError,
     InvalidDefinitionError,
-    short,
+    shorten_text,
 )
 from spark_trickle.model import commit
 from spark_trickle.model.table import (
@@ -76,7 +76,7 @@ def refuse_readers(
     if not work.place.settings.block_source_ddl:
         return
     readers = []
-    for reader in work.catalog.readers(table):
+    for reader in work.catalog.find_readers(table):
         assert reader.stream is not None
         used = {c.column_id for s_ in reader.stream.sources if s_.table_id == table.id for c in s_.columns}
         if reader.id not in leaving and (columns is None or used & columns):
@@ -104,10 +104,11 @@ def check_name(name: str) -> None:
             "a name has only characters that cannot be seen", "Give it at least one letter."
         )
     if "\0" in name:
-        raise InvalidDefinitionError(f'the name "{short(name)}" has a zero character', "Leave it out.")
+        raise InvalidDefinitionError(f'the name "{shorten_text(name)}" has a zero character', "Leave it out.")
     if len(name) > LONGEST_NAME:
         raise InvalidDefinitionError(
-            f'the name "{short(name)}" has {len(name)} characters', f"Names have at most {LONGEST_NAME}."
+            f'the name "{shorten_text(name)}" has {len(name)} characters',
+            f"Names have at most {LONGEST_NAME}.",
         )
 
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from spark_trickle.errors import ConflictError, QueryError
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import reading
-from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, images
+from spark_trickle.lake.catalog.engine import open_reader
+from spark_trickle.model.arrow import arrow_schema, can_hold, from_storage, list_images
 from spark_trickle.model.commit import Commit, TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
@@ -38,11 +38,11 @@ _ASKED_TOGETHER = 200  # conditions
 def find_conflict(place: Place, commit: Commit, reads: Reads, upto: int) -> ConflictError | None:
     """What stands in the way of a commit among all that was committed since it was last compared."""
     changes = [c for c in commit.changes if not c.compaction]
-    with reading(place.warehouse.engine) as connection:
+    with open_reader(place.warehouse.engine) as connection:
         since = commit.compared_upto
-        theirs = [read.change_files(connection, c.table.id, since, upto) for c in changes]
+        theirs = [read.read_change_files(connection, c.table.id, since, upto) for c in changes]
         theirs = [
-            read.with_bounds(connection, files, [k.id for k in list_bounded_columns(c.table)])
+            read.add_bounds(connection, files, [k.id for k in list_bounded_columns(c.table)])
             for c, files in zip(changes, theirs, strict=True)
         ]
     for change, files in zip(changes, theirs, strict=True):
@@ -114,8 +114,8 @@ def _share_rows(mine: _Rows, theirs: _Rows) -> bool:
         names = [c.name for c in mine.table.key_columns]
         keys = {comparable_key(k) for k in row_tuples(here, names)}
         return any(comparable_key(k) in keys for k in row_tuples(there, names))
-    removed = set(images(here.filter(pc.less(here.column(WEIGHT), 0))))
-    return any(image in removed for image in images(there))
+    removed = set(list_images(here.filter(pc.less(here.column(WEIGHT), 0))))
+    return any(image in removed for image in list_images(there))
 
 
 def _share_rows_on_executors(

@@ -12,15 +12,15 @@ from spark_trickle.errors import (
     TableNotFoundError,
     TrickleError,
     UnsupportedError,
-    short,
+    shorten_text,
 )
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.table import Relation, Table, View, display_names
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect, plan_long_query, run_sql
-from spark_trickle.sql.lexer.words import whole_number
+from spark_trickle.sql.lexer.words import read_whole_number
 from spark_trickle.sql.names.references import (
     ChangesBetween,
     Reference,
@@ -169,7 +169,7 @@ def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, d
         raise UnsupportedError(
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
         )
-    inside = replace(work, catalog=work.catalog.inside(relation))
+    inside = replace(work, catalog=work.catalog.enter_view(relation))
     frame = analyze_query(inside, relation.sql, depth + 1, relation.home)
     return _columns_of_view(frame, relation)
 
@@ -197,8 +197,8 @@ def _read_reference_at(work: Work, reference: Reference, at: Snapshot, depth: in
 
 
 def catalog_at(work: Work, at: Snapshot) -> Catalog:
-    with reading(work.place.warehouse.engine) as connection:
-        return read.catalog(connection, at)
+    with open_reader(work.place.warehouse.engine) as connection:
+        return read.read_catalog(connection, at)
 
 
 def snapshot_of_version(work: Work, text: str) -> Snapshot:
@@ -206,23 +206,23 @@ def snapshot_of_version(work: Work, text: str) -> Snapshot:
 
 
 def snapshot_by_id(work: Work, snapshot_id: int) -> Snapshot:
-    with reading(work.place.warehouse.engine) as connection:
-        return read.snapshot_at(connection, snapshot_id)
+    with open_reader(work.place.warehouse.engine) as connection:
+        return read.read_snapshot(connection, snapshot_id)
 
 
 def version_number(text: str) -> int:
-    number = whole_number(text.strip().strip("'\""))
+    number = read_whole_number(text.strip().strip("'\""))
     if number is None:
         raise SqlSyntaxError(
-            f"{short(text)} is not a snapshot", advice="Write a number, for example VERSION AS OF 3."
+            f"{shorten_text(text)} is not a snapshot", advice="Write a number, for example VERSION AS OF 3."
         )
     return number
 
 
 def _snapshot_of_time(work: Work, expression: str, strictly: bool = False) -> Snapshot:
     moment = _parse_instant(work, expression)
-    with reading(work.place.warehouse.engine) as connection:
-        return read.snapshot_before(connection, moment, strictly)
+    with open_reader(work.place.warehouse.engine) as connection:
+        return read.read_snapshot_before(connection, moment, strictly)
 
 
 def _parse_instant(work: Work, expression: str) -> datetime:
@@ -231,7 +231,8 @@ def _parse_instant(work: Work, expression: str) -> datetime:
     micros = collect(frame).column(0)[0].as_py()
     if micros is None:
         raise SqlSyntaxError(
-            f"{short(expression)} is not a timestamp", advice="Write TIMESTAMP AS OF '2026-01-31 12:00:00'."
+            f"{shorten_text(expression)} is not a timestamp",
+            advice="Write TIMESTAMP AS OF '2026-01-31 12:00:00'.",
         )
     return _EPOCH + timedelta(microseconds=max(_FIRST_MICROS, min(micros, _LAST_MICROS)))
 

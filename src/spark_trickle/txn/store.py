@@ -16,7 +16,7 @@ from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
 from spark_trickle.model.types import has_array
 from spark_trickle.spark.collect import collect_within
-from spark_trickle.spark.frames import Frame, as_frame
+from spark_trickle.spark.frames import Frame, Session, as_frame
 from spark_trickle.spark.write import deletes_by_file, read_staged, write_by_executors, write_staged
 from spark_trickle.txn.work import Work, now
 
@@ -52,12 +52,12 @@ def store_frame(
     work.note_written(table, folder)
     storage.make_folder(table, folder)
     path, compression = storage.path(table, folder), work.place.settings.compression
-    with work.place.lease.kept(work.base.id):
+    with work.place.lease.keep_renewed(work.base.id):
         written = write_by_executors(frame, table, path, compression, file_rows)
     crash_point("after_data")
     as_of = work.next_as_of()
     by_name = any(has_array(c.type) for c in table.columns)
-    files = [storage.describe(table, name, role, as_of, 0) for name in storage.parts(table, folder)]
+    files = [storage.describe(table, name, role, as_of, 0) for name in storage.list_parts(table, folder)]
     _require_all(storage, written.rows, sum(f.rows for f in files))
     described = [
         replace(f, by_name=by_name, written_as=table, memory=written.bytes * f.rows // written.rows)
@@ -74,25 +74,28 @@ def write_down(work: Work, table: Table, frame: Frame) -> Frame:
     return _write_down(work, table, frame, folder)
 
 
-def keep_result(work: Work, table: Table, frame: Frame) -> Frame:
+def keep_result(work: Work, table: Table, frame: Frame, session: Session | None = None) -> Frame:
     """The same rows, computed now: at the driver, or as files that go when the connection is closed.
 
-    Not in the memory of executors, which may be gone when somebody reads them.
+    Not in the memory of executors, which may be gone when somebody reads them. They are for the session of
+    the frame, unless another is named.
     """
     room = room_of_statement(work.place.settings)
     if fits_arrow(table) and (rows := collect_within(frame, room)) is not None:
-        return as_frame(frame, rows)
+        return as_frame(frame, rows, session)
     folder = f"{work.place.storage.new_name()}-kept"
     work.place.kept.append((table, folder))
-    return _write_down(work, table, frame, folder)
+    return _write_down(work, table, frame, folder, session)
 
 
-def _write_down(work: Work, table: Table, frame: Frame, folder: str) -> Frame:
+def _write_down(work: Work, table: Table, frame: Frame, folder: str, session: Session | None = None) -> Frame:
     storage = work.place.storage
-    with work.place.lease.kept(work.base.id):
+    with work.place.lease.keep_renewed(work.base.id):
         written = write_staged(frame, storage.path(table, folder))
-    _require_all(storage, written, sum(storage.count_rows(table, p) for p in storage.parts(table, folder)))
-    return read_staged(frame, storage.pattern(table, folder))
+    _require_all(
+        storage, written, sum(storage.count_rows(table, p) for p in storage.list_parts(table, folder))
+    )
+    return read_staged(frame, storage.pattern(table, folder), session)
 
 
 def _require_all(storage: Storage, written: int, found: int) -> None:

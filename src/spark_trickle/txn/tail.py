@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_trickle.lake.warehouse import Warehouse
-from spark_trickle.model.arrow import can_hold, from_storage, images, sum_weights
+from spark_trickle.model.arrow import can_hold, from_storage, list_images, sum_weights
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import DataFile, Log
 from spark_trickle.model.room import Room
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Session, local_frame
 from spark_trickle.spark.read import Counted, Replaced, Tail, identity_columns
-from spark_trickle.txn.latest import Latest
 from spark_trickle.txn.long_tail import LongTails, identity_of
 
 _KEPT = 64  # tails in memory
@@ -27,28 +27,27 @@ _Short = Replaced | Counted
 
 
 class Tails:
-    """Tails of tables, by the files they come from."""
+    """Tails of tables, by the Spark session that reads them and the files they come from."""
 
-    def __init__(self, warehouse: Warehouse, spark: Session, room: Room) -> None:
+    def __init__(self, warehouse: Warehouse, room: Room) -> None:
         self._storage = warehouse.storage
-        self._spark = spark
         self._room = room
-        self._long = LongTails(warehouse, spark)
-        self._known = Latest[_Short | None](_KEPT)
+        self._long = LongTails(warehouse)
+        self._known = Cache[tuple[object, ...], _Short | None](_KEPT)
 
-    def read(self, table: Table, log: Log) -> Tail | None:
+    def read(self, spark: Session, table: Table, log: Log) -> Tail | None:
         """None if there is no tail; rows that are here already, unless they are too many."""
         if not log.tail:
             return None
-        short = self._short(table, log)
-        return short if short is not None else self._long.read(table, log)
+        short = self._short(spark, table, log)
+        return short if short is not None else self._long.read(spark, table, log)
 
-    def _short(self, table: Table, log: Log) -> _Short | None:
+    def _short(self, spark: Session, table: Table, log: Log) -> _Short | None:
         if not self._room.holds(log.tail):
             return None
-        return self._known.get(identity_of(table, log), lambda: self._load(table, log))
+        return self._known.get((spark, *identity_of(table, log)), lambda: self._load(spark, table, log))
 
-    def _load(self, table: Table, log: Log) -> _Short | None:
+    def _load(self, spark: Session, table: Table, log: Log) -> _Short | None:
         if not all(can_hold(c.type) for c in table.columns):
             return None
         parts = [from_storage(table, self._storage.read(table, f)) for f in log.tail]
@@ -56,24 +55,25 @@ class Tails:
             return None
         if table.distinct_by:
             net = sum_weights(table, pa.concat_tables(parts))
-            return self._replaced(table, net, net.filter(pc.greater(net.column(WEIGHT), 0)))
+            return _replaced(spark, table, net, net.filter(pc.greater(net.column(WEIGHT), 0)))
         if log.tail_is_whole:
-            return self._replaced(table, pa.concat_tables(parts), _survivors(table, log.tail, parts))
-        return Counted(local_frame(self._spark, table, sum_weights(table, pa.concat_tables(parts))))
+            return _replaced(spark, table, pa.concat_tables(parts), _survivors(table, log.tail, parts))
+        return Counted(local_frame(spark, table, sum_weights(table, pa.concat_tables(parts))))
 
-    def _replaced(self, table: Table, rows: pa.Table, come: pa.Table) -> Replaced:
-        identity = [c.name for c in identity_columns(table)]
-        gone = rows.filter(pc.less(rows.column(WEIGHT), 0)).select(identity)
-        return Replaced(
-            local_frame(self._spark, table, gone),
-            local_frame(self._spark, table, come.select(list(table.column_names))),
-        )
+
+def _replaced(spark: Session, table: Table, rows: pa.Table, come: pa.Table) -> Replaced:
+    identity = [c.name for c in identity_columns(table)]
+    gone = rows.filter(pc.less(rows.column(WEIGHT), 0)).select(identity)
+    return Replaced(
+        local_frame(spark, table, gone),
+        local_frame(spark, table, come.select(list(table.column_names))),
+    )
 
 
 def _survivors(table: Table, files: Sequence[DataFile], parts: Sequence[pa.Table]) -> pa.Table:
     """The added rows that no later change removes; a removal takes all equal rows that were there before."""
     removed_at: dict[Any, int] = {}
-    keyed = [(f.as_of, images(part), part) for f, part in zip(files, parts, strict=True)]
+    keyed = [(f.as_of, list_images(part), part) for f, part in zip(files, parts, strict=True)]
     for as_of, keys, part in keyed:
         for key, weight in zip(keys, part.column(WEIGHT).to_pylist(), strict=True):
             if weight < 0:

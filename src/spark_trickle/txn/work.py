@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from spark_trickle.errors import CatalogBusyError, ConflictError, ReadOnlyTableError
 from spark_trickle.lake.cache.column_index import ColumnIndex
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.commit import publish
+from spark_trickle.lake.catalog.commit import publish_commit
 from spark_trickle.lake.catalog.conflicts import Overlap
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.lease import SessionLease
 from spark_trickle.lake.catalog.turns import Blocked, hold_turn
 from spark_trickle.lake.storage.files import Storage
@@ -36,11 +36,12 @@ from spark_trickle.model.files import DataFile, Log, split_log
 from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Table
-from spark_trickle.model.types import fixed_width
+from spark_trickle.model.types import find_fixed_width
 from spark_trickle.settings import Settings
+from spark_trickle.spark.child_session import LazyChild
 from spark_trickle.spark.frames import Frame, Session
-from spark_trickle.spark.read import identity_columns, read_content, rows_with_weights
-from spark_trickle.spark.view_cache import ViewCache
+from spark_trickle.spark.read import content, identity_columns, rows_with_weights
+from spark_trickle.spark.view_cache import Key, ViewCache
 from spark_trickle.txn.overlap import find_conflict
 from spark_trickle.txn.reads import Reads
 from spark_trickle.txn.tail import Tails
@@ -57,7 +58,7 @@ class Place:
     """Where statements run: the warehouse, Spark, the settings, and the schema of unqualified names."""
 
     warehouse: Warehouse
-    spark: Session
+    session: Session  # the user's: what users get is a DataFrame of this one
     settings: Settings
     schema: str
     lease: SessionLease
@@ -68,6 +69,25 @@ class Place:
     kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
     unlanded: dict[str, int] = field(default_factory=dict)  # records of logs on their way, by source
+    only_for_user: set[str] = field(default_factory=set)  # plans with functions of the user's session
+    child: LazyChild | None = None  # a session of ours, where what runs is no affair of the user's
+
+    @property
+    def spark(self) -> Session:
+        """The session in which DataFrames are made and run."""
+        return self.session if self.child is None else self.child.spark
+
+    def in_child(self, zone: str = "") -> Place:
+        return replace(self, child=LazyChild(self.session, zone))
+
+    def view(self, key: Key, make: Callable[[], Frame]) -> Frame | str:
+        """Rows that will be read again, for the session that is at work."""
+        return self.views.view(self.spark, key, make)
+
+    def follow_all_settings(self) -> None:
+        """Before the executors do much work: their number of partitions is what the user says by now."""
+        if self.child is not None:
+            self.child.follow_all()
 
     @property
     def storage(self) -> Storage:
@@ -115,16 +135,16 @@ class Work:
     def files_at(self, table: Table, snapshot_id: int) -> tuple[DataFile, ...]:
         key = (table.id, snapshot_id)
         if key not in self._files:
-            with reading(self.place.warehouse.engine) as connection:
-                self._files[key] = read.files(connection, table.id, snapshot_id)
+            with open_reader(self.place.warehouse.engine) as connection:
+                self._files[key] = read.read_files(connection, table.id, snapshot_id)
         return self._files[key]
 
     def change_files(self, table: Table, since: int) -> tuple[DataFile, ...]:
         """What was committed to a table after a snapshot, up to the one that is read."""
         key = (table.id, since, self.base.id)
         if key not in self._change_files:
-            with reading(self.place.warehouse.engine) as connection:
-                self._change_files[key] = read.change_files(connection, table.id, since, self.base.id)
+            with open_reader(self.place.warehouse.engine) as connection:
+                self._change_files[key] = read.read_change_files(connection, table.id, since, self.base.id)
         return self._change_files[key]
 
     def pin_table(self, table: Table, snapshot_id: int) -> None:
@@ -140,8 +160,8 @@ class Work:
         return replace(self, changes=dict(self.changes), refreshed=[], _files=files)
 
     def sizes(self) -> dict[int, TableSize]:
-        with reading(self.place.warehouse.engine) as connection:
-            return read.sizes(connection, self.base.id)
+        with open_reader(self.place.warehouse.engine) as connection:
+            return read.read_sizes(connection, self.base.id)
 
     def row_count(self, table: Table) -> int:
         return sum(f.weight for f in self.files(table))
@@ -169,8 +189,8 @@ class Work:
     def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
         place, log = self.place, split_log(files)
         settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
-        tail = place.tails.read(table, log)
-        return read_content(settled, table, tail, _can_broadcast(table, log, place.settings))
+        tail = place.tails.read(place.spark, table, log)
+        return content(settled, table, tail, _can_broadcast(table, log, place.settings))
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -248,7 +268,7 @@ class Work:
         warehouse = self.place.warehouse
         with ExitStack() as turn:
             for attempt in count():
-                found = publish(warehouse.engine, warehouse.folder, commit, now())
+                found = publish_commit(warehouse.engine, warehouse.folder, commit, now())
                 if isinstance(found, Snapshot):
                     return found
                 if isinstance(found, Overlap):
@@ -288,16 +308,16 @@ class Work:
 
 def _can_broadcast(table: Table, log: Log, settings: Settings) -> bool:
     """Whether what a tail takes away can be sent to all executors: every one holds it in memory."""
-    width = fixed_width(c.type for c in identity_columns(table))
+    width = find_fixed_width(c.type for c in identity_columns(table))
     memory = log.tail_deletes_memory if width is None else width * log.tail_deletes
     return log.tail_deletes <= settings.broadcast_rows and memory <= settings.broadcast_bytes
 
 
 def begin_work(place: Place, ticket: int | None = None) -> Work:
-    with reading(place.warehouse.engine) as connection:
-        base = read.newest(connection)
+    with open_reader(place.warehouse.engine) as connection:
+        base = read.read_newest(connection)
         known = place.catalogs.get(base.schema_version)
-        catalog = replace(known, snapshot=base) if known else read.catalog(connection, base)
+        catalog = replace(known, snapshot=base) if known else read.read_catalog(connection, base)
     if known is None:
         place.catalogs.clear()  # only the newest is worth keeping
         place.catalogs[base.schema_version] = catalog

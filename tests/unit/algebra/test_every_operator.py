@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.algebra.change_operators import ChangeOperator, Fixpoint, Keys, Terms, Touched, Trimmed
-from spark_trickle.algebra.explain import strategy, title, tree
+from spark_trickle.algebra.explain import describe_strategy, write_title, write_tree
 from spark_trickle.algebra.keys import unique_key
 from spark_trickle.algebra.operators import At, Operator, Scan, column
 from spark_trickle.algebra.prune import prune
@@ -29,7 +29,7 @@ from spark_trickle.plan.sizes import Sizes
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.plan.steps import with_steps
 from spark_trickle.sql.bind.translate import read_expression
-from spark_trickle.sql.render.query import frame_name, render
+from spark_trickle.sql.render.query import name_frame, render
 from tests.laws.duck import duck_sql
 from tests.unit.algebra.samples import (
     CHANGE,
@@ -139,7 +139,7 @@ def test_its_text_gives_its_columns_and_weights(op: Operator) -> None:
     con = duckdb.connect()
     for scan in (s for s in op.walk() if isinstance(s, Scan)):
         kinds = [*(f'"{c}" INTEGER' for _, c in scan.names), *(["_w INTEGER"] if scan.weighted else [])]
-        con.execute(f'CREATE OR REPLACE TABLE "frame_{frame_name(scan)}" ({", ".join(kinds)})')
+        con.execute(f'CREATE OR REPLACE TABLE "frame_{name_frame(scan)}" ({", ".join(kinds)})')
     found = [row[0] for row in con.execute(f"DESCRIBE {duck_sql(render(op))}").fetchall()]
     assert sorted(found) == sorted([*op.columns, *([WEIGHT] if op.weighted else [])])
 
@@ -225,18 +225,18 @@ def test_a_unique_key_is_made_of_its_columns(op: Operator) -> None:
 
 @ALL
 def test_it_is_told_in_one_line(op: Operator) -> None:
-    assert title(op)
-    assert "\n" not in title(op)
-    assert "frozenset" not in title(op)
-    assert tree(op)[0] == title(op)
+    assert write_title(op)
+    assert "\n" not in write_title(op)
+    assert "frozenset" not in write_title(op)
+    assert write_tree(op)[0] == write_title(op)
 
 
 @QUERIES
 def test_its_cost_is_told(op: Operator) -> None:
     """What treats rows one by one is linear; all others say how they are kept up to date."""
-    told = strategy.dispatch(type(op)) is not strategy.dispatch(object)
+    told = describe_strategy.dispatch(type(op)) is not describe_strategy.dispatch(object)
     assert told == (not op.row_by_row)
-    assert all(strategy(op))
+    assert all(describe_strategy(op))
 
 
 @QUERIES

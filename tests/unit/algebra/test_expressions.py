@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from spark_trickle.algebra.conditions import conjunction, shared_conjuncts
+from spark_trickle.algebra.conditions import join_conjuncts, split_shared_conjuncts
 from spark_trickle.algebra.expressions import (
     NULL,
     And,
@@ -92,14 +92,14 @@ def _in(test: Expr) -> Expr:
     ],
 )
 def test_what_alternatives_share_is_asked_for_by_itself(test: Expr, wanted: list[Expr]) -> None:
-    assert shared_conjuncts(test) == wanted
-    assert shared_conjuncts(keep_text(test.sql, test.columns)) == wanted
+    assert split_shared_conjuncts(test) == wanted
+    assert split_shared_conjuncts(keep_text(test.sql, test.columns)) == wanted
 
 
 def test_conjunction() -> None:
-    assert conjunction([]) is None
-    assert conjunction([IS_A]) is IS_A
-    both = conjunction([Or((IS_A, IS_B)), IS_C])
+    assert join_conjuncts([]) is None
+    assert join_conjuncts([IS_A]) is IS_A
+    both = join_conjuncts([Or((IS_A, IS_B)), IS_C])
     assert both is not None
     assert both.sql == "(`a` = 1 OR `b` = 1) AND (`c` = 1)"
 
@@ -118,7 +118,7 @@ def test_plans_of_older_versions_have_their_expressions_as_texts() -> None:
     loaded = load(json.dumps(now), read_expression)
     assert loaded == _plan(test)
     assert isinstance(loaded[0], Filter)
-    assert shared_conjuncts(loaded[0].predicate) == list(test.tests)
+    assert split_shared_conjuncts(loaded[0].predicate) == list(test.tests)
     assert json.loads(dump(loaded)) == now
 
 

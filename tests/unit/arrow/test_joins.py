@@ -12,7 +12,7 @@ from spark_trickle.algebra.expressions import Comparison, Expr
 from spark_trickle.algebra.operators import At, Join, JoinKind, KeyPair, Scan, column
 from spark_trickle.algebra.references import TableRef
 from spark_trickle.arrow import joins
-from spark_trickle.arrow.joins import join_rows, matches
+from spark_trickle.arrow.joins import find_matches, join_rows
 from spark_trickle.arrow.unsupported import ForSpark
 
 LEFT = Scan(TableRef(1), (("a", "a"), ("b", "b")), At.NEW)
@@ -69,6 +69,6 @@ def test_a_value_that_most_rows_have_is_for_spark(monkeypatch: pytest.MonkeyPatc
         join_rows(_join(JoinKind.INNER, False), same, right)
     assert join_rows(_join(JoinKind.SEMI, False), same, right).num_rows == 100
     assert join_rows(_join(JoinKind.ANTI, False), same, right).num_rows == 0
-    assert matches([(same.column("a"), right.column("c"), False)], 100, 100).to_pylist() == [True] * 100
+    assert find_matches([(same.column("a"), right.column("c"), False)], 100, 100).to_pylist() == [True] * 100
     different = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(range(100), pa.int64())})
     assert join_rows(_join(JoinKind.INNER, False), different, right).num_rows == 100

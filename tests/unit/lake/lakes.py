@@ -12,9 +12,9 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy import select
 
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.commit import publish
+from spark_trickle.lake.catalog.commit import publish_commit
 from spark_trickle.lake.catalog.conflicts import Overlap
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import Commit, CreateTable, Definition, TableChange
@@ -42,19 +42,19 @@ class Lake:
     warehouse: Warehouse
 
     def newest(self) -> Snapshot:
-        with reading(self.warehouse.engine) as connection:
-            return read.newest(connection)
+        with open_reader(self.warehouse.engine) as connection:
+            return read.read_newest(connection)
 
     def catalog(self, at: Snapshot | None = None) -> Catalog:
-        with reading(self.warehouse.engine) as connection:
-            return read.catalog(connection, at or read.newest(connection))
+        with open_reader(self.warehouse.engine) as connection:
+            return read.read_catalog(connection, at or read.read_newest(connection))
 
     def files(self, table: Table, at: int | None = None) -> tuple[DataFile, ...]:
-        with reading(self.warehouse.engine) as connection:
-            return read.files(connection, table.id, self.newest().id if at is None else at)
+        with open_reader(self.warehouse.engine) as connection:
+            return read.read_files(connection, table.id, self.newest().id if at is None else at)
 
     def rows(self, table: SqlTable) -> list[dict[str, Any]]:
-        with reading(self.warehouse.engine) as connection:
+        with open_reader(self.warehouse.engine) as connection:
             return [dict(row._mapping) for row in connection.execute(select(table))]
 
     def commit(
@@ -67,7 +67,7 @@ class Lake:
         base = at or self.newest()
         commit = Commit(base.id, base.next_catalog_id, tuple(definitions), changes)
         moment = now or NOW + timedelta(seconds=base.id)
-        found = publish(self.warehouse.engine, self.warehouse.folder, commit, moment)
+        found = publish_commit(self.warehouse.engine, self.warehouse.folder, commit, moment)
         if isinstance(found, Overlap):  # there are no rows that could tell more
             raise found.conflict
         assert isinstance(found, Snapshot)

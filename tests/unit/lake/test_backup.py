@@ -19,12 +19,12 @@ import pytest
 from spark_trickle.errors import BackupError, DamagedFileError, WarehouseMismatchError
 from spark_trickle.lake.catalog import lease
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.catalog.lease import SessionLease
 from spark_trickle.lake.storage.backup import BackupReport, back_up, list_backups
 from spark_trickle.lake.storage.restore import restore
 from spark_trickle.lake.storage.vacuum import Retention, vacuum
-from spark_trickle.lake.storage.verify import verify
+from spark_trickle.lake.storage.verify import verify_files
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from spark_trickle.model.arrow import to_storage
 from spark_trickle.model.commit import TableChange
@@ -75,7 +75,9 @@ def backup(warehouse: Warehouse, folder: Path, link: bool = False, keep: int | N
 
 
 def problems(warehouse: Warehouse) -> list[str]:
-    return [f"{f.severity}: {f.detail}" for f in verify(warehouse, datetime.now(UTC)) if f.severity != "ok"]
+    return [
+        f"{f.severity}: {f.detail}" for f in verify_files(warehouse, datetime.now(UTC)) if f.severity != "ok"
+    ]
 
 
 @pytest.fixture
@@ -132,12 +134,12 @@ def test_in_place_of_a_newer_catalog(folder: Path, tmp_path: Path) -> None:
     with opened(folder) as warehouse:
         backup(warehouse, tmp_path / "store")
         insert(warehouse, 4)
-        with writing(warehouse.engine) as connection:
-            lease.renew(connection, "user", 0, datetime.now(UTC), timedelta(hours=1))
+        with open_writer(warehouse.engine) as connection:
+            lease.renew_lease(connection, "user", 0, datetime.now(UTC), timedelta(hours=1))
         with pytest.raises(BackupError, match="1 sessions use this warehouse"):
             restore(tmp_path / "store", folder, replace=True)
-        with writing(warehouse.engine) as connection:
-            lease.release(connection, "user", datetime.now(UTC))
+        with open_writer(warehouse.engine) as connection:
+            lease.release_lease(connection, "user", datetime.now(UTC))
     restore(tmp_path / "store", folder, replace=True)
     with opened(folder) as warehouse:
         assert content(warehouse) == [1, 2, 3]

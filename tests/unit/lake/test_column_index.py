@@ -79,8 +79,8 @@ def test_the_first_look_is_for_spark_and_the_second_finds_rows(storage: Storage)
 
 def test_all_rows(storage: Storage) -> None:
     index, where = ColumnIndex(storage, MANY), files(storage)
-    assert index.rows(TABLE, where, ["k"]) is None
-    rows = index.rows(TABLE, where, ["k"])
+    assert index.read_rows(TABLE, where, ["k"]) is None
+    rows = index.read_rows(TABLE, where, ["k"])
     assert rows is not None
     assert rows.column("k").to_pylist() == [1, 2, None, 2, 2, 3]
     assert rows.column(WEIGHT).to_pylist() == [1, 1, 1, 1, -1, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -16,7 +17,7 @@ from sqlalchemy import insert as insert_into
 
 from spark_trickle.errors import WarehouseError, WarehouseMismatchError
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.storage.vacuum import Retention, vacuum
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from spark_trickle.model.commit import TableChange
@@ -338,7 +339,7 @@ def test_an_older_catalog_may_go_on_and_deletes_nothing_that_it_does_not_know(fo
 
 def test_an_older_catalog_forgets_what_it_meant_to_delete(folder: Path) -> None:
     """Another catalog may have brought these files back, and need them."""
-    with opened(folder) as warehouse, writing(warehouse.engine) as connection:
+    with opened(folder) as warehouse, open_writer(warehouse.engine) as connection:
         location = next(p for p in (folder / "data").rglob("*.parquet")).relative_to(folder / "data")
         connection.execute(insert_into(s.scheduled).values(data_file_id=99, path=str(location)))
     older_catalog(folder)
@@ -414,14 +415,21 @@ def as_somebody_else() -> Iterator[None]:
         os.seteuid(user)
 
 
+def show_to_all(path: Path) -> None:
+    """pytest's temporary folders, of which a worker has one more, are closed to others."""
+    temporary = Path(tempfile.gettempdir())
+    for parent in path.parents:
+        if temporary in parent.parents:
+            parent.chmod(0o755)
+
+
 @pytest.fixture
 def protected(folder: Path) -> Iterator[Path]:
     """A warehouse in which nobody may write."""
     paths = [folder, *folder.rglob("*")]
     for path in paths:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for parent in list(folder.parents)[:3]:
-        parent.chmod(0o755)
+    show_to_all(folder)
     yield folder
     for path in paths:
         path.chmod(0o755)
@@ -443,8 +451,7 @@ def test_commits_that_are_only_in_the_log_need_a_writer(folder: Path, tmp_path: 
     (copy / f"{CATALOG_FILE}-shm").unlink()
     for path in [copy, *copy.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    for parent in list(copy.parents)[:3]:
-        parent.chmod(0o755)
+    show_to_all(copy)
     with as_somebody_else(), pytest.raises(WarehouseError, match="has commits in"), opened(copy):
         pass
     for path in [copy, *copy.rglob("*")]:

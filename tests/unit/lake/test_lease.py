@@ -11,14 +11,14 @@ import pytest
 from sqlalchemy import delete, insert, select
 
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.catalog.lease import (
     Lease,
     SessionLease,
-    active,
     forget_dead,
-    release,
-    renew,
+    read_active_leases,
+    release_lease,
+    renew_lease,
     this_host,
 )
 from tests.unit.lake.lakes import NOW, Lake
@@ -30,12 +30,12 @@ SOON, PAST = NOW + timedelta(minutes=1), NOW - timedelta(minutes=1)
 @pytest.fixture(autouse=True)
 def _no_leases(lake: Lake) -> Iterator[None]:
     yield
-    with writing(lake.warehouse.engine) as connection:
+    with open_writer(lake.warehouse.engine) as connection:
         connection.execute(delete(s.trickle_lease))
 
 
 def leases(lake: Lake) -> dict[str, Lease]:
-    with reading(lake.warehouse.engine) as connection:
+    with open_reader(lake.warehouse.engine) as connection:
         return {row.session_id: Lease(*row) for row in connection.execute(select(s.trickle_lease))}
 
 
@@ -63,23 +63,23 @@ def test_states(
         3,
         expires,
     )
-    assert (lease.active(NOW), lease.reads(NOW)) == (writes, reads)
+    assert (lease.is_active(NOW), lease.may_read(NOW)) == (writes, reads)
 
 
 def test_a_process_of_another_user_is_alive() -> None:
-    assert Lease("s", this_host(), 1, 3, PAST).active(NOW)
+    assert Lease("s", this_host(), 1, 3, PAST).is_active(NOW)
 
 
 def test_renewing_replaces_and_releasing_removes(lake: Lake) -> None:
-    with writing(lake.warehouse.engine) as connection:
-        renew(connection, "mine", 3, NOW, KEEP)
-        renew(connection, "mine", 5, SOON, KEEP)
-        renew(connection, "other", 7, NOW, KEEP)
+    with open_writer(lake.warehouse.engine) as connection:
+        renew_lease(connection, "mine", 3, NOW, KEEP)
+        renew_lease(connection, "mine", 5, SOON, KEEP)
+        renew_lease(connection, "other", 7, NOW, KEEP)
     found = leases(lake)
     assert found["mine"] == Lease("mine", this_host(), os.getpid(), 5, SOON + KEEP)
     assert set(found) == {"mine", "other"}
-    with writing(lake.warehouse.engine) as connection:
-        release(connection, "mine", NOW)
+    with open_writer(lake.warehouse.engine) as connection:
+        release_lease(connection, "mine", NOW)
     assert set(leases(lake)) == {"other"}
 
 
@@ -90,9 +90,9 @@ def test_only_the_dead_are_forgotten(lake: Lake, dead_process: int) -> None:
         "far": Lease("far", "other/boot", dead_process, 3, SOON),
         "far and late": Lease("far and late", "other/boot", os.getpid(), 4, PAST),
     }
-    with writing(lake.warehouse.engine) as connection:
+    with open_writer(lake.warehouse.engine) as connection:
         connection.execute(insert(s.trickle_lease), [vars(x) for x in rows.values()])
-        assert {x.session_id for x in active(connection, NOW)} == {"alive", "far"}
+        assert {x.session_id for x in read_active_leases(connection, NOW)} == {"alive", "far"}
         forget_dead(connection, NOW)
     assert leases(lake) == {name: rows[name] for name in ("alive", "far")}
 
@@ -116,7 +116,7 @@ def test_a_session_covers_the_oldest_snapshot_it_handed_out(lake: Lake) -> None:
 
 def test_a_lease_is_renewed_while_something_runs(lake: Lake) -> None:
     session = SessionLease(lake.warehouse.engine, "me", timedelta(milliseconds=10))
-    with session.kept(7):
+    with session.keep_renewed(7):
         first, end = leases(lake)["me"].expires, monotonic() + 60
         while leases(lake)["me"].expires == first:
             assert monotonic() < end, "nobody renewed it"
@@ -146,7 +146,7 @@ def test_what_is_handed_out_is_covered_for_the_whole_time(lake: Lake) -> None:
     session.cover(7, NOW)
     later = NOW + KEEP / 2 - timedelta(seconds=1)
     session.cover(8, later)
-    assert leases(lake)["me"].reads(later + KEEP - timedelta(seconds=1))
+    assert leases(lake)["me"].may_read(later + KEEP - timedelta(seconds=1))
 
 
 def test_old_snapshots_are_let_go_in_the_end(lake: Lake) -> None:

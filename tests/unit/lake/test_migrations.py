@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import inspect, text
 
 from spark_trickle.lake.catalog import migrations, read
-from spark_trickle.lake.catalog.engine import open_engine, reading, writing
+from spark_trickle.lake.catalog.engine import open_engine, open_reader, open_writer
 from spark_trickle.lake.catalog.new_catalog import prepare_catalog
 from spark_trickle.lake.storage.data_folder import Request
 from spark_trickle.lake.warehouse import open_warehouse
@@ -23,9 +23,9 @@ def test_from_the_first_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert not inspect(engine).has_table("trickle_stream")
         engine.dispose()
     warehouse = open_warehouse(tmp_path / "w", None, 5)
-    with reading(warehouse.engine) as connection:
+    with open_reader(warehouse.engine) as connection:
         assert migrations.is_current(connection)
-        assert read.newest(connection).id == 0
+        assert read.read_newest(connection).id == 0
     assert inspect(warehouse.engine).has_table("trickle_stream")
     assert inspect(warehouse.engine).has_table("trickle_refresh")
     warehouse.engine.dispose()
@@ -39,7 +39,7 @@ def test_files_of_before_are_taken_to_be_packed(tmp_path: Path, monkeypatch: pyt
         engine = open_engine(f"sqlite:///{tmp_path}/w/catalog.sqlite", 5)
         prepare_catalog(engine, Request("s", None, tmp_path / "w", adopt=False, read_only=False))
         data = "(data_file_id, table_id, begin_snapshot, path, record_count, file_size_bytes, footer_size)"
-        with writing(engine) as connection:
+        with open_writer(engine) as connection:
             connection.execute(
                 text(f"INSERT INTO ducklake_data_file {data} VALUES (1, 7, 0, 'f', 3, 1000, 10)")
             )
@@ -54,7 +54,7 @@ def test_files_of_before_are_taken_to_be_packed(tmp_path: Path, monkeypatch: pyt
     stored.parent.mkdir(parents=True)
     stored.touch()
     warehouse = open_warehouse(tmp_path / "w", None, 5)
-    with reading(warehouse.engine) as connection:
-        (file,) = read.files(connection, 7, 0)
+    with open_reader(warehouse.engine) as connection:
+        (file,) = read.read_files(connection, 7, 0)
     assert (file.bytes, file.memory) == (1000, 4000)
     warehouse.engine.dispose()

@@ -10,7 +10,7 @@ import pytest
 from spark_trickle.errors import SnapshotNotFoundError
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.commit import (
     AlterTable,
     CreateSchema,
@@ -43,11 +43,11 @@ def test_times_grow_even_when_the_clock_goes_back(lake: Lake) -> None:
     step = timedelta(microseconds=1)
     expected = [clocks[0], clocks[0] + step, clocks[0] + 2 * step, clocks[3]]
     assert [m.time for m in made] == expected
-    with reading(lake.warehouse.engine) as connection:
+    with open_reader(lake.warehouse.engine) as connection:
         for snapshot in made:
-            assert read.snapshot_at(connection, snapshot.id) == snapshot
-            assert read.snapshot_before(connection, snapshot.time) == snapshot
-        assert read.snapshot_before(connection, made[0].time - step).id == made[0].id - 1
+            assert read.read_snapshot(connection, snapshot.id) == snapshot
+            assert read.read_snapshot_before(connection, snapshot.time) == snapshot
+        assert read.read_snapshot_before(connection, made[0].time - step).id == made[0].id - 1
 
 
 def test_a_clock_in_another_zone_is_the_same_instant(lake: Lake) -> None:
@@ -96,9 +96,9 @@ def test_old_snapshots_keep_their_files(lake: Lake) -> None:
         {base.path},
         set(),
     ]
-    with reading(lake.warehouse.engine) as connection:
-        feed = read.change_files(connection, table.id, empty.id, emptied.id)
-        part = read.change_files(connection, table.id, first.id, compacted.id)
+    with open_reader(lake.warehouse.engine) as connection:
+        feed = read.read_change_files(connection, table.id, empty.id, emptied.id)
+        part = read.read_change_files(connection, table.id, first.id, compacted.id)
     assert [(f.path, f.begin) for f in feed] == [
         (one.path, first.id),
         (two.path, second.id),
@@ -159,8 +159,8 @@ def test_statistics_of_files_are_kept(lake: Lake) -> None:
     table = lake.create("stats")
     stats = (ColumnStats(2, 5, 1, "-3", "9"), ColumnStats(3, 5, 0, None, None))
     lake.commit(TableChange(table, added=(replace(data_file(), stats=stats), data_file())))
-    with reading(lake.warehouse.engine) as connection:
-        found = read.with_bounds(connection, lake.files(table), [2])
+    with open_reader(lake.warehouse.engine) as connection:
+        found = read.add_bounds(connection, lake.files(table), [2])
     assert sorted((f.stats for f in found), key=len) == [(), (ColumnStats(2, 5, 1, "-3", "9"),)]
 
 
@@ -178,28 +178,28 @@ def test_sizes_sum_the_weights(lake: Lake) -> None:
     table = lake.create("sizes")
     lake.commit(TableChange(table, added=(data_file(10), data_file(4, 2))))
     deleted = lake.commit(TableChange(table, added=(data_file(3, 3),)))
-    with reading(lake.warehouse.engine) as connection:
-        assert read.sizes(connection, deleted.id)[table.id] == read.TableSize(7, 3, 300)
-        assert read.sizes(connection, deleted.id - 1)[table.id] == read.TableSize(10, 2, 200)
+    with open_reader(lake.warehouse.engine) as connection:
+        assert read.read_sizes(connection, deleted.id)[table.id] == read.TableSize(7, 3, 300)
+        assert read.read_sizes(connection, deleted.id - 1)[table.id] == read.TableSize(10, 2, 200)
 
 
 def test_history_tells_what_each_commit_did(lake: Lake) -> None:
     table = lake.create("history")
     lake.commit(TableChange(table, added=(data_file(4, 2),)))
-    with reading(lake.warehouse.engine) as connection:
-        entry = read.history(connection)[-1]
+    with open_reader(lake.warehouse.engine) as connection:
+        entry = read.read_history(connection)[-1]
     assert entry.changes == f"inserted_into_table:{table.id},deleted_from_table:{table.id}"
     assert entry.id == lake.newest().id
 
 
 @pytest.mark.parametrize("ask", [10_000, -1])
 def test_a_missing_snapshot_is_named_with_those_that_are_there(lake: Lake, ask: int) -> None:
-    with reading(lake.warehouse.engine) as connection:
+    with open_reader(lake.warehouse.engine) as connection:
         with pytest.raises(SnapshotNotFoundError, match=f"there is no snapshot {ask}") as caught:
-            read.snapshot_at(connection, ask)
+            read.read_snapshot(connection, ask)
         assert f"0 to {lake.newest().id}" in caught.value.hint
         with pytest.raises(SnapshotNotFoundError, match="at or before 1999"):
-            read.snapshot_before(connection, datetime(1999, 1, 1, tzinfo=UTC))
+            read.read_snapshot_before(connection, datetime(1999, 1, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_missing_snapshot_is_named_with_those_that_are_there(lake: Lake, ask: 
 )
 def test_ranges_of_the_change_feed(lake: Lake, after: int, upto: int, fits: bool) -> None:
     lake.create(f"range{after}_{upto}")
-    with reading(lake.warehouse.engine) as connection:
+    with open_reader(lake.warehouse.engine) as connection:
         if fits:
             read.require_range(connection, after, upto)
             return

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from sqlalchemy import create_engine
 
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.read_counts import ReadCounter, Reads, all_reads
 from tests.unit.lake.lakes import NOW, Lake
 
@@ -15,7 +15,7 @@ def test_reads_are_counted_in_memory_and_written_now_and_then(lake: Lake) -> Non
     engine, counter, table = lake.warehouse.engine, ReadCounter(), lake.create("reads").id
 
     def written() -> Reads | None:
-        with reading(engine) as connection:
+        with open_reader(engine) as connection:
             return all_reads(connection).get(table)
 
     counter.note(engine, table, NOW)
@@ -35,5 +35,5 @@ def test_what_cannot_be_written_is_kept(lake: Lake) -> None:
     counter.write(read_only, NOW)
     read_only.dispose()
     counter.write(engine, NOW)
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         assert all_reads(connection)[table] == Reads(1, NOW, NOW)

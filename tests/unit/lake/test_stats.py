@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_trickle.lake.storage.stats import bound, column_stats
+from spark_trickle.lake.storage.stats import column_stats, format_bound
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.files import ColumnStats
 from spark_trickle.model.table import WEIGHT_ID, Column, Table
@@ -66,7 +66,7 @@ BOUNDS: list[tuple[Any, str, str | None]] = [
 
 @pytest.mark.parametrize(("value", "kind", "text"), BOUNDS)
 def test_bounds_as_text(value: Any, kind: str, text: str | None) -> None:
-    assert bound(value, Scalar(kind)) == text
+    assert format_bound(value, Scalar(kind)) == text
 
 
 def table_of(**columns: ColumnType) -> Table:

@@ -6,7 +6,7 @@ import pytest
 
 from spark_trickle.errors import FuseBlownError, QueryError, TrickleError
 from spark_trickle.lake.catalog import scheduling, states
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.stream import Status, StreamState
 from tests.unit.lake.lakes import NOW, Lake
 
@@ -15,8 +15,8 @@ TOO_MUCH = FuseBlownError("main.s", 6, 5)
 
 
 def state(lake: Lake, table_id: int) -> StreamState:
-    with reading(lake.warehouse.engine) as connection:
-        return states.state(connection, table_id)
+    with open_reader(lake.warehouse.engine) as connection:
+        return states.read_state(connection, table_id)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import delete, event, insert, select
 
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.commit import publish
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.commit import publish_commit
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.catalog.lease import this_host
 from spark_trickle.lake.catalog.turns import Blocked, hold_turn
 from spark_trickle.model.catalog import Snapshot
@@ -39,7 +39,7 @@ def dead_process() -> int:
 @pytest.fixture
 def table(lake: Lake) -> Iterator[Table]:
     yield lake.create(next(_names))
-    with writing(lake.warehouse.engine) as connection:
+    with open_writer(lake.warehouse.engine) as connection:
         connection.execute(delete(s.trickle_turn))
 
 
@@ -47,20 +47,20 @@ def try_insert(lake: Lake, table: Table, ticket: int | None = None) -> Snapshot 
     base = lake.newest()
     change = TableChange(table, added=(data_file(),))
     commit = Commit(base.id, base.next_catalog_id, changes=(change,), ticket=ticket)
-    return publish(lake.warehouse.engine, lake.warehouse.folder, commit, datetime.now(UTC))
+    return publish_commit(lake.warehouse.engine, lake.warehouse.folder, commit, datetime.now(UTC))
 
 
 def queue_up(lake: Lake, table: Table, ticket: int, **others: Any) -> None:
     now = datetime.now(UTC)
     row = {"session_id": "s", "host": this_host(), "process_id": os.getpid(), "expires": now + MINUTE}
-    with writing(lake.warehouse.engine) as connection:
+    with open_writer(lake.warehouse.engine) as connection:
         connection.execute(
             insert(s.trickle_turn).values(ticket=ticket, table_id=table.id, **{**row, **others})
         )
 
 
 def tickets(lake: Lake) -> list[int]:
-    with reading(lake.warehouse.engine) as connection:
+    with open_reader(lake.warehouse.engine) as connection:
         return sorted(connection.execute(select(s.trickle_turn.c.ticket)).scalars())
 
 
@@ -109,7 +109,7 @@ def test_a_silent_holder_elsewhere_keeps_nobody_for_long(lake: Lake, table: Tabl
     queue_up(lake, table, 1, host="other/boot")
     assert try_insert(lake, table) == Blocked()
     queue_up(lake, table, 2, host="other/boot", expires=datetime.now(UTC) - MINUTE)
-    with writing(lake.warehouse.engine) as connection:
+    with open_writer(lake.warehouse.engine) as connection:
         connection.execute(delete(s.trickle_turn).where(s.trickle_turn.c.ticket == 1))
     assert isinstance(try_insert(lake, table), Snapshot)
 

@@ -13,7 +13,7 @@ from sqlalchemy import insert
 from spark_trickle.errors import SnapshotNotFoundError
 from spark_trickle.lake.catalog import lease
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.catalog.lease import Lease, this_host
 from spark_trickle.lake.storage.vacuum import Retention, Vacuumed, plan_vacuum, vacuum
 from spark_trickle.lake.warehouse import open_warehouse
@@ -101,7 +101,7 @@ def test_a_reader_elsewhere_keeps_its_snapshot(lake: Lake) -> None:
     table, files = three_commits(lake)
     reads_since = lake.newest().id - 1
     reader = Lease("reader", "other/boot", 1, reads_since, later(lake) + timedelta(minutes=1))
-    with writing(lake.warehouse.engine) as connection:
+    with open_writer(lake.warehouse.engine) as connection:
         connection.execute(insert(s.trickle_lease), [vars(reader)])
     assert run(lake, 0) == Vacuumed(snapshots=3, files=0, orphans=0)
     assert present(lake) == {f.path for f in files}
@@ -117,7 +117,7 @@ def write(file: Path) -> None:
 def known(lake: Lake, session: str, alive: bool, process: int) -> None:
     """Tell the catalog of a session."""
     writer = Lease(session, this_host(), os.getpid() if alive else process, 0, NOW)
-    with writing(lake.warehouse.engine) as connection:
+    with open_writer(lake.warehouse.engine) as connection:
         connection.execute(insert(s.trickle_lease), [vars(writer)])
 
 
@@ -152,7 +152,7 @@ def test_a_session_that_ended_is_remembered_until_its_files_were_looked_at(
     assert [row["session_id"] for row in lake.rows(s.trickle_ended_session)] == ["gone"]
     assert run(lake, 0).orphans == 1
     run(lake, 0)
-    with writing(lake.warehouse.engine) as connection:
+    with open_writer(lake.warehouse.engine) as connection:
         lease.forget_ended(connection, later(lake) + timedelta(hours=1))
     assert lake.rows(s.trickle_ended_session) == []
 
@@ -161,8 +161,8 @@ def test_a_session_that_lives_after_all_keeps_its_files(lake: Lake, dead_process
     """The clock of another machine may have said that it had ended."""
     table, _ = three_commits(lake)
     write(Path(lake.warehouse.storage.folder(table)) / "far-1.parquet")
-    with writing(lake.warehouse.engine) as connection:
-        lease.release(connection, "far", NOW)
-        lease.renew(connection, "far", 0, NOW, timedelta(days=1))
+    with open_writer(lake.warehouse.engine) as connection:
+        lease.release_lease(connection, "far", NOW)
+        lease.renew_lease(connection, "far", 0, NOW, timedelta(days=1))
     assert run(lake, 0).orphans == 0
     assert "far-1.parquet" in present(lake)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from spark_trickle.errors import CatalogBusyError, VersionError, WarehouseError
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.catalog.migrations import HEAD
-from spark_trickle.lake.catalog.read import newest
+from spark_trickle.lake.catalog.read import read_newest
 from spark_trickle.lake.warehouse import CATALOG_FILE, Warehouse, open_warehouse
 from tests.unit.lake.lakes import Lake
 from tests.unit.sql.marked import bug
@@ -221,24 +221,27 @@ def test_a_locked_catalog_is_waited_for_and_then_reported(folder: Path) -> None:
     with opened(folder, timeout=0.02) as warehouse, closing(sqlite3.connect(folder / CATALOG_FILE)) as other:
         other.isolation_level = None
         other.execute("BEGIN IMMEDIATE")
-        with reading(warehouse.engine) as connection:
-            assert newest(connection).id == 2
-        with pytest.raises(CatalogBusyError, match=r"for 0\.02 seconds") as caught, writing(warehouse.engine):
+        with open_reader(warehouse.engine) as connection:
+            assert read_newest(connection).id == 2
+        with (
+            pytest.raises(CatalogBusyError, match=r"for 0\.02 seconds") as caught,
+            open_writer(warehouse.engine),
+        ):
             pass
         assert caught.value.retryable
         other.execute("ROLLBACK")
-        with writing(warehouse.engine) as connection:
-            assert newest(connection).id == 2
+        with open_writer(warehouse.engine) as connection:
+            assert read_newest(connection).id == 2
 
 
 def test_a_reader_keeps_its_view_while_others_commit(folder: Path) -> None:
     with opened(folder) as warehouse:
         lake = Lake(warehouse)
         table = lake.catalog().table(("t",), "main")
-        with reading(warehouse.engine) as connection:
-            before = newest(connection)
+        with open_reader(warehouse.engine) as connection:
+            before = read_newest(connection)
             lake.insert(table)
-            assert newest(connection) == before
+            assert read_newest(connection) == before
         assert lake.newest().id == before.id + 1
 
 
@@ -246,7 +249,7 @@ def test_a_failed_writer_leaves_nothing(folder: Path) -> None:
     with opened(folder) as warehouse:
 
         def fail_half_way() -> None:
-            with writing(warehouse.engine) as connection:
+            with open_writer(warehouse.engine) as connection:
                 connection.exec_driver_sql("DELETE FROM ducklake_snapshot")
                 raise KeyError
 

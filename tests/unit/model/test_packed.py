@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.model.packed import pack, places
+from spark_trickle.model.packed import index_places, pack_column
 
 KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int16(): st.integers(-(2**15), 2**15 - 1),
@@ -39,7 +39,7 @@ def test_what_goes_in_comes_out(data: st.DataObject) -> None:
     column = pa.array(values, kind)
     if data.draw(st.booleans()):
         column = column.slice(len(values) // 2)
-    packed = pack(pa.chunked_array([column]))
+    packed = pack_column(pa.chunked_array([column]))
     chosen = np.array(data.draw(st.lists(st.integers(0, max(len(column) - 1, 0)), max_size=9)), np.int64)
     chosen = chosen[: len(column) and None]
     assert packed.take(chosen).equals(column.take(pa.array(chosen)))
@@ -51,12 +51,12 @@ def test_every_place_of_a_value(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([k for k in KINDS if not pa.types.is_nested(k)]))
     values = data.draw(st.lists(st.one_of(st.none(), KINDS[kind]), max_size=24))
     asked = data.draw(st.lists(KINDS[kind], max_size=5, unique=True))
-    packed = pack(pa.array(values, kind))
-    numbers = packed.numbers_of(pa.array(asked, kind))
+    packed = pack_column(pa.array(values, kind))
+    numbers = packed.find_numbers(pa.array(asked, kind))
     if numbers is not None:
-        found = places(packed).of(numbers)
+        found = index_places(packed).find_rows(numbers)
     else:
-        scanned = packed.scanned(pa.array(asked, kind))
+        scanned = packed.scan_values(pa.array(asked, kind))
         assert (scanned is None) == pa.types.is_floating(kind)
         if scanned is None:
             return
@@ -65,14 +65,14 @@ def test_every_place_of_a_value(data: st.DataObject) -> None:
 
 
 def test_a_column_in_order_needs_no_list_of_places() -> None:
-    assert places(pack(pa.array([1, 1, 5]))).bytes == 0
-    assert places(pack(pa.array([5, 1, 1]))).bytes > 0
+    assert index_places(pack_column(pa.array([1, 1, 5]))).bytes == 0
+    assert index_places(pack_column(pa.array([5, 1, 1]))).bytes > 0
 
 
 @pytest.mark.parametrize(("values", "width"), [([1, -128], 1), ([300], 2), ([70_000], 4), ([2**40], 8)])
 def test_numbers_take_as_few_bytes_as_they_need(values: list[int], width: int) -> None:
-    assert pack(pa.array(values, pa.int64())).bytes == width * len(values)
+    assert pack_column(pa.array(values, pa.int64())).bytes == width * len(values)
 
 
 def test_values_of_another_type_are_not_looked_for() -> None:
-    assert pack(pa.array([1, 2], pa.int64())).numbers_of(pa.array([1], pa.int32())) is None
+    assert pack_column(pa.array([1, 2], pa.int64())).find_numbers(pa.array([1], pa.int32())) is None

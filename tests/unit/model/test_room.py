@@ -13,7 +13,7 @@ from spark_trickle.model.room import (
     room_of_statement,
     room_of_tail,
 )
-from spark_trickle.model.types import Array, Scalar, fixed_width
+from spark_trickle.model.types import Array, Scalar, find_fixed_width
 from spark_trickle.settings import Settings
 
 MIB = 2**20
@@ -55,7 +55,7 @@ def test_rooms_follow_the_settings() -> None:
 
 
 def test_a_removed_file_takes_as_much_as_before() -> None:
-    assert file(10, 700).removed(5).memory == 700
+    assert file(10, 700).make_removal(5).memory == 700
 
 
 def test_what_deleted_rows_take() -> None:
@@ -76,8 +76,8 @@ def test_what_deleted_rows_take() -> None:
     ],
 )
 def test_fixed_width(kinds: list[str], width: int | None) -> None:
-    assert fixed_width(map(Scalar, kinds)) == width
+    assert find_fixed_width(map(Scalar, kinds)) == width
 
 
 def test_a_list_is_as_long_as_it_is() -> None:
-    assert fixed_width([Array(Scalar("long"), 1)]) is None
+    assert find_fixed_width([Array(Scalar("long"), 1)]) is None

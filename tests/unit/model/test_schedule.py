@@ -69,7 +69,7 @@ def test_calculated(text: str | None) -> None:
     ],
 )
 def test_cron(text: str, then: datetime) -> None:
-    assert parse_cron(text).after(NOON) == then
+    assert parse_cron(text).find_next(NOON) == then
 
 
 BAD = ["x", "5", "-5m", "0s", "5q", "1h 5", "", "cron * * *", "61 * * * *", "* 24 * * *", "0 0 31 feb *", "a * * * *", "*/0 * * * *", "5-1 * * * *", "* * * * 8"]  # fmt: skip
@@ -93,7 +93,7 @@ def test_what_is_too_long_is_refused(text: str) -> None:
 )
 def test_the_next_minute_is_after_and_matches(moment: datetime, text: str) -> None:
     at, cron = moment.replace(tzinfo=UTC), parse_cron(text)
-    following = cron.after(at)
+    following = cron.find_next(at)
     assert isinstance(parse_schedule(text), Cron)
     assert following > at
     assert cron.matches(following)

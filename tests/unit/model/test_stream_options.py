@@ -20,7 +20,7 @@ READ = [
 @pytest.mark.parametrize(("texts", "options"), READ)
 def test_texts_become_values_and_texts_again(texts: dict[str, str], options: StreamOptions) -> None:
     assert read_stream_options(texts) == options
-    assert read_stream_options(options.texts()) == options
+    assert read_stream_options(options.to_texts()) == options
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from spark_trickle.model.types import (
     has_array,
     is_float,
     length_limit,
-    renumber,
+    renumber_fields,
     sql_name,
     to_json,
     to_spark,
@@ -107,8 +107,8 @@ def test_nested_types_come_back(kind: ColumnType) -> None:
     """Through the catalog with their ids, through Spark with the ids as metadata of the fields."""
     assert from_json(json.loads(json.dumps(to_json(kind)))) == kind
     assert from_spark("a", to_spark(kind), count(7)) == kind
-    assert renumber(kind, count(7)) == kind
-    assert type_in_query(to_spark(kind)) == renumber(_nullable(kind), iter(lambda: 0, 1))
+    assert renumber_fields(kind, count(7)) == kind
+    assert type_in_query(to_spark(kind)) == renumber_fields(_nullable(kind), iter(lambda: 0, 1))
 
 
 def _nullable(kind: ColumnType) -> ColumnType:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from spark_trickle.model.experience import Experience, remember
+from spark_trickle.model.experience import Experience, add_run
 from spark_trickle.model.stream import Action, Mode, Run
 from spark_trickle.refresh.decide import Decision, Facts, decide_refresh
 from spark_trickle.settings import Settings
@@ -61,7 +61,7 @@ class Simulator:
 
     def __init__(self, world: World, chance: Random, cold: bool = False) -> None:
         self.world, self._chance, self._cold = world, chance, cold
-        self.known = remember(Experience(), self._run(F, 0))
+        self.known = add_run(Experience(), self._run(F, 0))
 
     def refresh(self, rows: int) -> Past:
         decision = decide_refresh(self.facts(rows), SETTINGS)
@@ -70,7 +70,7 @@ class Simulator:
         return Past(rows, decision, cost, self.world.better(rows))
 
     def take(self, action: Action, rows: int) -> None:
-        self.known = remember(self.known, self._run(action, rows))
+        self.known = add_run(self.known, self._run(action, rows))
 
     def play(self, sizes: Iterable[int]) -> list[Past]:
         return [self.refresh(rows) for rows in sizes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from spark_trickle.model.experience import Experience, remember
+from spark_trickle.model.experience import Experience, add_run
 from spark_trickle.model.stream import Action, Mode, Run
 from spark_trickle.refresh.cost import Guess, estimate_cost, leads_to_many
 from spark_trickle.refresh.decide import Facts, decide_refresh
@@ -26,7 +26,7 @@ def runs(*costs: tuple[Action, int, float]) -> tuple[Run, ...]:
 
 def known(past: Sequence[Run]) -> Experience:
     """From refreshes, newest first."""
-    return reduce(remember, reversed(past), Experience())
+    return reduce(add_run, reversed(past), Experience())
 
 
 def facts(changed: int, past: Sequence[Run]) -> Facts:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from spark_trickle.model.experience import (
     Experience,
+    add_run,
     charge_compaction,
+    classify_size,
     read_experience,
-    remember,
-    size_of,
     write_experience,
 )
 from spark_trickle.model.stream import Action, Run
@@ -61,7 +61,7 @@ def allowance(world: World, past: list[Past]) -> float:
     """A quarter, what is called noise, and for every size of change to find out how dear the dearer way is."""
     dearest: dict[int, float] = {}
     for p in past:
-        size = size_of(p.rows)
+        size = classify_size(p.rows)
         dearest[size] = max(dearest.get(size, 0.0), world.full, world.differential(p.rows))
     return sum(0.25 * p.better + 100 for p in past) + 15 * sum(dearest.values())
 
@@ -77,7 +77,7 @@ def test_regret_is_bounded(world: World, seed: int) -> None:
 def test_after_2_and_4000_and_20_rows_the_next_4000_are_differential() -> None:
     simulator = Simulator(World(fixed=90.0, per_row=0.1, full=600.0), Random(1), cold=True)
     simulator.known = reduce(
-        remember,
+        add_run,
         [Run(D, 2, 10**6, 120.0), Run(D, 4_000, 10**6, 484.0), Run(D, 20, 10**6, 290.0)],
         simulator.known,
     )
@@ -127,7 +127,7 @@ def test_a_table_that_was_created_over_nothing_learns_what_a_full_refresh_takes(
     """The one at creation read no rows; what loading them took says enough to try."""
     simulator = Simulator(World(fixed=5_000.0, per_row=0.01, full=50.0, source_rows=0), Random(7))
     simulator.becomes(source_rows=1_000_000, full=3_000.0)
-    simulator.known = remember(simulator.known, Run(D, 1_000_000, 1_000_000, 15_000.0))
+    simulator.known = add_run(simulator.known, Run(D, 1_000_000, 1_000_000, 15_000.0))
     past = simulator.play([100] * 120)
     assert sum(p.decision.action is D for p in past[40:]) <= 8
 
@@ -178,7 +178,7 @@ any_run = st.builds(
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(any_run, max_size=80))
 def test_what_is_remembered_is_bounded_and_survives_being_written(runs: list[Run]) -> None:
-    known = charge_compaction(reduce(remember, runs, Experience()), 3.0)
+    known = charge_compaction(reduce(add_run, runs, Experience()), 3.0)
     assert len(known.tried) <= 5 * 24
     assert len(known.in_full) <= 5 * 24
     done = [r for r in runs if r.action is D]
@@ -191,7 +191,7 @@ def test_what_is_remembered_is_bounded_and_survives_being_written(runs: list[Run
         known.full_since.keys(),
     )
     assert again == read_experience(write_experience(again))
-    forgotten = remember(known, Run(Action.REINITIALIZE, 0, 5, 1.0))
+    forgotten = add_run(known, Run(Action.REINITIALIZE, 0, 5, 1.0))
     assert [r.action for r in forgotten.runs] == [Action.REINITIALIZE]
 
 
@@ -199,7 +199,7 @@ def test_what_is_remembered_is_bounded_and_survives_being_written(runs: list[Run
 @given(st.lists(any_run, min_size=1, max_size=40), st.integers(1, 10**7))
 def test_no_guess_is_beyond_what_the_runs_allow(runs: list[Run], rows: int) -> None:
     """Neither below the fastest run in proportion, nor above the slowest in proportion."""
-    known = reduce(remember, runs, Experience())
+    known = reduce(add_run, runs, Experience())
     found = estimate_cost(known, rows, 10**6).differential
     if found is None:
         assert not known.differential

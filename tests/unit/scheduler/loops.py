@@ -24,7 +24,7 @@ def idle_scheduler(warehouse: Warehouse, told: list[Alert]) -> Scheduler:
     nothing = cast(Any, None)
     lease = SessionLease(warehouse.engine, "me", timedelta(minutes=30))
     shelf = ColumnIndex(warehouse.storage, 0)
-    place = Place(warehouse, nothing, FAST, "main", lease, nothing, ViewCache(nothing), shelf)
+    place = Place(warehouse, nothing, FAST, "main", lease, nothing, ViewCache(), shelf)
     return Scheduler(place, lambda *_: [], lambda name: SyncReport(name, ""), listeners=[told.append])
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import event
 
 from spark_trickle.errors import WarehouseError
 from spark_trickle.lake.catalog import scheduling
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
 from spark_trickle.scheduler.loop import Scheduler
@@ -61,7 +61,7 @@ def test_a_catalog_that_comes_back_is_told_of_once(server: Server) -> None:
             assert (scheduler.running, scheduler.failure) == (True, None)
             assert [a.event for a in told] == ["catalog_unavailable"] * times
     assert "server closed the connection" in told[0].message
-    assert sorted(scheduling.alerts(server.warehouse.engine), key=lambda a: a.raised) == told
+    assert sorted(scheduling.read_alerts(server.warehouse.engine), key=lambda a: a.raised) == told
 
 
 def test_a_catalog_that_is_away_at_the_start_ends_it(server: Server) -> None:
@@ -78,6 +78,6 @@ def test_it_can_be_stopped_while_the_catalog_is_away(server: Server) -> None:
         until(lambda: bool(told) or not scheduler.running)
     assert scheduler.failure is None
     server.down.clear()
-    with reading(server.warehouse.engine) as connection:
-        held = scheduling.holder(connection)
+    with open_reader(server.warehouse.engine) as connection:
+        held = scheduling.read_holder(connection)
     assert held is not None  # until its lease runs out

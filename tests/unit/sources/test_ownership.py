@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.model.source import Site
-from spark_trickle.sources.ownership import Evidence, Verdict, judge
+from spark_trickle.sources.ownership import Evidence, Verdict, judge_site
 
 A, B = Site("one", "/a/catalog.sqlite"), Site("one", "/b/catalog.sqlite")
 A_ELSEWHERE, B_ELSEWHERE = Site("two", "/a/catalog.sqlite"), Site("two", "/b/catalog.sqlite")
@@ -27,13 +27,13 @@ CASES = [
 
 @pytest.mark.parametrize(("served", "ours", "behind", "exists", "verdict"), CASES)
 def test_verdicts(served: Site, ours: Site, behind: bool, exists: bool, verdict: Verdict) -> None:
-    assert judge(Evidence(served, ours, behind, exists)) is verdict
+    assert judge_site(Evidence(served, ours, behind, exists)) is verdict
 
 
 @pytest.mark.parametrize(("served", "ours", "behind", "exists", "verdict"), CASES)
 def test_whoever_takes_over_is_served(
     served: Site, ours: Site, behind: bool, exists: bool, verdict: Verdict
 ) -> None:
-    found = judge(Evidence(served, ours, behind, exists), take_over=True)
+    found = judge_site(Evidence(served, ours, behind, exists), take_over=True)
     assert found is not Verdict.COPY
     assert (found is Verdict.RESTORED) == behind

@@ -14,7 +14,7 @@ from spark_trickle.sources.position import (
     CopyPosition,
     LogPosition,
     MirrorPosition,
-    at_position,
+    move_to_position,
     read_copy_position,
     read_position,
     read_published,
@@ -59,12 +59,12 @@ STATE = MirrorState(3, "shop", MirrorStatus.ACTIVE)
 @pytest.mark.parametrize("name", POSITIONS)
 def test_what_is_kept(name: str) -> None:
     position, kept = POSITIONS[name]
-    assert json.loads(json.dumps(at_position(STATE, position).position)) == kept
+    assert json.loads(json.dumps(move_to_position(STATE, position).position)) == kept
     assert read_position(replace(STATE, position=kept)) == position
 
 
 def test_a_copy_beside_the_log_has_no_pieces() -> None:
-    state = at_position(STATE, POSITIONS["log"][0])
+    state = move_to_position(STATE, POSITIONS["log"][0])
     assert read_copy_position(state) == CopyPosition()
     assert read_published(state) == "7:3"
-    assert read_published(at_position(STATE, POSITIONS["buffer"][0])) == ""
+    assert read_published(move_to_position(STATE, POSITIONS["buffer"][0])) == ""

@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from spark_trickle.sql.statements.bounds import most_key_rows
+from spark_trickle.sql.statements.bounds import count_most_key_rows
 from tests.unit.sql.marked import bug
 
 
 def most(where: str, *key: str) -> int | None:
     """The bound for a table t with this key."""
-    return most_key_rows(where, key, ("t",))
+    return count_most_key_rows(where, key, ("t",))
 
 
 FIXED = [

@@ -44,7 +44,7 @@ UNTIL = [
 @pytest.mark.parametrize(("sql", "stops", "text", "stopped_at"), UNTIL)
 def test_text_up_to_a_word(sql: str, stops: tuple[str, ...], text: str, stopped_at: str) -> None:
     cursor = Cursor(sql)
-    assert cursor.until(*stops) == text
+    assert cursor.read_until(*stops) == text
     assert cursor.peek() == stopped_at
 
 
@@ -64,24 +64,24 @@ BRACKETED = [
 @pytest.mark.parametrize(("sql", "parts"), BRACKETED)
 def test_parts_in_brackets(sql: str, parts: list[str]) -> None:
     cursor = Cursor(sql)
-    assert cursor.bracketed() == parts
+    assert cursor.read_brackets() == parts
     assert cursor.done
 
 
 def test_names() -> None:
     cursor = Cursor("a . `b c`.d (e, `f,g`) 'text' rest of it;")
-    assert cursor.name() == ("a", "b c", "d")
-    assert cursor.names_in_brackets() == ("e", "f,g")
-    assert cursor.string() == "text"
-    assert cursor.rest() == "rest of it"
-    cursor.end()
+    assert cursor.read_name() == ("a", "b c", "d")
+    assert cursor.read_names_in_brackets() == ("e", "f,g")
+    assert cursor.read_string() == "text"
+    assert cursor.read_rest() == "rest of it"
+    cursor.expect_end()
 
 
 def test_keywords_are_passed_in_any_case_but_not_when_quoted() -> None:
     cursor = Cursor("create `table` if NOT exists")
     assert cursor.accept("CREATE")
     assert not cursor.accept("TABLE")
-    assert cursor.identifier() == "table"
+    assert cursor.read_identifier() == "table"
     assert not cursor.accept("IF", "EXISTS")
     assert cursor.accept("IF", "NOT", "EXISTS")
     assert cursor.done
@@ -90,16 +90,22 @@ def test_keywords_are_passed_in_any_case_but_not_when_quoted() -> None:
 
 FAILURES: list[tuple[str, Callable[[Cursor], object], str, int, int]] = [
     ("a b", lambda c: c.expect("X"), "expected X, found a", 1, 1),
-    ("a\n  b", lambda c: (c.next(), c.expect("X", "Y")), "expected X Y, found b", 2, 3),
-    ("a", lambda c: (c.next(), c.expect("X")), "expected X at the end", 1, 2),
-    ("'a'", lambda c: c.identifier(), "expected a name, found 'a'", 1, 1),
-    ("a.", lambda c: c.name(), "expected a name at the end", 1, 3),
-    ("a.5", lambda c: c.name(), "expected a name, found 5", 1, 3),
-    ("a", lambda c: c.string(), "expected a text in quotes, found a", 1, 1),
-    ("(a b)", lambda c: c.names_in_brackets(), "expected ), found b", 1, 4),
-    ("(a", lambda c: c.bracketed(), "expected ) or a comma at the end", 1, 3),
-    ("a `b c`", lambda c: (c.next(), c.end()), "unexpected text after the statement, found `b c`", 1, 3),
-    ("a", lambda c: (c.next(), c.next()), "the statement ends too early", 1, 2),
+    ("a\n  b", lambda c: (c.read_word(), c.expect("X", "Y")), "expected X Y, found b", 2, 3),
+    ("a", lambda c: (c.read_word(), c.expect("X")), "expected X at the end", 1, 2),
+    ("'a'", lambda c: c.read_identifier(), "expected a name, found 'a'", 1, 1),
+    ("a.", lambda c: c.read_name(), "expected a name at the end", 1, 3),
+    ("a.5", lambda c: c.read_name(), "expected a name, found 5", 1, 3),
+    ("a", lambda c: c.read_string(), "expected a text in quotes, found a", 1, 1),
+    ("(a b)", lambda c: c.read_names_in_brackets(), "expected ), found b", 1, 4),
+    ("(a", lambda c: c.read_brackets(), "expected ) or a comma at the end", 1, 3),
+    (
+        "a `b c`",
+        lambda c: (c.read_word(), c.expect_end()),
+        "unexpected text after the statement, found `b c`",
+        1,
+        3,
+    ),
+    ("a", lambda c: (c.read_word(), c.read_word()), "the statement ends too early", 1, 2),
 ]
 
 
@@ -118,7 +124,7 @@ def test_failures_say_where(
 @pytest.mark.parametrize("sql", ["DROP `a b`", "DROP 'a'"])
 def test_the_end_of_a_statement_is_after_the_last_quote(sql: str) -> None:
     cursor = Cursor(sql)
-    cursor.rest()
+    cursor.read_rest()
     with pytest.raises(SqlSyntaxError) as caught:
         cursor.expect("X")
     assert caught.value.column == len(sql) + 1

@@ -8,7 +8,7 @@ from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import TableRef
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.named_windows import read_query
-from spark_trickle.sql.bind.plans import free_columns
+from spark_trickle.sql.bind.plans import find_free_columns
 from spark_trickle.sql.bind.query import SparkBinder, bind_query
 from spark_trickle.sql.bind.scope import Named, Scope, SourceTable
 
@@ -38,7 +38,7 @@ QUERIES = {
 @pytest.mark.parametrize("sql", QUERIES)
 def test_the_columns_of_queries_around(sql: str) -> None:
     env = Env(lambda *_: SourceTable(TableRef(1), ("a",)), _types, "main", SparkBinder(), outer=OUTER)
-    assert free_columns(bind_query(read_query(sql), env.on_trial()).plan) == QUERIES[sql]
+    assert find_free_columns(bind_query(read_query(sql), env.on_trial()).plan) == QUERIES[sql]
 
 
 def _types(op: Operator) -> dict[str, str]:

@@ -9,7 +9,7 @@ from spark_trickle.algebra.references import TableRef
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.query import bind
 from spark_trickle.sql.bind.scope import Bound, SourceTable, SourceView
-from spark_trickle.sql.dialect.moments import moments_of
+from spark_trickle.sql.dialect.moments import list_moments
 
 VIEWS = {
     "recent": "SELECT * FROM t WHERE ts > now() - INTERVAL 1 DAY",
@@ -60,7 +60,7 @@ def bound(query: str) -> Bound:
 
 @pytest.mark.parametrize("query", FOUND)
 def test_moments(query: str) -> None:
-    assert " ".join(moments_of([prune(bound(query).plan)])) == FOUND[query]
+    assert " ".join(list_moments([prune(bound(query).plan)])) == FOUND[query]
 
 
 @pytest.mark.parametrize("query", CHANCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.sql.bind.named_windows import with_windows_written_out
+from spark_trickle.sql.bind.named_windows import write_out_windows
 from spark_trickle.sql.dialect.spark import parse_query, sql_of
 
 WRITTEN_OUT = {
@@ -33,7 +33,7 @@ WRITTEN_OUT = {
 
 @pytest.mark.parametrize("query", WRITTEN_OUT)
 def test_written_out(query: str) -> None:
-    found = sql_of(with_windows_written_out(parse_query(query)))
+    found = sql_of(write_out_windows(parse_query(query)))
     assert found == sql_of(parse_query(WRITTEN_OUT[query]))
 
 
@@ -50,4 +50,4 @@ NOT_DEFINED = [
 @pytest.mark.parametrize("query", NOT_DEFINED)
 def test_not_defined(query: str) -> None:
     with pytest.raises(InvalidDefinitionError, match="is not defined"):
-        with_windows_written_out(parse_query(query))
+        write_out_windows(parse_query(query))

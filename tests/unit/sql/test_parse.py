@@ -24,7 +24,7 @@ from spark_trickle.sql.statements.kinds import (
     Use,
     Vacuum,
 )
-from spark_trickle.sql.statements.parse import parse
+from spark_trickle.sql.statements.parse import parse_statement
 from tests.unit.sql.marked import bug
 
 STATEMENTS = [
@@ -84,7 +84,7 @@ STATEMENTS = [
 
 @pytest.mark.parametrize(("sql", "statement"), STATEMENTS)
 def test_statements(sql: str, statement: Statement) -> None:
-    assert parse(sql) == statement
+    assert parse_statement(sql) == statement
 
 
 LEFT_TO_SPARK = [
@@ -113,11 +113,11 @@ LEFT_TO_SPARK = [
 
 @pytest.mark.parametrize("sql", LEFT_TO_SPARK)
 def test_everything_else_is_left_to_spark(sql: str) -> None:
-    assert parse(sql) == Query(sql)
+    assert parse_statement(sql) == Query(sql)
 
 
 def test_space_and_comments_around_a_query_go() -> None:
-    assert parse("  -- first\n SELECT /* in */ 1 -- last\n ; ;") == Query("SELECT /* in */ 1")
+    assert parse_statement("  -- first\n SELECT /* in */ 1 -- last\n ; ;") == Query("SELECT /* in */ 1")
 
 
 BROKEN = [
@@ -179,7 +179,7 @@ BROKEN = [
 @pytest.mark.parametrize(("sql", "detail", "line", "column"), BROKEN)
 def test_broken_statements(sql: str, detail: str, line: int, column: int) -> None:
     with pytest.raises(SqlSyntaxError) as caught:
-        parse(sql)
+        parse_statement(sql)
     error = caught.value
     assert error.detail.startswith(detail)
     assert (error.line, error.column) == (line, column)
@@ -189,4 +189,4 @@ def test_broken_statements(sql: str, detail: str, line: int, column: int) -> Non
 @pytest.mark.parametrize("hours", ["nan", "inf", "infinity", "1e400"])
 def test_hours_to_retain_are_a_number(hours: str) -> None:
     with pytest.raises(TrickleError):
-        parse(f"VACUUM t RETAIN {hours} HOURS")
+        parse_statement(f"VACUUM t RETAIN {hours} HOURS")

@@ -22,7 +22,7 @@ from spark_trickle.sql.statements.kinds import (
     RenameTable,
     Statement,
 )
-from spark_trickle.sql.statements.parse import parse
+from spark_trickle.sql.statements.parse import parse_statement
 from tests.unit.sql.marked import bug
 
 C = ColumnDefinition
@@ -177,20 +177,20 @@ ALTERS = [
 
 @pytest.mark.parametrize(("sql", "statement"), [*TABLES, *TYPES, *QUERIES, *OTHERS, *ALTERS])
 def test_definitions(sql: str, statement: Statement) -> None:
-    assert parse(sql) == statement
+    assert parse_statement(sql) == statement
 
 
 @pytest.mark.parametrize("after", ["", " NOT NULL", " COMMENT 'x'", ", b INT"])
 @pytest.mark.parametrize(("text", "default"), DEFAULTS)
 def test_defaults_end_where_the_next_word_begins(text: str, default: str, after: str) -> None:
-    parsed = parse(f"CREATE TABLE t (a INT DEFAULT {text}{after})")
+    parsed = parse_statement(f"CREATE TABLE t (a INT DEFAULT {text}{after})")
     assert isinstance(parsed, CreateTable)
     assert parsed.columns[0].default == default
 
 
 @pytest.mark.parametrize(("body", "options", "column"), KEYS)
 def test_keys(body: str, options: dict[str, object], column: ColumnDefinition) -> None:
-    assert parse(f"CREATE TABLE t ({body})") == create(column, **options)
+    assert parse_statement(f"CREATE TABLE t ({body})") == create(column, **options)
 
 
 REFUSED = [
@@ -214,7 +214,7 @@ REFUSED = [
 @pytest.mark.parametrize(("sql", "word"), REFUSED)
 def test_what_we_do_not_have_is_refused_by_name(sql: str, word: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        parse(sql)
+        parse_statement(sql)
     assert word in caught.value.feature
     assert caught.value.hint.endswith(".")
 
@@ -235,4 +235,4 @@ WRONG_MEANINGS = [
 def test_what_cannot_be_meant_is_refused(sql: str) -> None:
     """A part that is missing, or that we would ignore, is an error and not silence."""
     with pytest.raises(TrickleError):
-        parse(sql)
+        parse_statement(sql)

@@ -16,8 +16,8 @@ from spark_trickle.sql.statements.kinds import (
     Truncate,
     Update,
 )
-from spark_trickle.sql.statements.parse import parse
-from spark_trickle.sql.statements.parse_rows import values_rows
+from spark_trickle.sql.statements.parse import parse_statement
+from spark_trickle.sql.statements.parse_rows import read_values_rows
 from tests.unit.sql.marked import bug
 
 END = "END closes a bracket, also where it is the name of a column"
@@ -135,7 +135,7 @@ DELETES = [
 
 @pytest.mark.parametrize(("sql", "statement"), [*INSERTS, *UPDATES, *DELETES])
 def test_changes_of_rows(sql: str, statement: Statement) -> None:
-    assert parse(sql) == statement
+    assert parse_statement(sql) == statement
 
 
 DELETE_ROW = MergeClause(True, False, None, True, ())
@@ -171,7 +171,7 @@ CLAUSES = [
 @pytest.mark.parametrize("other", ["", " WHEN MATCHED THEN DELETE"])
 @pytest.mark.parametrize(("text", "clause"), CLAUSES)
 def test_merge_clauses(text: str, clause: MergeClause, other: str) -> None:
-    parsed = parse(f"MERGE INTO t USING s ON t.a = s.a {text}{other}")
+    parsed = parse_statement(f"MERGE INTO t USING s ON t.a = s.a {text}{other}")
     assert parsed == Merge(T, None, "s", "t.a = s.a", (clause, DELETE_ROW) if other else (clause,))
 
 
@@ -197,7 +197,7 @@ MERGES = [
 
 @pytest.mark.parametrize(("head", "statement"), MERGES)
 def test_merge_sources(head: str, statement: Merge) -> None:
-    assert parse(f"{head} WHEN MATCHED THEN DELETE") == statement
+    assert parse_statement(f"{head} WHEN MATCHED THEN DELETE") == statement
 
 
 VALUES = [
@@ -215,7 +215,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("source", "rows"), VALUES)
 def test_rows_of_a_values_list(source: str, rows: list[list[str]] | None) -> None:
-    assert values_rows(source) == rows
+    assert read_values_rows(source) == rows
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_rows_of_a_values_list(source: str, rows: list[list[str]] | None) -> Non
 )
 def test_what_we_do_not_have_is_refused(sql: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        parse(sql)
+        parse_statement(sql)
     assert caught.value.hint.endswith(".")
 
 
@@ -243,10 +243,10 @@ def test_what_we_do_not_have_is_refused(sql: str) -> None:
 )
 def test_a_field_of_a_struct_is_not_taken_for_a_column(sql: str) -> None:
     with pytest.raises(TrickleError):
-        parse(sql)
+        parse_statement(sql)
 
 
 @pytest.mark.parametrize("lists", ["(a,) VALUES (1,)", "() VALUES ()"])
 def test_empty_places_in_a_list_are_refused(lists: str) -> None:
     with pytest.raises(TrickleError):
-        parse(f"MERGE INTO t USING u ON t.a = u.a WHEN NOT MATCHED THEN INSERT {lists}")
+        parse_statement(f"MERGE INTO t USING u ON t.a = u.a WHEN NOT MATCHED THEN INSERT {lists}")

@@ -15,7 +15,7 @@ from spark_trickle.sql.statements.kinds import (
     RefreshStream,
     Statement,
 )
-from spark_trickle.sql.statements.parse import parse
+from spark_trickle.sql.statements.parse import parse_statement
 
 STATEMENTS: dict[str, Statement] = {
     "CREATE STREAM TABLE s AS SELECT 1": CreateStream(("s",), "SELECT 1"),
@@ -57,7 +57,7 @@ STATEMENTS: dict[str, Statement] = {
 
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_statement(text: str) -> None:
-    assert parse(text) == STATEMENTS[text]
+    assert parse_statement(text) == STATEMENTS[text]
 
 
 WRONG = {
@@ -77,5 +77,5 @@ WRONG = {
 @pytest.mark.parametrize("text", WRONG)
 def test_wrong(text: str) -> None:
     with pytest.raises(SqlSyntaxError) as caught:
-        parse(text)
+        parse_statement(text)
     assert WRONG[text] in caught.value.message

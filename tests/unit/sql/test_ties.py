@@ -7,7 +7,7 @@ from collections import Counter
 import duckdb
 import pytest
 
-from spark_trickle.sql.audit.ties import choice_of
+from spark_trickle.sql.audit.ties import find_choice
 
 ORDERS = {
     "SELECT a, b FROM t ORDER BY a LIMIT 3": ("c1 ASC NULLS FIRST",),
@@ -30,7 +30,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("query", ORDERS)
 def test_orders(query: str) -> None:
-    found = choice_of(query, ["a", "b"])
+    found = find_choice(query, ["a", "b"])
     assert found is not None
     assert (found.order, found.start, found.end) == (ORDERS[query], 0, 3)
 
@@ -44,7 +44,7 @@ NONE = [
 
 @pytest.mark.parametrize("query", NONE)
 def test_no_choice(query: str) -> None:
-    assert choice_of(query, ["a", "b"]) is None
+    assert find_choice(query, ["a", "b"]) is None
 
 
 # a row is its value and what orders it; the value alone is in the result
@@ -70,14 +70,14 @@ CHOICES = [
 
 @pytest.mark.parametrize(("limit", "found", "wrong"), CHOICES)
 def test_the_nearest_choice(limit: str, found: str, wrong: int) -> None:
-    choice = choice_of(f"SELECT v FROM t ORDER BY k {limit}", ["v"])
+    choice = find_choice(f"SELECT v FROM t ORDER BY k {limit}", ["v"])
     assert choice is not None
     duck = duckdb.connect()
     duck.execute("CREATE TABLE t (v VARCHAR, k INT)")
     duck.executemany("INSERT INTO t VALUES (?, ?)", ROWS)
     duck.execute("CREATE TABLE found (c1 VARCHAR)")
     duck.executemany("INSERT INTO found VALUES (?)", [(v,) for v in found])
-    text = choice.nearest(["c1"]).replace("<=>", "IS NOT DISTINCT FROM").replace("{found}", "found")
+    text = choice.select_nearest(["c1"]).replace("<=>", "IS NOT DISTINCT FROM").replace("{found}", "found")
     rows = duck.execute(text.replace("{rows}", f"({choice.query})")).fetchall()
     nearest = Counter(r[0] for r in rows)
     assert nearest.total() == len(ROWS[choice.start : choice.end])

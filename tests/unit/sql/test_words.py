@@ -7,7 +7,7 @@ import re
 import pytest
 
 from spark_trickle.errors import SqlSyntaxError
-from spark_trickle.sql.lexer.words import WordKind, literal, quote, split_words
+from spark_trickle.sql.lexer.words import WordKind, quote, quote_literal, split_words
 from tests.unit.sql.marked import bug
 
 NAME, QUOTED, STRING, NUMBER, SYMBOL = (
@@ -138,4 +138,4 @@ def test_a_quoted_name_reads_back(name: str) -> None:
     [("a", "'a'"), ("it's", "'it\\'s'"), ("a\\b", "'a\\\\b'"), ("", "''"), ('"', "'\"'"), ("ü\n", "'ü\n'")],
 )
 def test_a_constant_is_written_for_spark(text: str, written: str) -> None:
-    assert literal(text) == written
+    assert quote_literal(text) == written

@@ -6,10 +6,10 @@ nothing is read: a single look is cheaper by a job than by reading all of it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from threading import RLock
 from typing import TypeVar, cast
 
@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from spark_trickle.lake.storage.files import Storage
 from spark_trickle.model.arrow import FIELD_ID, arrow_schema, can_hold, from_storage, python_values
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import DataFile
-from spark_trickle.model.packed import Numbers, Packed, Places, pack, places
+from spark_trickle.model.packed import Numbers, Packed, Places, index_places, pack_column
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
-from spark_trickle.model.types import fixed_width
+from spark_trickle.model.types import find_fixed_width
 
 _Kept = TypeVar("_Kept", Packed, Places)
 _Key = tuple[str, int, str, str]  # the file, the id of a column and its type, what is kept of it
@@ -36,26 +37,28 @@ class ColumnIndex:
     def __init__(self, storage: Storage, most_bytes: int) -> None:
         self._storage = storage
         self._most_bytes = most_bytes
-        self.bytes = 0
         self.lookups = 0  # that needed no job
-        self._kept: OrderedDict[_Key, Packed | Places] = OrderedDict()
+        self._cache = Cache[_Key, Packed | Places](most_bytes, weigh=attrgetter("bytes"))
         self._asked: set[tuple[int, str]] = set()
         self._crowded: dict[tuple[int, str, int], tuple[frozenset[object], int]] = {}
-        self._lock = RLock()
+        self._one_reader = RLock()  # so that no column is read twice at once
+
+    @property
+    def bytes(self) -> int:
+        return self._cache.weight
 
     def resize(self, most_bytes: int) -> None:
         """A smaller budget frees memory at once."""
-        with self._lock:
-            self._most_bytes = most_bytes
-            self._trim()
+        self._most_bytes = most_bytes
+        self._cache.resize(most_bytes)
 
-    def rows(self, table: Table, files: Sequence[DataFile], names: Sequence[str]) -> pa.Table | None:
+    def read_rows(self, table: Table, files: Sequence[DataFile], names: Sequence[str]) -> pa.Table | None:
         """All rows, with weights; None if they are for Spark to read."""
 
-        def everywhere(file: DataFile, columns: _Columns) -> Numbers:
+        def take_all(file: DataFile, columns: _Columns) -> Numbers:
             return np.arange(file.rows)
 
-        return self._gathered(table, files, names, "", everywhere)
+        return self._gather_rows(table, files, names, "", take_all)
 
     def find(
         self,
@@ -69,19 +72,19 @@ class ColumnIndex:
         """The rows in which a column has one of some different values; None also if there are too many."""
         room = most
 
-        def matching(file: DataFile, columns: _Columns) -> Numbers | None:
+        def scan_rows(file: DataFile, columns: _Columns) -> Numbers | None:
             nonlocal room
             column = columns[by]
-            numbers = column.numbers_of(values)
+            numbers = column.find_numbers(values)
             if numbers is None:
-                found = column.scanned(values)
+                found = column.scan_values(values)
             else:
                 key = (file.path, table.column(by).id, str(column.type), "places")
-                found = self._known(key, lambda: places(column)).of(numbers)
+                found = self._get_or_make(key, lambda: index_places(column)).find_rows(numbers)
             room -= 0 if found is None else len(found)
             return found if room >= 0 else None
 
-        return self._gathered(table, files, names, by, matching)
+        return self._gather_rows(table, files, names, by, scan_rows)
 
     def is_crowded(
         self, table: Table, files: Sequence[DataFile], by: str, values: pa.Array, most: int
@@ -99,7 +102,7 @@ class ColumnIndex:
         if len(values) <= _CROWD:
             self._crowded[table.id, by, most] = frozenset(python_values(values)), sum(f.rows for f in files)
 
-    def _gathered(
+    def _gather_rows(
         self,
         table: Table,
         files: Sequence[DataFile],
@@ -108,31 +111,29 @@ class ColumnIndex:
         choose: Callable[[DataFile, _Columns], Numbers | None],
     ) -> pa.Table | None:
         needed = tuple(c for c in table.columns if c.name in {*names, by})
-        if _memory(table, needed, files) > self._most_bytes:
+        if _estimate_memory(table, needed, files) > self._most_bytes:
             return None
         if not files or not all(can_hold(c.type) for c in needed):
             return None
         narrow, parts = replace(table, columns=needed), []
-        with self._lock:
+        with self._one_reader:
             if (table.id, by) not in self._asked:
                 self._asked.add((table.id, by))
                 return None
-            try:
-                for file in files:
-                    columns = self._columns(narrow, file)
-                    chosen = None if columns is None else choose(file, columns)
-                    if columns is None or chosen is None:
-                        return None
-                    parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
-            finally:
-                self._trim()  # what was read for nothing counts too
+            for file in files:
+                columns = self._read_columns(narrow, file)
+                chosen = None if columns is None else choose(file, columns)
+                if columns is None or chosen is None:
+                    return None
+                parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
             self.lookups += 1
         return pa.concat_tables(parts)
 
-    def _columns(self, table: Table, file: DataFile) -> _Columns | None:
+    def _read_columns(self, table: Table, file: DataFile) -> _Columns | None:
         """The columns of a file by name, with weights; those that are not here yet are read."""
-        keys = {f.name: _key(file, f) for f in arrow_schema(table)}
-        missing = [n for n, key in keys.items() if key not in self._kept]
+        keys = {f.name: _make_key(file, f) for f in arrow_schema(table)}
+        columns = {n: self._cache.find(key) for n, key in keys.items()}
+        missing = [n for n, column in columns.items() if column is None]
         if missing:
             part = replace(table, columns=tuple(c for c in table.columns if c.name in missing))
             wanted = [*(c.id for c in part.columns), WEIGHT_ID]
@@ -140,34 +141,22 @@ class ColumnIndex:
             if rows is None:
                 return None
             for n in missing:
-                self._known(keys[n], partial(pack, rows.column(n)))
-        return {n: self._known(key, _unexpected) for n, key in keys.items()}
+                columns[n] = self._get_or_make(keys[n], partial(pack_column, rows.column(n)))
+        return cast(_Columns, columns)
 
-    def _known(self, key: _Key, make: Callable[[], _Kept]) -> _Kept:
-        if key not in self._kept:
-            self._kept[key] = make()
-            self.bytes += self._kept[key].bytes
-        self._kept.move_to_end(key)
-        return cast(_Kept, self._kept[key])
-
-    def _trim(self) -> None:
-        while self.bytes > self._most_bytes:
-            self.bytes -= self._kept.popitem(last=False)[1].bytes
+    def _get_or_make(self, key: _Key, make: Callable[[], _Kept]) -> _Kept:
+        return cast(_Kept, self._cache.get(key, make))
 
 
-def _key(file: DataFile, field: pa.Field) -> _Key:
+def _make_key(file: DataFile, field: pa.Field) -> _Key:
     return file.path, int(field.metadata[FIELD_ID]), str(field.type), "values"
 
 
-def _unexpected() -> Packed:
-    raise AssertionError("it was just read")
-
-
-def _memory(table: Table, needed: Sequence[Column], files: Sequence[DataFile]) -> int:
+def _estimate_memory(table: Table, needed: Sequence[Column], files: Sequence[DataFile]) -> int:
     """What some columns take before they are packed; one of many texts may be as long as all of them."""
     rows, everything = sum(f.rows for f in files), sum(f.memory for f in files)
-    numbers = [c for c in table.columns if fixed_width([c.type]) is not None]
-    wanted = rows * (fixed_width(c.type for c in needed if c in numbers) or 0)
+    numbers = [c for c in table.columns if find_fixed_width([c.type]) is not None]
+    wanted = rows * (find_fixed_width(c.type for c in needed if c in numbers) or 0)
     if all(c in numbers for c in needed):
         return wanted
-    return wanted + max(0, everything - rows * (fixed_width(c.type for c in numbers) or 0))
+    return wanted + max(0, everything - rows * (find_fixed_width(c.type for c in numbers) or 0))

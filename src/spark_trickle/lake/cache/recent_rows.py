@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from threading import Lock
+from operator import attrgetter
 
 import pyarrow as pa
+
+from spark_trickle.model.cache import Cache
 
 _MOST_BYTES_OF_ONE = 4 * 2**20
 
 
 class RecentRows:
-    """The newest rows win; together they stay within a budget."""
+    """The newest rows win; together they stay within a budget in bytes."""
 
     def __init__(self) -> None:
-        self._rows: OrderedDict[str, pa.Table] = OrderedDict()
-        self.most_bytes = 64 * 2**20
+        self._rows = Cache[str, pa.Table](64 * 2**20, weigh=attrgetter("nbytes"))
         self.hits = self.misses = 0
-        self._bytes = 0
-        self._lock = Lock()
+
+    def resize(self, most_bytes: int) -> None:
+        self._rows.resize(most_bytes)
 
     def get(self, path: str) -> pa.Table | None:
-        with self._lock:
-            if path not in self._rows:
-                self.misses += 1
-                return None
+        rows = self._rows.find(path)
+        if rows is None:
+            self.misses += 1
+        else:
             self.hits += 1
-            self._rows.move_to_end(path)
-            return self._rows[path]
+        return rows
 
     def put(self, path: str, rows: pa.Table) -> None:
-        if rows.nbytes > _MOST_BYTES_OF_ONE:
-            return
-        with self._lock:
-            if path in self._rows:
-                self._bytes -= self._rows.pop(path).nbytes
-            self._rows[path] = rows
-            self._bytes += rows.nbytes
-            while self._rows and self._bytes > self.most_bytes:
-                self._bytes -= self._rows.popitem(last=False)[1].nbytes
+        if rows.nbytes <= _MOST_BYTES_OF_ONE:
+            self._rows.put(path, rows)

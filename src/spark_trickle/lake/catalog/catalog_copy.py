@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select
 
 from spark_trickle.lake.catalog import migrations
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import open_engine, reading, writing
+from spark_trickle.lake.catalog.engine import open_engine, open_reader, open_writer
 
 _TIMEOUT = 60.0
 _ROWS = 5_000  # that are copied at a time
@@ -26,7 +26,7 @@ def copy_catalog(engine: Engine, file: Path) -> None:
     else:
         target = open_engine(f"sqlite:///{file}", _TIMEOUT)
         try:
-            with reading(engine) as connection:
+            with open_reader(engine) as connection:
                 fill_catalog(connection, target)
         finally:
             target.dispose()
@@ -50,27 +50,27 @@ def _copy_sqlite(engine: Engine, file: Path) -> None:
 
 def fill_catalog(rows: Connection, target: Engine) -> None:
     """Copy all rows of one catalog to an empty database of any kind."""
-    with writing(target) as writer:
-        migrations.upgrade(writer)
+    with open_writer(target) as writer:
+        migrations.upgrade_catalog(writer)
         for table in s.metadata.sorted_tables:
             writer.execute(delete(table))  # a migration may have filled it
             for part in rows.execute(select(table)).mappings().partitions(_ROWS):
                 writer.execute(insert(table), [dict(row) for row in part])
 
 
-def data_locations(file: Path) -> dict[str, int]:
+def read_data_locations(file: Path) -> dict[str, int]:
     """Every data file that a copied catalog knows, with its size."""
     query = (
         "SELECT location, max(file_size_bytes) FROM trickle_file "
         "JOIN ducklake_data_file USING (data_file_id) GROUP BY location ORDER BY location"
     )
-    return dict(_ask(file, query))
+    return dict(_run_query(file, query))
 
 
-def newest_of(file: Path) -> tuple[int, str]:
+def read_newest(file: Path) -> tuple[int, str]:
     """The newest snapshot of a copied catalog, and who the warehouse is."""
-    ((snapshot,),) = _ask(file, "SELECT max(snapshot_id) FROM ducklake_snapshot")
-    ((warehouse,),) = _ask(file, "SELECT value FROM trickle_info WHERE key = 'warehouse_id'")
+    ((snapshot,),) = _run_query(file, "SELECT max(snapshot_id) FROM ducklake_snapshot")
+    ((warehouse,),) = _run_query(file, "SELECT value FROM trickle_info WHERE key = 'warehouse_id'")
     return int(snapshot), str(warehouse)
 
 
@@ -83,6 +83,6 @@ def place_catalog(file: Path, root: str, beside: bool) -> None:
         copy.commit()
 
 
-def _ask(file: Path, query: str) -> list[Any]:
+def _run_query(file: Path, query: str) -> list[Any]:
     with closing(sqlite3.connect(file)) as copy:
         return copy.execute(query).fetchall()

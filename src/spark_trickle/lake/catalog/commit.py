@@ -15,7 +15,7 @@ from sqlalchemy import Table as SqlTable
 from spark_trickle.lake.catalog import ducklake, read, sources, states, turns
 from spark_trickle.lake.catalog import schema as s
 from spark_trickle.lake.catalog.conflicts import Overlap, find_overlap
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.lake.storage.marker import CommitNote, DataFolder
 from spark_trickle.model.catalog import Catalog, Snapshot
@@ -36,7 +36,7 @@ from spark_trickle.model.source import Landed
 from spark_trickle.model.table import HIDDEN_SCHEMA, Column, Table, View, table_to_json
 
 
-def publish(
+def publish_commit(
     engine: Engine, folder: DataFolder, commit: Commit, now: datetime
 ) -> Snapshot | Overlap | turns.Blocked:
     """Make the commit the next snapshot of the warehouse, and note it in its data folder.
@@ -44,14 +44,14 @@ def publish(
     Unless others are to be heard first: then nothing is written.
     """
     with folder.note_commit() as note:
-        return _publish(engine, folder, commit, now, note)
+        return _write_commit(engine, folder, commit, now, note)
 
 
-def _publish(
+def _write_commit(
     engine: Engine, folder: DataFolder, commit: Commit, now: datetime, note: CommitNote
 ) -> Snapshot | Overlap | turns.Blocked:
     crash_point("begin")
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         current, is_queue = turns.newest_snapshot(connection)
         folder.require(current, partial(read.find_snapshot, connection))
         if is_queue:
@@ -62,13 +62,13 @@ def _publish(
             return overlap
         snapshot = _next_snapshot(current, commit, now, folder.session_id)
         _Writer(
-            connection, snapshot, read.catalog(connection, current) if commit.definitions else None
-        ).write(commit, current)
+            connection, snapshot, read.read_catalog(connection, current) if commit.definitions else None
+        ).write_commit(commit, current)
         for done in commit.refreshed:
             report = replace(done.report, snapshot=snapshot.id)
-            states.record(connection, replace(done, report=report), current.id, snapshot.id)
+            states.record_refresh(connection, replace(done, report=report), current.id, snapshot.id)
         if commit.landed is not None:
-            sources.record(connection, commit.landed, current.id)
+            sources.record_landing(connection, commit.landed, current.id)
         note.prepare(snapshot)
         crash_point("before_commit")
     crash_point("after_commit")
@@ -81,7 +81,7 @@ def _next_snapshot(current: Snapshot, commit: Commit, now: datetime, session_id:
     created = [d for d in commit.definitions if isinstance(d, CreateTable | CreateView | CreateSchema)]
     ids = sum(2 if isinstance(d, CreateTable) else 1 for d in created)
     added = sum(len(c.added) + len(c.feed_only) for c in commit.changes)
-    mappings = sum(len(_layouts(c)) for c in commit.changes)
+    mappings = sum(len(_find_layouts(c)) for c in commit.changes)
     return Snapshot(
         id=current.id + 1,
         time=time,
@@ -92,20 +92,20 @@ def _next_snapshot(current: Snapshot, commit: Commit, now: datetime, session_id:
     )
 
 
-def _layouts(change: TableChange) -> dict[tuple[Column, ...], Table]:
+def _find_layouts(change: TableChange) -> dict[tuple[Column, ...], Table]:
     """The table as it was when files were written whose columns must be matched by name."""
     files = [f for f in change.added + change.feed_only if f.by_name]
     return {f.written_as.columns: f.written_as for f in files if f.written_as}
 
 
-def _origin(landed: Landed | None) -> str | None:
+def _describe_origin(landed: Landed | None) -> str | None:
     """Where the rows of a snapshot come from, and since when they are visible there."""
     if landed is None or landed.committed is None:
         return None
     return json.dumps({"source": landed.source.name, "committed": landed.committed.isoformat()})
 
 
-def _lasting_uuid(table: Table, part: str) -> str:
+def _make_lasting_uuid(table: Table, part: str) -> str:
     """The same through every change of the table: its folder never changes."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{part}:{table.path}"))
 
@@ -121,9 +121,9 @@ class _Writer:
         self._words: list[str] = []
         self._changes: list[dict[str, Any]] = []
 
-    def write(self, commit: Commit, current: Snapshot) -> None:
+    def write_commit(self, commit: Commit, current: Snapshot) -> None:
         self._next_file_id = current.next_file_id
-        self._insert(
+        self._insert_rows(
             s.snapshot,
             {
                 "snapshot_id": self._snapshot.id,
@@ -135,32 +135,32 @@ class _Writer:
         )
         crash_point("after_snapshot_row")
         for definition in commit.definitions:
-            self._define(definition)
+            self._write_definition(definition)
         crash_point("after_definitions")
         for change in commit.changes:
             self._change_files(change)
         crash_point("after_files")
-        self._insert(
+        self._insert_rows(
             s.snapshot_changes,
             {
                 "snapshot_id": self._snapshot.id,
                 "changes_made": ",".join(dict.fromkeys(self._words)),
                 "author": self._snapshot.session_id,
                 "commit_message": commit.message,
-                "commit_extra_info": _origin(commit.landed),
+                "commit_extra_info": _describe_origin(commit.landed),
             },
         )
         if self._changes:
-            self._insert(s.trickle_change, *self._changes)
+            self._insert_rows(s.trickle_change, *self._changes)
 
     # --- definitions -----------------------------------------------------------------------------
 
-    def _define(self, definition: Definition) -> None:
+    def _write_definition(self, definition: Definition) -> None:
         match definition:
             case CreateSchema(schema):
                 self._words.append(f"created_schema:{ducklake.quote_name(schema.name)}")
                 self._schema_ids[schema.name.lower()] = schema.id
-                self._insert(
+                self._insert_rows(
                     s.namespace,
                     {
                         "schema_id": schema.id,
@@ -173,7 +173,7 @@ class _Writer:
                 )
             case DropSchema(schema):
                 self._words.append(f"dropped_schema:{schema.id}")
-                self._end(s.namespace, schema_id=schema.id)
+                self._end_rows(s.namespace, schema_id=schema.id)
             case CreateTable(table):
                 self._create_table(table)
             case AlterTable(old, new):
@@ -184,25 +184,25 @@ class _Writer:
                 self._create_view(view)
             case DropView(view):
                 self._words.append(f"dropped_view:{view.id}")
-                self._end(s.trickle_view, view_id=view.id)
+                self._end_rows(s.trickle_view, view_id=view.id)
             case _:
                 assert_never(definition)
 
     def _create_table(self, table: Table) -> None:
         names = f"{ducklake.quote_name(HIDDEN_SCHEMA)}.{ducklake.quote_name(ducklake.physical_name(table))}"
         self._words.append(f"created_table:{names}")
-        self._insert(
+        self._insert_rows(
             s.table_stats, {"table_id": table.id, "record_count": 0, "next_row_id": 0, "file_size_bytes": 0}
         )
         self._write_table(table)
         self._write_columns(table)
 
     def _write_table(self, table: Table) -> None:
-        self._insert(
+        self._insert_rows(
             s.table,
             {
                 "table_id": table.id,
-                "table_uuid": _lasting_uuid(table, "table"),
+                "table_uuid": _make_lasting_uuid(table, "table"),
                 "begin_snapshot": self._snapshot.id,
                 "schema_id": self._schema_ids[HIDDEN_SCHEMA],
                 "table_name": ducklake.physical_name(table),
@@ -210,11 +210,11 @@ class _Writer:
                 "path_is_relative": True,
             },
         )
-        self._insert(
+        self._insert_rows(
             s.view,
             {
                 "view_id": table.view_id,
-                "view_uuid": _lasting_uuid(table, "view"),
+                "view_uuid": _make_lasting_uuid(table, "view"),
                 "begin_snapshot": self._snapshot.id,
                 "schema_id": self._schema_ids[table.schema.lower()],
                 "view_name": table.name,
@@ -223,7 +223,7 @@ class _Writer:
                 "column_aliases": "",
             },
         )
-        self._insert(
+        self._insert_rows(
             s.trickle_table,
             {
                 "table_id": table.id,
@@ -236,8 +236,8 @@ class _Writer:
 
     def _write_columns(self, table: Table) -> None:
         own = {"table_id": table.id, "begin_snapshot": self._snapshot.id}
-        self._insert(s.column, *({**row, **own} for row in ducklake.column_rows(table)))
-        self._insert(
+        self._insert_rows(s.column, *({**row, **own} for row in ducklake.column_rows(table)))
+        self._insert_rows(
             s.schema_versions,
             {
                 "begin_snapshot": self._snapshot.id,
@@ -248,24 +248,24 @@ class _Writer:
 
     def _alter_table(self, old: Table, new: Table) -> None:
         self._words.append(f"altered_table:{new.id}")
-        self._note(new.id, "altered")
-        self._end(s.table, table_id=old.id)
-        self._end(s.view, view_id=old.view_id)
-        self._end(s.trickle_table, table_id=old.id)
+        self._note_change(new.id, "altered")
+        self._end_rows(s.table, table_id=old.id)
+        self._end_rows(s.view, view_id=old.view_id)
+        self._end_rows(s.trickle_table, table_id=old.id)
         self._write_table(new)
         if new.columns != old.columns:
-            self._end(s.column, table_id=old.id)
+            self._end_rows(s.column, table_id=old.id)
             self._write_columns(new)
 
     def _drop_table(self, table: Table) -> None:
         self._words.append(f"dropped_table:{table.id}")
-        self._note(table.id, "dropped")
-        self._end(s.table, table_id=table.id)
-        self._end(s.column, table_id=table.id)
-        self._end(s.view, view_id=table.view_id)
-        self._end(s.trickle_table, table_id=table.id)
-        self._end(s.data_file, table_id=table.id)
-        states.forget(self._connection, table.id)
+        self._note_change(table.id, "dropped")
+        self._end_rows(s.table, table_id=table.id)
+        self._end_rows(s.column, table_id=table.id)
+        self._end_rows(s.view, view_id=table.view_id)
+        self._end_rows(s.trickle_table, table_id=table.id)
+        self._end_rows(s.data_file, table_id=table.id)
+        states.forget_table(self._connection, table.id)
         sources.forget_mirror(self._connection, table.id)
         sources.forget_published(self._connection, table.id)
 
@@ -279,7 +279,7 @@ class _Writer:
             "comment": view.comment,
         }
         definition |= {"source": list(view.source_columns), "home": view.home}
-        self._insert(
+        self._insert_rows(
             s.trickle_view,
             {
                 "view_id": view.id,
@@ -295,7 +295,7 @@ class _Writer:
     def _change_files(self, change: TableChange) -> None:
         if change.empty:
             return
-        self._describe(change)
+        self._describe_change(change)
         ended = sorted(f.id for f in change.ended)
         for start in range(0, len(ended), 500):
             ids = ended[start : start + 500]
@@ -307,26 +307,28 @@ class _Writer:
         new = change.added + change.feed_only
         if new:
             feed_only = {f.path for f in change.feed_only}
-            mappings = {columns: self._map_names(table) for columns, table in _layouts(change).items()}
+            mappings = {columns: self._map_names(table) for columns, table in _find_layouts(change).items()}
             self._add_files(change.table, new, feed_only, mappings)
 
-    def _describe(self, change: TableChange) -> None:
+    def _describe_change(self, change: TableChange) -> None:
         table_id = change.table.id
         if change.compaction:
             self._words.append(f"compacted_table:{table_id}")
-            self._note(table_id, "compacted")
+            self._note_change(table_id, "compacted")
         if change.inserts:
             self._words.append(f"inserted_into_table:{table_id}")
-            self._note(table_id, "inserted")
+            self._note_change(table_id, "inserted")
         if change.deletes:
             self._words.append(f"deleted_from_table:{table_id}")
-            self._note(table_id, "replaced" if change.ended else "deleted")
+            self._note_change(table_id, "replaced" if change.ended else "deleted")
 
     def _map_names(self, table: Table) -> int:
         mapping = self._next_file_id
         self._next_file_id += 1
-        self._insert(s.column_mapping, {"mapping_id": mapping, "table_id": table.id, "type": "map_by_name"})
-        self._insert(
+        self._insert_rows(
+            s.column_mapping, {"mapping_id": mapping, "table_id": table.id, "type": "map_by_name"}
+        )
+        self._insert_rows(
             s.name_mapping, *({**row, "mapping_id": mapping} for row in ducklake.name_mapping_rows(table))
         )
         return mapping
@@ -390,9 +392,9 @@ class _Writer:
                 }
                 for c in f.stats
             ]
-        self._insert(s.data_file, *data)
-        self._insert(s.trickle_file, *roles)
-        self._insert(s.file_stats, *stats)
+        self._insert_rows(s.data_file, *data)
+        self._insert_rows(s.trickle_file, *roles)
+        self._insert_rows(s.file_stats, *stats)
 
     def _advance_stats(self, table: Table, files: tuple[DataFile, ...]) -> int:
         """Count the new rows, and return the first of their row ids."""
@@ -412,14 +414,14 @@ class _Writer:
 
     # --- rows ------------------------------------------------------------------------------------
 
-    def _note(self, table_id: int, change: str) -> None:
+    def _note_change(self, table_id: int, change: str) -> None:
         self._changes.append({"snapshot_id": self._snapshot.id, "table_id": table_id, "change": change})
 
-    def _insert(self, table: SqlTable, *rows: dict[str, Any]) -> None:
+    def _insert_rows(self, table: SqlTable, *rows: dict[str, Any]) -> None:
         if rows:
             self._connection.execute(insert(table), list(rows))
 
-    def _end(self, table: SqlTable, **ids: int) -> None:
+    def _end_rows(self, table: SqlTable, **ids: int) -> None:
         same = [table.c[name] == value for name, value in ids.items()]
         self._connection.execute(
             update(table)

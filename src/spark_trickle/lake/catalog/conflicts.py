@@ -37,7 +37,7 @@ def find_overlap(connection: Connection, commit: Commit, current: Snapshot) -> O
     """None if nothing stands in the way of the commit; a ConflictError if something certainly does."""
     if current.id == commit.compared_upto:
         return None
-    base = read.snapshot_at(connection, commit.read_snapshot)
+    base = read.read_snapshot(connection, commit.read_snapshot)
     if base.schema_version != current.schema_version:
         if commit.definitions:  # names and ids were chosen at the snapshot that was read
             raise ConflictError("the catalog", commit.read_snapshot, current.id, "redefined")
@@ -47,8 +47,8 @@ def find_overlap(connection: Connection, commit: Commit, current: Snapshot) -> O
     altered = {d.old.id: d.old for d in commit.definitions if isinstance(d, AlterTable)}
     tables = {**altered, **dropped, **{i: c.table for i, c in mine.items()}}
     overlap = None
-    for snapshot_id, table_id, change in read.changes_since(connection, commit.compared_upto):
-        verdict = judge(mine[table_id], change) if table_id in mine else Verdict.TOGETHER
+    for snapshot_id, table_id, change in read.read_changes_since(connection, commit.compared_upto):
+        verdict = judge_changes(mine[table_id], change) if table_id in mine else Verdict.TOGETHER
         redefined = table_id in dropped or (table_id in altered and change != "compacted")
         if verdict is Verdict.TOGETHER and not redefined:
             continue
@@ -69,14 +69,14 @@ def _refuse_unkept(connection: Connection, commit: Commit, current: Snapshot) ->
     """An IMMEDIATE stream table that came meanwhile must see what the commit changes."""
     changed = {c.table.id for c in commit.changes if c.changes_content}
     kept = {r.table_id for r in commit.refreshed}
-    for table in read.catalog(connection, current).tables():
+    for table in read.read_catalog(connection, current).tables():
         if table.stream is None or table.stream.mode is not Mode.IMMEDIATE or table.id in kept:
             continue
         if any(source.table_id in changed for source in table.stream.sources):
             raise ConflictError(table.full_name, commit.read_snapshot, current.id, "defined")
 
 
-def judge(mine: TableChange, theirs: str) -> Verdict:
+def judge_changes(mine: TableChange, theirs: str) -> Verdict:
     """What can be said of my change and of theirs before looking at rows.
 
     Weights add up, so appends never conflict, and compaction conflicts only with what ends the files

@@ -48,11 +48,11 @@ def column_rows(table: Table) -> list[dict[str, Any]]:
     """One row per column and nested part, as `ducklake_column` wants them."""
     rows = [_column_row(WEIGHT_ID, WEIGHT, "int32", False, None, None)]
     for column in table.columns:
-        rows += _rows_of(column.id, column.name, column.type, column.nullable, None, column)
+        rows += _list_rows(column.id, column.name, column.type, column.nullable, None, column)
     return [{**row, "column_order": order} for order, row in enumerate(rows, start=1)]
 
 
-def _rows_of(
+def _list_rows(
     id: int, name: str, kind: ColumnType, nullable: bool, parent: int | None, column: Column | None
 ) -> list[dict[str, Any]]:
     row = _column_row(id, name, type_name(kind), nullable, parent, column.initial if column else None)
@@ -60,9 +60,9 @@ def _rows_of(
         case Scalar():
             return [row]
         case Array(element, element_id, contains_null):
-            return [row, *_rows_of(element_id, "element", element, contains_null, id, None)]
+            return [row, *_list_rows(element_id, "element", element, contains_null, id, None)]
         case Struct(fields):
-            return [row, *(r for f in fields for r in _rows_of(f.id, f.name, f.type, f.nullable, id, None))]
+            return [row, *(r for f in fields for r in _list_rows(f.id, f.name, f.type, f.nullable, id, None))]
 
 
 def _column_row(

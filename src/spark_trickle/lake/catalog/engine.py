@@ -92,9 +92,9 @@ def _open_read_only(url: URL, timeout: float) -> Engine:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def open_reader(engine: Engine) -> Iterator[Connection]:
     """One consistent view of the catalog."""
-    with _translated(engine), engine.connect() as connection:
+    with _translate_errors(engine), engine.connect() as connection:
         if engine.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
@@ -102,10 +102,10 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def open_writer(engine: Engine) -> Iterator[Connection]:
     """The only writer of the catalog, until the block ends."""
     require_writable(engine)
-    with _translated(engine), engine.connect() as plain:
+    with _translate_errors(engine), engine.connect() as plain:
         connection = plain.execution_options(trickle_write=True)
         with connection.begin():
             if engine.dialect.name == "postgresql":
@@ -122,18 +122,18 @@ def require_writable(engine: Engine) -> None:
 
 
 @contextmanager
-def _translated(engine: Engine) -> Iterator[None]:
+def _translate_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise _explain(engine, error) from error
+        raise _explain_error(engine, error) from error
 
 
-def _explain(engine: Engine, error: DBAPIError) -> Exception:
+def _explain_error(engine: Engine, error: DBAPIError) -> Exception:
     where = hide_secrets(engine.url)
     detail = str(error.orig).strip().splitlines()[0] if str(error.orig) else type(error.orig).__name__
     if "locked" in detail or "busy" in detail or "lock timeout" in detail:
-        return CatalogBusyError(where, _timeout(engine))
+        return CatalogBusyError(where, _read_timeout(engine))
     if "readonly" in detail or "read-only" in detail:
         return WarehouseError(f"the catalog {where} cannot be written: {detail}", _permission_hint(engine))
     if "disk is full" in detail or "disk I/O" in detail or "No space" in detail:
@@ -165,5 +165,5 @@ def _permission_hint(engine: Engine) -> str:
     return f"Make the folder {folder} and the files in it writable for this user."
 
 
-def _timeout(engine: Engine) -> float:
+def _read_timeout(engine: Engine) -> float:
     return float(engine.get_execution_options()["trickle_timeout"])

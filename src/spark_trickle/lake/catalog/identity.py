@@ -26,5 +26,5 @@ def renew_identity(connection: Connection, marker: MarkerFile) -> str:
     """Make this warehouse another one than those it was copied from, in its catalog and its data folder."""
     fresh = uuid.uuid4().hex
     connection.execute(update(s.trickle_info).where(s.trickle_info.c.key == _KEY).values(value=fresh))
-    marker.claim(fresh, read.newest(connection))
+    marker.claim(fresh, read.read_newest(connection))
     return fresh

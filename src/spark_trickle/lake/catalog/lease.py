@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select
 
 from spark_trickle.errors import CatalogBusyError, WarehouseError
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.catalog.renewal import renew_every
 
 
@@ -27,13 +27,13 @@ class Lease:
     reads_since: int
     expires: datetime
 
-    def active(self, now: datetime) -> bool:
+    def is_active(self, now: datetime) -> bool:
         """Whether the session may still write: on this machine its process tells, elsewhere the clock."""
-        return _alive(self.process_id) if self.host == this_host() else now < self.expires
+        return _is_alive(self.process_id) if self.host == this_host() else now < self.expires
 
-    def reads(self, now: datetime) -> bool:
+    def may_read(self, now: datetime) -> bool:
         """Whether DataFrames it handed out may still be in use."""
-        return self.active(now) and now < self.expires
+        return self.is_active(now) and now < self.expires
 
 
 def this_host() -> str:
@@ -42,7 +42,7 @@ def this_host() -> str:
     return f"{socket.gethostname()}/{boot.read_text().strip() if boot.exists() else ''}"
 
 
-def _alive(process_id: int) -> bool:
+def _is_alive(process_id: int) -> bool:
     try:
         os.kill(process_id, 0)
     except ProcessLookupError:
@@ -52,39 +52,41 @@ def _alive(process_id: int) -> bool:
     return True
 
 
-def renew(connection: Connection, session_id: str, reads_since: int, now: datetime, keep: timedelta) -> None:
-    _remove(connection, session_id)
+def renew_lease(
+    connection: Connection, session_id: str, reads_since: int, now: datetime, keep: timedelta
+) -> None:
+    _remove_lease(connection, session_id)
     lease = Lease(session_id, this_host(), os.getpid(), reads_since, now + keep)
     connection.execute(insert(s.trickle_lease), [lease.__dict__])
 
 
-def release(connection: Connection, session_id: str, now: datetime) -> None:
+def release_lease(connection: Connection, session_id: str, now: datetime) -> None:
     """The session has ended: what it wrote and did not commit, nobody needs."""
-    _remove(connection, session_id)
+    _remove_lease(connection, session_id)
     ended = s.trickle_ended_session
     connection.execute(delete(ended).where(ended.c.session_id == session_id))
     connection.execute(insert(ended).values(session_id=session_id, ended=now))
 
 
-def _remove(connection: Connection, session_id: str) -> None:
+def _remove_lease(connection: Connection, session_id: str) -> None:
     connection.execute(delete(s.trickle_lease).where(s.trickle_lease.c.session_id == session_id))
 
 
-def all_leases(connection: Connection) -> list[Lease]:
+def read_leases(connection: Connection) -> list[Lease]:
     return [Lease(*row) for row in connection.execute(select(s.trickle_lease))]
 
 
-def active(connection: Connection, now: datetime) -> list[Lease]:
-    return [lease for lease in all_leases(connection) if lease.active(now)]
+def read_active_leases(connection: Connection, now: datetime) -> list[Lease]:
+    return [lease for lease in read_leases(connection) if lease.is_active(now)]
 
 
 def forget_dead(connection: Connection, now: datetime) -> None:
-    for lease in all_leases(connection):
-        if not lease.active(now):
-            release(connection, lease.session_id, now)
+    for lease in read_leases(connection):
+        if not lease.is_active(now):
+            release_lease(connection, lease.session_id, now)
 
 
-def ended_sessions(connection: Connection) -> set[str]:
+def read_ended_sessions(connection: Connection) -> set[str]:
     return {row[0] for row in connection.execute(select(s.trickle_ended_session.c.session_id))}
 
 
@@ -96,9 +98,9 @@ def forget_ended(connection: Connection, before: datetime) -> None:
 def forget_writers(connection: Connection, now: datetime) -> None:
     """What this catalog knows of sessions says nothing about the files of a folder it just took over."""
     connection.execute(delete(s.trickle_ended_session))
-    for lease in all_leases(connection):
-        if not lease.active(now):
-            _remove(connection, lease.session_id)
+    for lease in read_leases(connection):
+        if not lease.is_active(now):
+            _remove_lease(connection, lease.session_id)
 
 
 class SessionLease:
@@ -128,13 +130,13 @@ class SessionLease:
             return
         self._handed_out = {s: t for s, t in self._handed_out.items() if now - t < self._keep}
         oldest = min(self._handed_out)
-        with writing(self._engine) as connection:
+        with open_writer(self._engine) as connection:
             # Renewed after half the time, so that whoever comes just before that is covered in full.
-            renew(connection, self._session_id, oldest, now, 1.5 * self._keep)
+            renew_lease(connection, self._session_id, oldest, now, 1.5 * self._keep)
         self._covers, self._renewed = oldest, now
 
     @contextmanager
-    def kept(self, snapshot_id: int) -> Iterator[None]:
+    def keep_renewed(self, snapshot_id: int) -> Iterator[None]:
         """Renewed while something runs that may take longer than a lease lasts."""
 
         def renew() -> None:
@@ -149,5 +151,5 @@ class SessionLease:
             return
         self._covers = None
         # A catalog that cannot be reached now does not keep a session from ending: its lease runs out.
-        with suppress(CatalogBusyError, WarehouseError), writing(self._engine) as connection:
-            release(connection, self._session_id, datetime.now(UTC))
+        with suppress(CatalogBusyError, WarehouseError), open_writer(self._engine) as connection:
+            release_lease(connection, self._session_id, datetime.now(UTC))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, insert, inspect, select
 from spark_trickle.errors import VersionError, WarehouseError
 from spark_trickle.lake.catalog import migrations
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import hide_secrets, reading, writing
+from spark_trickle.lake.catalog.engine import hide_secrets, open_reader, open_writer
 from spark_trickle.lake.storage.data_folder import BESIDE, Request, refuse_used_folder
 from spark_trickle.lake.storage.files import TABLES_FOLDER
 from spark_trickle.model.table import DEFAULT_SCHEMA, HIDDEN_SCHEMA
@@ -18,7 +18,7 @@ from spark_trickle.model.table import DEFAULT_SCHEMA, HIDDEN_SCHEMA
 
 def prepare_catalog(engine: Engine, request: Request) -> None:
     """Bring the catalog to our version."""
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         ready = migrations.is_current(connection)
     if not ready and request.read_only:
         raise WarehouseError(
@@ -26,13 +26,13 @@ def prepare_catalog(engine: Engine, request: Request) -> None:
             "Open it once with write access.",
         )
     if not ready:
-        with writing(engine) as connection:
-            _upgrade(connection, request)
-    with reading(engine) as connection:
+        with open_writer(engine) as connection:
+            _upgrade_or_create(connection, request)
+    with open_reader(engine) as connection:
         _require_version(connection)
 
 
-def _upgrade(connection: Connection, request: Request) -> None:
+def _upgrade_or_create(connection: Connection, request: Request) -> None:
     if migrations.is_current(connection):  # another process was faster
         return
     has_table = inspect(connection).has_table
@@ -44,14 +44,14 @@ def _upgrade(connection: Connection, request: Request) -> None:
         )
     if fresh:
         refuse_used_folder(request)
-    migrations.upgrade(connection)
+    migrations.upgrade_catalog(connection)
     if fresh:
-        _fill(connection, request.default_root)
+        _create_first_snapshot(connection, request.default_root)
         beside = str(request.asked is None).lower()
         connection.execute(insert(s.trickle_info).values(key=BESIDE, value=beside))
 
 
-def _fill(connection: Connection, root: str) -> None:
+def _create_first_snapshot(connection: Connection, root: str) -> None:
     """The first snapshot of a new warehouse: an empty schema of the user's and our hidden one."""
     values = {
         "version": s.DUCKLAKE_VERSION,

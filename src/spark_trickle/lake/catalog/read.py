@@ -17,80 +17,80 @@ from spark_trickle.model.files import FEED, ColumnStats, DataFile, Role
 from spark_trickle.model.table import Relation, Schema, View, table_from_json
 
 
-def visible(table: Any, snapshot_id: int) -> ColumnElement[bool]:
+def is_visible(table: Any, snapshot_id: int) -> ColumnElement[bool]:
     """Rows of a versioned catalog table that exist at a snapshot."""
     ends = table.c.end_snapshot
     return and_(table.c.begin_snapshot <= snapshot_id, or_(ends.is_(None), ends > snapshot_id))
 
 
-def newest(connection: Connection) -> Snapshot:
-    query = snapshots_query().order_by(s.snapshot.c.snapshot_id.desc()).limit(1)
+def read_newest(connection: Connection) -> Snapshot:
+    query = select_snapshots().order_by(s.snapshot.c.snapshot_id.desc()).limit(1)
     return Snapshot(*connection.execute(query).one())
 
 
-def snapshots_query() -> Select[Any]:
+def select_snapshots() -> Select[Any]:
     """The columns of a Snapshot, in their order."""
     changes = s.snapshot_changes.c
     joined = s.snapshot.outerjoin(s.snapshot_changes, changes.snapshot_id == s.snapshot.c.snapshot_id)
     return select(s.snapshot, changes.author).select_from(joined)
 
 
-def oldest_id(connection: Connection) -> int:
+def read_oldest_id(connection: Connection) -> int:
     return int(connection.execute(select(func.min(s.snapshot.c.snapshot_id))).scalar_one())
 
 
-def snapshot_at(connection: Connection, snapshot_id: int) -> Snapshot:
+def read_snapshot(connection: Connection, snapshot_id: int) -> Snapshot:
     if snapshot_id >= 2**63:  # more than the catalog can count
-        raise _not_found(connection, str(snapshot_id))
+        raise _make_not_found(connection, str(snapshot_id))
     found = find_snapshot(connection, snapshot_id)
     if found is None:
-        raise _not_found(connection, str(snapshot_id))
+        raise _make_not_found(connection, str(snapshot_id))
     return found
 
 
 def find_snapshot(connection: Connection, snapshot_id: int) -> Snapshot | None:
-    query = snapshots_query().where(s.snapshot.c.snapshot_id == snapshot_id)
+    query = select_snapshots().where(s.snapshot.c.snapshot_id == snapshot_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else Snapshot(*row)
 
 
-def snapshot_before(connection: Connection, moment: datetime, strictly: bool = False) -> Snapshot:
+def read_snapshot_before(connection: Connection, moment: datetime, strictly: bool = False) -> Snapshot:
     """The newest snapshot that was committed before a moment, or also at it."""
     time = s.snapshot.c.snapshot_time
     row = connection.execute(
-        snapshots_query()
+        select_snapshots()
         .where(time < moment if strictly else time <= moment)
         .order_by(s.snapshot.c.snapshot_id.desc())
         .limit(1)
     ).one_or_none()
     if row is None:
         asked = "before" if strictly else "at or before"
-        raise _not_found(connection, f"{asked} {moment.isoformat(sep=' ')}")
+        raise _make_not_found(connection, f"{asked} {moment.isoformat(sep=' ')}")
     return Snapshot(*row)
 
 
-def _not_found(connection: Connection, asked: str) -> SnapshotNotFoundError:
-    return SnapshotNotFoundError(asked, oldest_id(connection), newest(connection).id)
+def _make_not_found(connection: Connection, asked: str) -> SnapshotNotFoundError:
+    return SnapshotNotFoundError(asked, read_oldest_id(connection), read_newest(connection).id)
 
 
 def require_range(connection: Connection, after: int, upto: int) -> None:
     """A change feed is whole only if nothing of it was vacuumed: its start must still be a snapshot."""
-    oldest, latest = oldest_id(connection), newest(connection).id
+    oldest, latest = read_oldest_id(connection), read_newest(connection).id
     if after < oldest or upto > latest or after > upto:
         raise SnapshotNotFoundError(f"range ({after}, {upto}]", oldest, latest)
 
 
-def catalog(connection: Connection, at: Snapshot) -> Catalog:
+def read_catalog(connection: Connection, at: Snapshot) -> Catalog:
     schemas = {
         row.schema_name.lower(): Schema(row.schema_id, row.schema_name)
-        for row in connection.execute(select(s.namespace).where(visible(s.namespace, at.id)))
+        for row in connection.execute(select(s.namespace).where(is_visible(s.namespace, at.id)))
     }
     relations: dict[tuple[str, str], Relation] = {}
-    for row in connection.execute(select(s.trickle_table).where(visible(s.trickle_table, at.id))):
+    for row in connection.execute(select(s.trickle_table).where(is_visible(s.trickle_table, at.id))):
         key = (row.schema_name.lower(), row.table_name.lower())
         definition = json.loads(row.definition)
         relations[key] = table_from_json(row.table_id, row.schema_name, row.table_name, definition)
-    for row in connection.execute(select(s.trickle_view).where(visible(s.trickle_view, at.id))):
+    for row in connection.execute(select(s.trickle_view).where(is_visible(s.trickle_view, at.id))):
         view = json.loads(row.definition)
         relations[row.schema_name.lower(), row.view_name.lower()] = View(
             row.view_id,
@@ -123,12 +123,12 @@ _FILE_COLUMNS = (
 )
 
 
-def _files_query() -> Select[Any]:
+def _select_files() -> Select[Any]:
     joined = s.data_file.join(s.trickle_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
     return select(*_FILE_COLUMNS).select_from(joined)
 
 
-def _file(row: Row[Any]) -> DataFile:
+def _row_to_file(row: Row[Any]) -> DataFile:
     return DataFile(
         id=row.data_file_id,
         path=row.path,
@@ -147,29 +147,31 @@ def _file(row: Row[Any]) -> DataFile:
     )
 
 
-def files(connection: Connection, table_id: int, snapshot_id: int) -> tuple[DataFile, ...]:
+def read_files(connection: Connection, table_id: int, snapshot_id: int) -> tuple[DataFile, ...]:
     """The files whose sum is the content of a table at a snapshot."""
     oldest = select(func.min(s.snapshot.c.snapshot_id)).scalar_subquery().label("oldest")
-    query = _files_query().where(s.data_file.c.table_id == table_id, visible(s.data_file, snapshot_id))
+    query = _select_files().where(s.data_file.c.table_id == table_id, is_visible(s.data_file, snapshot_id))
     rows = connection.execute(query.add_columns(oldest)).all()
     # The files of a forgotten snapshot went with it, so it must not look like a table with fewer rows.
-    if snapshot_id < (rows[0].oldest if rows else oldest_id(connection)):
-        raise _not_found(connection, str(snapshot_id))
-    return tuple(_file(row) for row in rows)
+    if snapshot_id < (rows[0].oldest if rows else read_oldest_id(connection)):
+        raise _make_not_found(connection, str(snapshot_id))
+    return tuple(_row_to_file(row) for row in rows)
 
 
-def change_files(connection: Connection, table_id: int, after: int, upto: int) -> tuple[DataFile, ...]:
+def read_change_files(connection: Connection, table_id: int, after: int, upto: int) -> tuple[DataFile, ...]:
     """The files that hold what changed in (after, upto], whether or not compaction replaced them since."""
-    query = _files_query().where(
+    query = _select_files().where(
         s.trickle_file.c.table_id == table_id,
         s.trickle_file.c.role.in_(FEED),
         s.trickle_file.c.begin_snapshot > after,
         s.trickle_file.c.begin_snapshot <= upto,
     )
-    return tuple(_file(row) for row in connection.execute(query.order_by(s.trickle_file.c.begin_snapshot)))
+    return tuple(
+        _row_to_file(row) for row in connection.execute(query.order_by(s.trickle_file.c.begin_snapshot))
+    )
 
 
-def with_bounds(
+def add_bounds(
     connection: Connection, found: Sequence[DataFile], column_ids: Sequence[int]
 ) -> tuple[DataFile, ...]:
     """The files with their statistics of some columns, to choose which need reading."""
@@ -198,7 +200,7 @@ class SnapshotEntry:
     message: str | None
 
 
-def history(connection: Connection) -> list[SnapshotEntry]:
+def read_history(connection: Connection) -> list[SnapshotEntry]:
     joined = s.snapshot.outerjoin(
         s.snapshot_changes, s.snapshot.c.snapshot_id == s.snapshot_changes.c.snapshot_id
     )
@@ -219,7 +221,7 @@ class TableSize:
     bytes: int
 
 
-def sizes(connection: Connection, snapshot_id: int) -> dict[int, TableSize]:
+def read_sizes(connection: Connection, snapshot_id: int) -> dict[int, TableSize]:
     """Rows, files and bytes of every table in one query."""
     joined = s.data_file.join(s.trickle_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
     weight = s.data_file.c.record_count - 2 * s.trickle_file.c.deletes
@@ -231,13 +233,13 @@ def sizes(connection: Connection, snapshot_id: int) -> dict[int, TableSize]:
             func.sum(s.data_file.c.file_size_bytes),
         )
         .select_from(joined)
-        .where(visible(s.data_file, snapshot_id))
+        .where(is_visible(s.data_file, snapshot_id))
         .group_by(s.data_file.c.table_id)
     )
     return {row[0]: TableSize(int(row[1]), int(row[2]), int(row[3])) for row in connection.execute(query)}
 
 
-def changes_since(connection: Connection, snapshot_id: int) -> list[tuple[int, int, str]]:
+def read_changes_since(connection: Connection, snapshot_id: int) -> list[tuple[int, int, str]]:
     """(snapshot, table, change) of every commit after a snapshot."""
     query = select(s.trickle_change).where(s.trickle_change.c.snapshot_id > snapshot_id)
     return [(row[0], row[1], row[2]) for row in connection.execute(query)]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from spark_trickle.errors import CatalogBusyError, WarehouseError
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import writing
+from spark_trickle.lake.catalog.engine import open_writer
 
 _PAUSE = timedelta(minutes=1)
 
@@ -48,15 +48,15 @@ class ReadCounter:
         if not new:
             return
         try:
-            with writing(engine) as connection:
+            with open_writer(engine) as connection:
                 for table_id, count in sorted(new.items()):
-                    _add(connection, table_id, count, now)
+                    _add_reads(connection, table_id, count, now)
         except (CatalogBusyError, WarehouseError):
             with self._lock:
                 self._new += new
 
 
-def _add(connection: Connection, table_id: int, count: int, now: datetime) -> None:
+def _add_reads(connection: Connection, table_id: int, count: int, now: datetime) -> None:
     c = s.trickle_read.c
     known = update(s.trickle_read).where(c.table_id == table_id)
     if not connection.execute(known.values(reads=c.reads + count, last_read=now)).rowcount:

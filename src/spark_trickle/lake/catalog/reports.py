@@ -36,7 +36,7 @@ class Past:
     apply: str = ""
 
 
-def past(
+def read_refreshes(
     connection: Connection,
     table_id: int | None = None,
     most: int | None = None,
@@ -51,10 +51,10 @@ def past(
         query = query.where(c.started >= since)
     if most is not None:
         query = query.limit(most)
-    return [_past(row) for row in connection.execute(query)]
+    return [_row_to_refresh(row) for row in connection.execute(query)]
 
 
-def _past(row: Any) -> Past:
+def _row_to_refresh(row: Any) -> Past:
     return Past(
         row.table_id,
         row.started,
@@ -99,7 +99,7 @@ class Unseen:
     bytes: int
 
 
-def unseen(connection: Connection, frontiers: dict[int, int]) -> dict[int, Unseen]:
+def read_unseen(connection: Connection, frontiers: dict[int, int]) -> dict[int, Unseen]:
     """For each table, what changed after the oldest snapshot that a reader knows: one query for all."""
     if not frontiers:
         return {}
@@ -119,14 +119,14 @@ def unseen(connection: Connection, frontiers: dict[int, int]) -> dict[int, Unsee
     }
 
 
-def first_refreshes(connection: Connection) -> dict[int, datetime]:
+def read_first_refreshes(connection: Connection) -> dict[int, datetime]:
     """The oldest refresh of each stream table that is remembered."""
     c = s.trickle_refresh.c
     query = select(c.table_id, func.min(c.started)).group_by(c.table_id)
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def quantile(values: Iterable[float], share: float) -> float | None:
+def find_quantile(values: Iterable[float], share: float) -> float | None:
     """The smallest value that at least this share of all values does not exceed."""
     ordered = sorted(values)
     if not ordered:
@@ -134,5 +134,5 @@ def quantile(values: Iterable[float], share: float) -> float | None:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def snapshots(connection: Connection) -> int:
+def count_snapshots(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(s.snapshot)).scalar() or 0

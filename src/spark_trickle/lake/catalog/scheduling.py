@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.catalog.lease import this_host
 from spark_trickle.model.stream import Status
 
@@ -48,9 +48,9 @@ class Alert:
 # --- one scheduler at a time -----------------------------------------------------------------------
 
 
-def hold(engine: Engine, session_id: str, now: datetime, seconds: float) -> bool:
+def claim_scheduler(engine: Engine, session_id: str, now: datetime, seconds: float) -> bool:
     """Become or stay the scheduler; False while another one lives."""
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         row = connection.execute(select(s.trickle_scheduler)).one_or_none()
         if row is not None and row.session_id not in (None, session_id) and row.expires > now:
             return False
@@ -67,8 +67,8 @@ def hold(engine: Engine, session_id: str, now: datetime, seconds: float) -> bool
         return True
 
 
-def let_go(engine: Engine, session_id: str) -> None:
-    with writing(engine) as connection:
+def release_scheduler(engine: Engine, session_id: str) -> None:
+    with open_writer(engine) as connection:
         connection.execute(
             update(s.trickle_scheduler)
             .where(s.trickle_scheduler.c.session_id == session_id)
@@ -77,7 +77,7 @@ def let_go(engine: Engine, session_id: str) -> None:
         connection.execute(delete(s.trickle_running).where(s.trickle_running.c.session_id == session_id))
 
 
-def holder(connection: Connection) -> Holder | None:
+def read_holder(connection: Connection) -> Holder | None:
     row = connection.execute(select(s.trickle_scheduler)).one_or_none()
     if row is None or row.session_id is None:
         return None
@@ -89,7 +89,7 @@ def is_paused(connection: Connection) -> bool:
 
 
 def set_paused(engine: Engine, paused: bool) -> None:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         done = connection.execute(update(s.trickle_scheduler).values(paused=paused))
         if not done.rowcount:
             connection.execute(insert(s.trickle_scheduler).values(id=_THE_ONE, paused=paused))
@@ -100,7 +100,7 @@ def set_paused(engine: Engine, paused: bool) -> None:
 
 def mark_running(engine: Engine, table_ids: Iterable[int], session_id: str, now: datetime) -> None:
     rows = [{"table_id": i, "session_id": session_id, "started": now} for i in table_ids]
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         for row in rows:
             connection.execute(
                 delete(s.trickle_running).where(s.trickle_running.c.table_id == row["table_id"])
@@ -109,17 +109,17 @@ def mark_running(engine: Engine, table_ids: Iterable[int], session_id: str, now:
 
 
 def mark_done(engine: Engine, table_ids: Iterable[int]) -> None:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         connection.execute(delete(s.trickle_running).where(s.trickle_running.c.table_id.in_(list(table_ids))))
 
 
-def running_refreshes(connection: Connection) -> list[tuple[int, str, datetime]]:
+def read_running(connection: Connection) -> list[tuple[int, str, datetime]]:
     return [tuple(row) for row in connection.execute(select(s.trickle_running))]
 
 
 def recover_orphans(engine: Engine, session_id: str) -> list[int]:
     """Refreshes whose scheduler died: nothing of them was committed, so they are simply due again."""
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         others = s.trickle_running.c.session_id != session_id
         found = [row[0] for row in connection.execute(select(s.trickle_running.c.table_id).where(others))]
         connection.execute(delete(s.trickle_running).where(others))
@@ -163,7 +163,7 @@ def last_actions(connection: Connection) -> dict[int, str]:
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def times_of(connection: Connection, snapshot_ids: Iterable[int]) -> dict[int, datetime]:
+def read_commit_times(connection: Connection, snapshot_ids: Iterable[int]) -> dict[int, datetime]:
     """When the changes of snapshots were committed: in their source, if they come from one."""
     c, extra = s.snapshot.c, s.snapshot_changes.c
     query = (
@@ -171,10 +171,10 @@ def times_of(connection: Connection, snapshot_ids: Iterable[int]) -> dict[int, d
         .join(s.snapshot_changes, extra.snapshot_id == c.snapshot_id, isouter=True)
         .where(c.snapshot_id.in_(sorted(set(snapshot_ids))))
     )
-    return {row[0]: _time_of(row[1], row[2]) for row in connection.execute(query)}
+    return {row[0]: _choose_commit_time(row[1], row[2]) for row in connection.execute(query)}
 
 
-def _time_of(landed: datetime, origin: str | None) -> datetime:
+def _choose_commit_time(landed: datetime, origin: str | None) -> datetime:
     """Clocks differ, but nothing is committed after it was landed."""
     committed = json.loads(origin).get("committed") if origin else None
     return min(landed, datetime.fromisoformat(committed)) if committed else landed
@@ -189,7 +189,7 @@ def set_status(
     values: dict[str, Any] = {"status": status.value, "error": error, "retry_at": retry_at}
     if status is Status.ACTIVE:
         values["errors_in_a_row"] = 0
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         where = s.trickle_stream.c.table_id == table_id
         done = connection.execute(update(s.trickle_stream).where(where).values(**values))
         if not done.rowcount:
@@ -197,7 +197,7 @@ def set_status(
 
 
 def set_retry(engine: Engine, table_id: int, retry_at: datetime) -> None:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         where = s.trickle_stream.c.table_id == table_id
         connection.execute(update(s.trickle_stream).where(where).values(retry_at=retry_at))
 
@@ -205,28 +205,28 @@ def set_retry(engine: Engine, table_id: int, retry_at: datetime) -> None:
 # --- gates and watermarks --------------------------------------------------------------------------
 
 
-def gate(engine: Engine, table_id: int, now: datetime) -> None:
-    ungate(engine, table_id)
-    with writing(engine) as connection:
+def gate_table(engine: Engine, table_id: int, now: datetime) -> None:
+    ungate_table(engine, table_id)
+    with open_writer(engine) as connection:
         connection.execute(insert(s.trickle_gate).values(table_id=table_id, closed=now))
 
 
-def ungate(engine: Engine, table_id: int) -> None:
-    with writing(engine) as connection:
+def ungate_table(engine: Engine, table_id: int) -> None:
+    with open_writer(engine) as connection:
         connection.execute(delete(s.trickle_gate).where(s.trickle_gate.c.table_id == table_id))
 
 
-def gates(connection: Connection) -> dict[int, datetime]:
+def read_gates(connection: Connection) -> dict[int, datetime]:
     return {row.table_id: row.closed for row in connection.execute(select(s.trickle_gate))}
 
 
-def watermarks(connection: Connection) -> dict[int, tuple[datetime, int, datetime]]:
+def read_watermarks(connection: Connection) -> dict[int, tuple[datetime, int, datetime]]:
     rows = connection.execute(select(s.trickle_watermark))
     return {row.table_id: (row.watermark, row.snapshot_id, row.advanced) for row in rows}
 
 
 def set_watermark(engine: Engine, table_id: int, at: datetime, snapshot_id: int, now: datetime) -> None:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         connection.execute(delete(s.trickle_watermark).where(s.trickle_watermark.c.table_id == table_id))
         connection.execute(
             insert(s.trickle_watermark).values(
@@ -242,7 +242,7 @@ def watermark_groups(connection: Connection) -> dict[str, tuple[tuple[int, ...],
 
 def set_watermark_group(engine: Engine, name: str, table_ids: Iterable[int], tolerance: float) -> None:
     drop_watermark_group(engine, name)
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         connection.execute(
             insert(s.trickle_watermark_group).values(
                 name=name, table_ids=json.dumps(sorted(table_ids)), tolerance_seconds=tolerance
@@ -251,7 +251,7 @@ def set_watermark_group(engine: Engine, name: str, table_ids: Iterable[int], tol
 
 
 def drop_watermark_group(engine: Engine, name: str) -> bool:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         where = s.trickle_watermark_group.c.name == name
         return bool(connection.execute(delete(s.trickle_watermark_group).where(where)).rowcount)
 
@@ -260,28 +260,28 @@ def drop_watermark_group(engine: Engine, name: str) -> bool:
 
 
 def raise_alert(engine: Engine, alert: Alert) -> None:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         connection.execute(insert(s.trickle_alert).values(**vars(alert)))
 
 
-def alerts(engine: Engine, most: int = 1000) -> list[Alert]:
+def read_alerts(engine: Engine, most: int = 1000) -> list[Alert]:
     query = select(s.trickle_alert).order_by(s.trickle_alert.c.raised.desc()).limit(most)
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         return [Alert(*row) for row in connection.execute(query)]
 
 
 def alerts_after(engine: Engine, moment: datetime) -> list[Alert]:
     """What was raised after a moment, oldest first."""
     c = s.trickle_alert.c
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         rows = connection.execute(select(s.trickle_alert).where(c.raised > moment).order_by(c.raised))
         return [Alert(*row) for row in rows]
 
 
-def prune(engine: Engine, before: datetime) -> int:
+def prune_history(engine: Engine, before: datetime) -> int:
     """Forget refreshes and alerts that are older than anyone asks for; the newest of each table stays."""
     c = s.trickle_refresh.c
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         newest = select(func.max(c.started)).group_by(c.table_id).scalar_subquery()
         gone = connection.execute(
             delete(s.trickle_refresh).where(c.started < before, c.started.not_in(newest))

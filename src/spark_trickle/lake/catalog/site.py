@@ -7,7 +7,7 @@ import socket
 
 from sqlalchemy import Engine, text
 
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.source import Site
 
 # Programs reach one server by many names, so it is known by what it says of itself.
@@ -17,10 +17,10 @@ _SERVER = text(
 )
 
 
-def site_of(engine: Engine) -> Site:
+def find_site(engine: Engine) -> Site:
     """The host and the file of a catalog in SQLite; the server and the database of one in PostgreSQL."""
     if engine.dialect.name == "sqlite":
         return Site(socket.gethostname(), os.path.realpath(engine.url.database or ""))
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         host, server, database = connection.execute(_SERVER).one()
     return Site(host, f"postgresql server {server}, database {database}")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from spark_trickle.errors import AlreadyExistsError, ConflictError, SourceNotFoundError
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.catalog.identity import read_identity
 from spark_trickle.model.source import (
     AttachedSource,
@@ -23,7 +23,7 @@ from spark_trickle.model.source import (
 
 def all_sources(connection: Connection) -> list[AttachedSource]:
     found = connection.execute(select(s.trickle_source).order_by(s.trickle_source.c.name))
-    return [_source(row) for row in found]
+    return [_row_to_source(row) for row in found]
 
 
 def source_named(connection: Connection, name: str) -> AttachedSource:
@@ -35,12 +35,12 @@ def source_named(connection: Connection, name: str) -> AttachedSource:
 
 
 def find_source(engine: Engine, name: str) -> AttachedSource:
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         return source_named(connection, name)
 
 
-def attach(engine: Engine, source: AttachedSource) -> None:
-    with writing(engine) as connection:
+def add_source(engine: Engine, source: AttachedSource) -> None:
+    with open_writer(engine) as connection:
         if any(known.name == source.name for known in all_sources(connection)):
             raise AlreadyExistsError("source", source.name)
         connection.execute(
@@ -55,8 +55,8 @@ def attach(engine: Engine, source: AttachedSource) -> None:
         )
 
 
-def detach(engine: Engine, name: str) -> None:
-    with writing(engine) as connection:
+def remove_source(engine: Engine, name: str) -> None:
+    with open_writer(engine) as connection:
         connection.execute(delete(s.trickle_source).where(s.trickle_source.c.name == name))
         for table in (s.trickle_mirror, s.trickle_published):
             connection.execute(delete(table).where(table.c.source == name))
@@ -77,7 +77,7 @@ def mirror_states(connection: Connection, source: str | None = None) -> dict[int
     }
 
 
-def record(connection: Connection, landed: Landed, current: int) -> None:
+def record_landing(connection: Connection, landed: Landed, current: int) -> None:
     """Move a source and its mirrors on, inside the transaction of a commit."""
     table, expected = s.trickle_source, landed.source.version
     moved = connection.execute(
@@ -103,8 +103,8 @@ def record(connection: Connection, landed: Landed, current: int) -> None:
 def attach_anew(engine: Engine, source: AttachedSource, landed: Landed) -> AttachedSource:
     """Give a source other options and another beginning, with the states that its mirrors have then."""
     table = s.trickle_source
-    with writing(engine) as connection:
-        record(connection, landed, 0)
+    with open_writer(engine) as connection:
+        record_landing(connection, landed, 0)
         changed = {"options": json.dumps(dict(source.options)), "attached": source.attached}
         connection.execute(update(table).where(table.c.name == source.name).values(changed))
         return source_named(connection, source.name)
@@ -112,8 +112,8 @@ def attach_anew(engine: Engine, source: AttachedSource, landed: Landed) -> Attac
 
 def move_on(engine: Engine, landed: Landed) -> AttachedSource:
     """The same without a snapshot, when no row changed; the source as it is then."""
-    with writing(engine) as connection:
-        record(connection, landed, 0)
+    with open_writer(engine) as connection:
+        record_landing(connection, landed, 0)
         return source_named(connection, landed.source.name)
 
 
@@ -124,7 +124,7 @@ def forget_mirror(connection: Connection, table_id: int) -> None:
 # --- published stream tables -----------------------------------------------------------------------
 
 
-def published(connection: Connection) -> dict[int, Published]:
+def read_published(connection: Connection) -> dict[int, Published]:
     return {
         row.table_id: Published(
             row.table_id, row.source, row.schema_name, row.table_name, row.reached, row.applied, row.error
@@ -134,7 +134,7 @@ def published(connection: Connection) -> dict[int, Published]:
 
 
 def set_published(engine: Engine, found: Published) -> None:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         forget_published(connection, found.table_id)
         connection.execute(
             insert(s.trickle_published).values(
@@ -153,14 +153,14 @@ def forget_published(connection: Connection, table_id: int) -> None:
     connection.execute(delete(s.trickle_published).where(s.trickle_published.c.table_id == table_id))
 
 
-def unpublish(engine: Engine, table_id: int) -> None:
-    with writing(engine) as connection:
+def remove_published(engine: Engine, table_id: int) -> None:
+    with open_writer(engine) as connection:
         forget_published(connection, table_id)
 
 
 def warehouse_id(engine: Engine) -> str:
     """A name for this warehouse that no other has, but a copy of it."""
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         return read_identity(connection)
 
 
@@ -169,7 +169,7 @@ def oldest_published(connection: Connection) -> int | None:
     return connection.execute(select(func.min(s.trickle_published.c.reached))).scalar()
 
 
-def _source(row: Any) -> AttachedSource:
+def _row_to_source(row: Any) -> AttachedSource:
     return AttachedSource(
         row.name,
         row.kind,

@@ -11,13 +11,13 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from spark_trickle.errors import ConflictError, FuseBlownError, TrickleError
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.model.execution import write_executions
 from spark_trickle.model.experience import (
     Experience,
+    add_run,
     charge_compaction,
     read_experience,
-    remember,
     write_experience,
 )
 from spark_trickle.model.stream import GIVEN_UP, Action, Refreshed, RefreshReport, Run, Status, StreamState
@@ -27,21 +27,21 @@ _COMPACT = "compact"  # the phase after a refresh that merges its files
 _CONTENT = ("inserted", "deleted", "replaced")  # what changes rows; compaction does not
 
 
-def state(connection: Connection, table_id: int) -> StreamState:
+def read_state(connection: Connection, table_id: int) -> StreamState:
     row = connection.execute(
         select(s.trickle_stream).where(s.trickle_stream.c.table_id == table_id)
     ).one_or_none()
     if row is None:
         return StreamState(table_id, None, Status.INITIALIZING)
-    return _state(row)
+    return _row_to_state(row)
 
 
 def all_states(connection: Connection) -> dict[int, StreamState]:
     """Of every stream table that was ever filled or tried."""
-    return {row.table_id: _state(row) for row in connection.execute(select(s.trickle_stream))}
+    return {row.table_id: _row_to_state(row) for row in connection.execute(select(s.trickle_stream))}
 
 
-def _state(row: Any) -> StreamState:
+def _row_to_state(row: Any) -> StreamState:
     return StreamState(
         row.table_id,
         row.frontier,
@@ -53,7 +53,9 @@ def _state(row: Any) -> StreamState:
     )
 
 
-def changed_tables(connection: Connection, table_ids: Iterable[int], after: int, upto: int) -> frozenset[int]:
+def find_changed_tables(
+    connection: Connection, table_ids: Iterable[int], after: int, upto: int
+) -> frozenset[int]:
     """Those of some tables whose rows changed in (after, upto]."""
     query = (
         select(s.trickle_change.c.table_id)
@@ -73,15 +75,15 @@ def oldest_frontier(connection: Connection) -> int | None:
     return connection.execute(select(func.min(s.trickle_stream.c.frontier))).scalar()
 
 
-def record(connection: Connection, done: Refreshed, current: int, snapshot: int) -> None:
+def record_refresh(connection: Connection, done: Refreshed, current: int, snapshot: int) -> None:
     """Move a stream table on, inside the transaction of a commit that makes a snapshot."""
-    found = state(connection, done.table_id)
+    found = read_state(connection, done.table_id)
     if found.frontier != done.expected:
         raise ConflictError(
             f'the stream table "{done.report.name}"', done.expected or 0, current, "refreshed"
         )
     known_now = done.together or done.at_commit
-    if known_now and changed_tables(connection, done.outside, done.frontier, current):
+    if known_now and find_changed_tables(connection, done.outside, done.frontier, current):
         # It would be taken to know them up to this commit, and it read them before.
         raise ConflictError(f'a source of "{done.report.name}"', done.frontier, current, "refreshed")
     connection.execute(delete(s.trickle_stream).where(s.trickle_stream.c.table_id == done.table_id))
@@ -97,23 +99,23 @@ def record(connection: Connection, done: Refreshed, current: int, snapshot: int)
         )
     )
     if done.report.action is not Action.NO_DATA:
-        _note(connection, done)
+        _note_refresh(connection, done)
 
 
 def move_on(engine: Engine, refreshed: Iterable[Refreshed], current: int) -> None:
     """The same without a snapshot, when nothing of the stream tables changed."""
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         for done in refreshed:
-            record(connection, done, current, current)
+            record_refresh(connection, done, current, current)
 
 
 def record_failure(engine: Engine, table_id: int, started: datetime, failure: TrickleError) -> None:
     """The rows and the frontier stay as they are."""
     error = str(failure)
-    with writing(engine) as connection:
-        found = state(connection, table_id)
+    with open_writer(engine) as connection:
+        found = read_state(connection, table_id)
         values = {
-            "status": _failed(found.status, failure).value,
+            "status": _choose_failed_status(found.status, failure).value,
             "error": error,
             "errors_in_a_row": found.errors_in_a_row + 1,
         }
@@ -127,36 +129,36 @@ def record_failure(engine: Engine, table_id: int, started: datetime, failure: Tr
         )
 
 
-def _failed(before: Status, failure: TrickleError) -> Status:
+def _choose_failed_status(before: Status, failure: TrickleError) -> Status:
     if before is Status.SUSPENDED:  # only resume() lets the scheduler have it again
         return before
     return Status.FUSED if isinstance(failure, FuseBlownError) else Status.ERROR
 
 
-def name_of(connection: Connection, table_id: int) -> str | None:
+def read_name(connection: Connection, table_id: int) -> str | None:
     c = s.trickle_table.c
     query = select(c.schema_name, c.table_name).where(c.table_id == table_id, c.end_snapshot.is_(None))
     row = connection.execute(query).first()
     return f"{row[0]}.{row[1]}" if row else None
 
 
-def forget(connection: Connection, table_id: int) -> None:
+def forget_table(connection: Connection, table_id: int) -> None:
     for table in (s.trickle_stream, s.trickle_refresh, s.trickle_experience, s.trickle_read):
         connection.execute(delete(table).where(table.c.table_id == table_id))
 
 
-def experience(connection: Connection, table_id: int) -> Experience:
+def load_experience(connection: Connection, table_id: int) -> Experience:
     """What is remembered of the refreshes of a stream table, as long as its query stays the same."""
     c = s.trickle_experience.c
     return read_experience(connection.execute(select(c.runs).where(c.table_id == table_id)).scalar())
 
 
-def _keep(connection: Connection, table_id: int, known: Experience) -> None:
+def _store_experience(connection: Connection, table_id: int, known: Experience) -> None:
     connection.execute(delete(s.trickle_experience).where(s.trickle_experience.c.table_id == table_id))
     connection.execute(insert(s.trickle_experience).values(table_id=table_id, runs=write_experience(known)))
 
 
-def _run_of(report: RefreshReport) -> Run:
+def _make_run(report: RefreshReport) -> Run:
     return Run(
         report.action,
         report.delta_rows,
@@ -170,8 +172,8 @@ def _run_of(report: RefreshReport) -> Run:
 def note_compaction(engine: Engine, table_id: int, ms: float) -> None:
     """What merging the files of a stream table took belongs to what its newest refresh cost."""
     c = s.trickle_refresh.c
-    with writing(engine) as connection:
-        _keep(connection, table_id, charge_compaction(experience(connection, table_id), ms))
+    with open_writer(engine) as connection:
+        _store_experience(connection, table_id, charge_compaction(load_experience(connection, table_id), ms))
         query = select(c.started, c.phases).where(c.table_id == table_id, c.phases.is_not(None))
         row = connection.execute(query.order_by(c.started.desc()).limit(1)).first()
         if row is not None:
@@ -189,7 +191,7 @@ def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | Non
         .order_by(s.trickle_refresh.c.started.desc())
         .limit(1)
     )
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         row = connection.execute(query).one_or_none()
     if row is None:
         return None
@@ -209,10 +211,10 @@ def last_report(engine: Engine, table_id: int, name: str) -> RefreshReport | Non
     )
 
 
-def _note(connection: Connection, done: Refreshed) -> None:
+def _note_refresh(connection: Connection, done: Refreshed) -> None:
     report = done.report
-    known = experience(connection, done.table_id)
-    _keep(connection, done.table_id, remember(known, _run_of(report)))
+    known = load_experience(connection, done.table_id)
+    _store_experience(connection, done.table_id, add_run(known, _make_run(report)))
     connection.execute(
         insert(s.trickle_refresh).values(
             table_id=done.table_id,

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, delete, exists, func, insert, select,
 from spark_trickle.errors import CatalogBusyError, WarehouseError
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.catalog.lease import Lease, this_host
 from spark_trickle.lake.catalog.renewal import renew_every
 from spark_trickle.lake.warehouse import Warehouse
@@ -36,7 +36,7 @@ class Blocked:
 
 def newest_snapshot(connection: Connection) -> tuple[Snapshot, bool]:
     """The newest snapshot, and whether anybody is in a queue: in one question, for every commit asks it."""
-    query = read.snapshots_query().add_columns(exists(select(s.trickle_turn.c.ticket)).label("is_queue"))
+    query = read.select_snapshots().add_columns(exists(select(s.trickle_turn.c.ticket)).label("is_queue"))
     *snapshot, is_queue = connection.execute(query.order_by(s.snapshot.c.snapshot_id.desc()).limit(1)).one()
     return Snapshot(*snapshot), bool(is_queue)
 
@@ -50,7 +50,7 @@ def is_blocked(connection: Connection, table_ids: Iterable[int], ticket: int | N
 
 
 def _is_alive(row: Any, now: datetime) -> bool:
-    return Lease(row.session_id, row.host, row.process_id, 0, row.expires).reads(now)
+    return Lease(row.session_id, row.host, row.process_id, 0, row.expires).may_read(now)
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def hold_turn(warehouse: Warehouse, table_ids: Iterable[int]) -> Iterator[int]:
     ticket = _join_queue(warehouse.engine, warehouse.storage.session_id, sorted(table_ids))
     with renew_every(_KEEP.total_seconds() / 4, lambda: _renew_ticket(warehouse.engine, ticket)):
         try:
-            _wait(warehouse, ticket, frozenset(table_ids))
+            _wait_for_turn(warehouse, ticket, frozenset(table_ids))
             yield ticket
         finally:
             # A catalog that cannot be reached now keeps nobody waiting for long: the ticket runs out.
@@ -71,7 +71,7 @@ def hold_turn(warehouse: Warehouse, table_ids: Iterable[int]) -> Iterator[int]:
 def _join_queue(engine: Engine, session_id: str, table_ids: list[int]) -> int:
     now = datetime.now(UTC)
     own = {"session_id": session_id, "host": this_host(), "process_id": os.getpid(), "expires": now + _KEEP}
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         forget_dead(connection, now)
         last = connection.execute(select(func.max(s.trickle_turn.c.ticket))).scalar()
         ticket = int(last or 0) + 1
@@ -87,20 +87,20 @@ def forget_dead(connection: Connection, now: datetime) -> None:
 
 
 def _leave_queue(engine: Engine, ticket: int) -> None:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         connection.execute(delete(s.trickle_turn).where(s.trickle_turn.c.ticket == ticket))
 
 
-def _wait(warehouse: Warehouse, ticket: int, table_ids: frozenset[int]) -> None:
+def _wait_for_turn(warehouse: Warehouse, ticket: int, table_ids: frozenset[int]) -> None:
     while True:
         heard = warehouse.changed.heard
-        with reading(warehouse.engine) as connection:
+        with open_reader(warehouse.engine) as connection:
             if not is_blocked(connection, table_ids, ticket, datetime.now(UTC)):
                 return
         warehouse.changed.wait(heard, _LOOK_AGAIN)
 
 
 def _renew_ticket(engine: Engine, ticket: int) -> None:
-    with writing(engine) as connection:
+    with open_writer(engine) as connection:
         mine = update(s.trickle_turn).where(s.trickle_turn.c.ticket == ticket)
         connection.execute(mine.values(expires=datetime.now(UTC) + _KEEP))

@@ -23,8 +23,8 @@ from typing import Any
 
 from spark_trickle.errors import BackupError, DamagedFileError
 from spark_trickle.lake.catalog import read
-from spark_trickle.lake.catalog.catalog_copy import copy_catalog, data_locations, newest_of
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.catalog_copy import copy_catalog, read_data_locations, read_newest
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.lease import SessionLease
 from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.lake.storage.files import TABLES_FOLDER
@@ -91,12 +91,12 @@ def back_up(
     """
     folder = Path(local_folder(address))
     _refuse_folder(folder, warehouse)
-    with reading(warehouse.engine) as connection:
-        oldest = read.oldest_id(connection)
-    with _explained(folder), lease.kept(oldest):
+    with open_reader(warehouse.engine) as connection:
+        oldest = read.read_oldest_id(connection)
+    with _explain_errors(folder), lease.keep_renewed(oldest):
         report = _make_backup(warehouse, folder, now, link, listen)
     if keep is not None:
-        with _explained(folder):
+        with _explain_errors(folder):
             prune_backups(folder, keep)
     return report
 
@@ -111,8 +111,8 @@ def _make_backup(
     try:
         copy_catalog(warehouse.engine, draft / "catalog.sqlite")
         crash_point("backup_catalog")
-        snapshot, identity = newest_of(draft / "catalog.sqlite")
-        wanted = data_locations(draft / "catalog.sqlite")
+        snapshot, identity = read_newest(draft / "catalog.sqlite")
+        wanted = read_data_locations(draft / "catalog.sqlite")
         source = Path(warehouse.storage.root) / TABLES_FOLDER
         target = folder / "data" / TABLES_FOLDER
         done = {
@@ -131,7 +131,7 @@ def _make_backup(
             "format": _FORMAT,
             "warehouse": identity,
             "snapshot": snapshot,
-            "catalog": checksum_of(draft / "catalog.sqlite"),
+            "catalog": compute_checksum(draft / "catalog.sqlite"),
             "files": {name: [stored.bytes, stored.checksum] for name, stored in done.items()},
         }
         write_durably(draft / "manifest.json", json.dumps(manifest))
@@ -166,7 +166,7 @@ def _refuse_folder(folder: Path, warehouse: Warehouse) -> None:
             "Choose another folder.",
         )
     if not marker.exists():
-        with _explained(folder):
+        with _explain_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_durably(marker, json.dumps({"format": _FORMAT, "warehouse": own}))
 
@@ -206,8 +206,8 @@ def copy_file(source: Path, target: Path, size: int, link: bool) -> str:
     draft = target.with_name(f".{target.name}.draft")
     draft.unlink(missing_ok=True)
     try:
-        shared = link and _share(source, draft)
-        checksum = checksum_of(draft) if shared else _copy_bytes(source, draft)
+        shared = link and _link_file(source, draft)
+        checksum = compute_checksum(draft) if shared else _copy_bytes(source, draft)
     except FileNotFoundError:
         raise DamagedFileError("", str(source), "is missing") from None
     if not _has_size(draft, size):
@@ -218,7 +218,7 @@ def copy_file(source: Path, target: Path, size: int, link: bool) -> str:
     return checksum
 
 
-def _share(source: Path, target: Path) -> bool:
+def _link_file(source: Path, target: Path) -> bool:
     """Whether both names now stand for the same bytes; not every disk can do that, and none across disks."""
     try:
         os.link(source, target)
@@ -240,7 +240,7 @@ def _copy_bytes(source: Path, target: Path) -> str:
     return digest.hexdigest()
 
 
-def checksum_of(file: Path) -> str:
+def compute_checksum(file: Path) -> str:
     with file.open("rb") as reader:
         return hashlib.file_digest(reader, "sha256").hexdigest()
 
@@ -265,7 +265,7 @@ def _has_size(file: Path, size: int) -> bool:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explain_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from spark_trickle.errors import WarehouseError, WarehouseMismatchError
 from spark_trickle.lake.catalog import lease, read
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.catalog.identity import read_identity
 from spark_trickle.lake.storage.files import TABLES_FOLDER
 from spark_trickle.lake.storage.marker import DataFolder, Marker, MarkerFile, find_mismatch
@@ -84,7 +84,7 @@ def _find_earlier_user(request: Request) -> WarehouseMismatchError | None:
     root = request.default_root
     marker = request.marker(root).read()
     if marker is not None:
-        return _lost_catalog(root, marker)
+        return _make_lost_error(root, marker)
     tables = Path(root) / TABLES_FOLDER
     if not tables.is_dir() or not any(path.is_file() for path in tables.rglob("*")):
         return None
@@ -96,7 +96,7 @@ def _find_earlier_user(request: Request) -> WarehouseMismatchError | None:
     )
 
 
-def _lost_catalog(root: str, marker: Marker) -> WarehouseMismatchError:
+def _make_lost_error(root: str, marker: Marker) -> WarehouseMismatchError:
     upto = "" if marker.snapshot is None else f" up to snapshot {marker.snapshot}"
     return WarehouseMismatchError(
         root,
@@ -107,13 +107,13 @@ def _lost_catalog(root: str, marker: Marker) -> WarehouseMismatchError:
 
 
 def find_data_folder(engine: Engine, request: Request) -> DataFolder:
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         record = _read_record(connection)
     root = _choose_root(record, request)
     found = request.marker(root)
     marker = found.read()  # before the catalog, which is always ahead of it
-    with reading(engine) as connection:
-        newest = read.newest(connection)
+    with open_reader(engine) as connection:
+        newest = read.read_newest(connection)
         mismatch = find_mismatch(marker, record.warehouse, newest, partial(read.find_snapshot, connection))
         if mismatch is None and marker is not None and _is_behind(marker, newest):
             mismatch = _find_older_files(connection, root, marker, newest)
@@ -121,7 +121,7 @@ def find_data_folder(engine: Engine, request: Request) -> DataFolder:
             _require_consent(connection, record, request, _Mismatch(root, marker, newest, *mismatch))
     folder = DataFolder(found, record.warehouse)
     if not request.read_only:
-        if mismatch is not None or root in (record.stored, _beside(record, request)):
+        if mismatch is not None or root in (record.stored, _find_data_beside(record, request)):
             _catch_up(folder, marker, newest, claim=mismatch is not None)
         _store_place(engine, record, request, root, claimed=mismatch is not None)
     return folder
@@ -138,12 +138,12 @@ class _Mismatch:
 
 def _require_consent(connection: Connection, record: _Record, request: Request, found: _Mismatch) -> None:
     """Go on with a folder that does not fit only if it never had a marker, or if adopting it is asked for."""
-    own = (record.stored, _beside(record, request))
+    own = (record.stored, _find_data_beside(record, request))
     unmarked = found.marker is None and not record.marked and found.root in own
     if not unmarked and not request.adopt:
         elsewhere = "" if found.root == record.stored else f"; the catalog has its files in {record.stored}"
         raise WarehouseMismatchError(found.root, f"{found.detail}{elsewhere}", found.advice)
-    missing, files = _missing_files(connection, found.root, found.newest)
+    missing, files = _find_missing_files(connection, found.root, found.newest)
     # What was damaged before there were markers can still be opened; without any file it is a wrong folder.
     if missing and (request.adopt or len(missing) == files):
         raise WarehouseMismatchError(
@@ -161,7 +161,7 @@ def _find_older_files(
     connection: Connection, root: str, marker: Marker, newest: Snapshot
 ) -> tuple[str, str] | None:
     """A folder that is behind its catalog was not told of the last commit, or it is an older copy."""
-    missing, _ = _missing_files(connection, root, newest)
+    missing, _ = _find_missing_files(connection, root, newest)
     if not missing:
         return None
     return (
@@ -182,14 +182,14 @@ def _catch_up(folder: DataFolder, marker: Marker | None, newest: Snapshot, claim
 
 def _store_place(engine: Engine, record: _Record, request: Request, root: str, claimed: bool) -> None:
     """Store for everybody where the files are, if they moved."""
-    moved = root != record.stored and (request.adopt or root == _beside(record, request))
+    moved = root != record.stored and (request.adopt or root == _find_data_beside(record, request))
     if record.marked and not claimed and not moved:
         return
-    with writing(engine) as connection:
-        _store(connection, _MARKED, "true")
+    with open_writer(engine) as connection:
+        _store_value(connection, _MARKED, "true")
         if moved:
             connection.execute(update(s.info).where(s.info.c.key == "data_path").values(value=f"{root}/"))
-            _store(connection, BESIDE, str(request.asked is None).lower())
+            _store_value(connection, BESIDE, str(request.asked is None).lower())
         if claimed and request.adopt:
             # What this catalog meant to delete may be what another needs, which went on with these files.
             lease.forget_writers(connection, datetime.now(UTC))
@@ -197,10 +197,10 @@ def _store_place(engine: Engine, record: _Record, request: Request, root: str, c
 
 
 def _choose_root(record: _Record, request: Request) -> str:
-    return request.asked or _beside(record, request) or record.stored
+    return request.asked or _find_data_beside(record, request) or record.stored
 
 
-def _beside(record: _Record, request: Request) -> str | None:
+def _find_data_beside(record: _Record, request: Request) -> str | None:
     """A warehouse folder that was moved or copied has its data beside its catalog."""
     return str(request.folder / "data") if record.beside and request.folder is not None else None
 
@@ -216,15 +216,15 @@ def _read_record(connection: Connection) -> _Record:
     )
 
 
-def _store(connection: Connection, key: str, value: str) -> None:
+def _store_value(connection: Connection, key: str, value: str) -> None:
     connection.execute(delete(s.trickle_info).where(s.trickle_info.c.key == key))
     connection.execute(insert(s.trickle_info).values(key=key, value=value))
 
 
-def _missing_files(connection: Connection, root: str, newest: Snapshot) -> tuple[list[str], int]:
+def _find_missing_files(connection: Connection, root: str, newest: Snapshot) -> tuple[list[str], int]:
     """Which files of the newest snapshot are not in a folder, and how many there should be."""
     joined = s.data_file.join(s.trickle_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
-    visible = read.visible(s.data_file, newest.id)
+    visible = read.is_visible(s.data_file, newest.id)
     rows = connection.execute(select(s.trickle_file.c.location).select_from(joined).where(visible)).all()
     tables = Path(root) / TABLES_FOLDER
     return [row.location for row in rows if not (tables / row.location).is_file()], len(rows)

@@ -80,33 +80,33 @@ class Storage:
         """The same for reading: Spark takes it as a pattern, and a folder may be called "sales [2026]"."""
         return _PATTERN.sub(r"\\\1", self.path(table, file))
 
-    def _inner(self, table: Table, file: str = "") -> str:
+    def _inner_path(self, table: Table, file: str = "") -> str:
         return f"{self.base}/{TABLES_FOLDER}{table.path}{file}"
 
     def write(self, table: Table, name: str, rows: pa.Table, compression: str) -> None:
         """Write one small file and make it durable."""
-        with self.explained():
-            self.filesystem.create_dir(self._inner(table), recursive=True)
-            self.recent.put(self._inner(table, name), rows)
-            with self.filesystem.open_output_stream(self._inner(table, name)) as sink:
+        with self.explain_errors():
+            self.filesystem.create_dir(self._inner_path(table), recursive=True)
+            self.recent.put(self._inner_path(table, name), rows)
+            with self.filesystem.open_output_stream(self._inner_path(table, name)) as sink:
                 pq.write_table(
                     rows,
                     sink,
                     compression=compression,
-                    write_statistics=_bounded(table),
+                    write_statistics=_list_bounded_columns(table),
                     write_page_checksum=True,
                     # Spark stumbles over the empty dictionary of a list that holds only nulls
                     use_dictionary=[c.name for c in table.columns if isinstance(c.type, Scalar)],
                 )
                 crash_point("half_data")
             if self.local:
-                _sync(self._inner(table, name))
+                _sync_path(self._inner_path(table, name))
 
     @contextmanager
     def probe_file(self) -> Iterator[str]:
         """A file of one line in the data folder, while the block runs, by its address for Spark."""
         name = f"probe-{self.new_name()}.txt"
-        with self.explained():
+        with self.explain_errors():
             self.filesystem.create_dir(self.base, recursive=True)
             with self.filesystem.open_output_stream(f"{self.base}/{name}") as sink:
                 sink.write(b"seen\n")
@@ -118,20 +118,20 @@ class Storage:
     def make_folder(self, table: Table, folder: str) -> None:
         """Make the folder that executors will write to: a disk that refuses is told of in plain words."""
         if self.local:
-            with self.explained():
-                self.filesystem.create_dir(self._inner(table, folder), recursive=True)
+            with self.explain_errors():
+                self.filesystem.create_dir(self._inner_path(table, folder), recursive=True)
 
     def read(self, table: Table, file: DataFile) -> pa.Table:
         """All rows of one small file."""
-        rows = self._read(table, file)
+        rows = self._read_file(table, file)
         return negate_weights(rows) if file.role is Role.REMOVED else rows
 
-    def _read(self, table: Table, file: DataFile) -> pa.Table:
+    def _read_file(self, table: Table, file: DataFile) -> pa.Table:
         self.check(table, (file,))
-        path = self._inner(table, file.path)
+        path = self._inner_path(table, file.path)
         if (known := self.recent.get(path)) is not None:
             return known
-        with self._whole(table, file.path), self.filesystem.open_input_file(path) as source:
+        with self._read_whole(table, file.path), self.filesystem.open_input_file(path) as source:
             rows = pq.read_table(source, page_checksum_verification=True)
         self.recent.put(path, rows)
         return rows
@@ -139,18 +139,18 @@ class Storage:
     def read_columns(self, table: Table, file: DataFile, ids: Sequence[int]) -> pa.Table:
         """At least some columns of a file, under the names that it has for them."""
         self.check(table, (file,))
-        path = self._inner(table, file.path)
+        path = self._inner_path(table, file.path)
         if (kept := self.recent.get(path)) is not None:
             return kept
-        with self._whole(table, file.path), self.filesystem.open_input_file(path) as source:
+        with self._read_whole(table, file.path), self.filesystem.open_input_file(path) as source:
             parquet = pq.ParquetFile(source, page_checksum_verification=True)
             known = column_ids(parquet.schema_arrow)
             return parquet.read([known[i] for i in ids if i in known])
 
-    def batches(self, table: Table, name: str) -> Iterator[pa.Table]:
+    def read_batches(self, table: Table, name: str) -> Iterator[pa.Table]:
         """The rows of a large file, some at a time."""
-        path = self._inner(table, name)
-        with self._whole(table, name), self.filesystem.open_input_file(path) as source:
+        path = self._inner_path(table, name)
+        with self._read_whole(table, name), self.filesystem.open_input_file(path) as source:
             for batch in pq.ParquetFile(source, page_checksum_verification=True).iter_batches():
                 yield pa.Table.from_batches([batch])
 
@@ -159,9 +159,9 @@ class Storage:
 
         It does not tell how much memory the rows take: equal values are in the file only once.
         """
-        with self.explained():
-            size = self.filesystem.get_file_info(self._inner(table, name)).size
-            with self.filesystem.open_input_file(self._inner(table, name)) as source:
+        with self.explain_errors():
+            size = self.filesystem.get_file_info(self._inner_path(table, name)).size
+            with self.filesystem.open_input_file(self._inner_path(table, name)) as source:
                 footer = pq.read_metadata(source)
         return DataFile(
             path=name,
@@ -177,16 +177,16 @@ class Storage:
 
     def count_rows(self, table: Table, name: str) -> int:
         """How many rows the footer of a file tells of."""
-        with self.explained(), self.filesystem.open_input_file(self._inner(table, name)) as source:
+        with self.explain_errors(), self.filesystem.open_input_file(self._inner_path(table, name)) as source:
             return int(pq.read_metadata(source).num_rows)
 
-    def parts(self, table: Table, folder: str) -> list[str]:
+    def list_parts(self, table: Table, folder: str) -> list[str]:
         """The Parquet files that Spark wrote into a folder of the table."""
-        selector = fs.FileSelector(self._inner(table, folder), recursive=True, allow_not_found=True)
+        selector = fs.FileSelector(self._inner_path(table, folder), recursive=True, allow_not_found=True)
         found = self.filesystem.get_file_info(selector)
-        start = len(self._inner(table))
+        start = len(self._inner_path(table))
         names = (f.path[start:] for f in found if f.type == fs.FileType.File)
-        return sorted(n for n in names if n.endswith(".parquet") and not _hidden(n))
+        return sorted(n for n in names if n.endswith(".parquet") and not _is_hidden(n))
 
     def all_files(self, folder: str | None = None) -> Iterator[FoundFile]:
         """Every file there is, or those of one table's folder."""
@@ -214,8 +214,8 @@ class Storage:
 
     def discard(self, table: Table, name: str) -> None:
         """Remove what this session wrote under a name: a file, or a folder of the executors."""
-        if self.filesystem.get_file_info(self._inner(table, name)).type == fs.FileType.Directory:
-            self.filesystem.delete_dir(self._inner(table, name))
+        if self.filesystem.get_file_info(self._inner_path(table, name)).type == fs.FileType.Directory:
+            self.filesystem.delete_dir(self._inner_path(table, name))
         else:
             self.delete(table.path, name)
 
@@ -240,7 +240,7 @@ class Storage:
             return
         for f in files:
             try:
-                size = os.stat(self._inner(table, f.path)).st_size
+                size = os.stat(self._inner_path(table, f.path)).st_size
             except FileNotFoundError:
                 raise self._explain_missing(table, f) from None
             if size != f.bytes:
@@ -255,12 +255,12 @@ class Storage:
         )
 
     @contextmanager
-    def _whole(self, table: Table, name: str) -> Iterator[None]:
+    def _read_whole(self, table: Table, name: str) -> Iterator[None]:
         """Read a file in the block: what is wrong with its bytes is told apart from what the disk refuses.
 
         pyarrow raises OSError for both; only that of the disk has a number.
         """
-        with self.explained():
+        with self.explain_errors():
             try:
                 yield
             except (pa.ArrowInvalid, OSError) as error:
@@ -270,7 +270,7 @@ class Storage:
                 raise DamagedFileError(table.full_name, name, detail) from None
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -280,11 +280,11 @@ class Storage:
             ) from error
 
 
-def _hidden(name: str) -> bool:
+def _is_hidden(name: str) -> bool:
     return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
-def _sync(path: str) -> None:
+def _sync_path(path: str) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -292,6 +292,6 @@ def _sync(path: str) -> None:
         os.close(handle)
 
 
-def _bounded(table: Table) -> list[str]:
+def _list_bounded_columns(table: Table) -> list[str]:
     """Columns whose bounds Spark may trust: those of floats leave out NaN, which is above them all."""
     return [WEIGHT, *(c.name for c in table.columns if isinstance(c.type, Scalar) and not is_float(c.type))]

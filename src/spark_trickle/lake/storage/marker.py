@@ -114,7 +114,7 @@ class MarkerFile:
 
     def claim(self, warehouse: str, newest: Snapshot) -> None:
         """Make the folder that of a warehouse, durably."""
-        with self._explained():
+        with self._explain_errors():
             self._folder.mkdir(parents=True, exist_ok=True)
             draft = self._write_draft({"warehouse": warehouse, "format": 1})
             with draft.open("rb") as written:
@@ -130,7 +130,7 @@ class MarkerFile:
             "time": newest.time.isoformat(),
             "session": newest.session_id,
         }
-        with self._explained():
+        with self._explain_errors():
             return self._write_draft(values)
 
     def show(self, draft: Path, newest: Snapshot) -> None:
@@ -154,7 +154,7 @@ class MarkerFile:
         return draft
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -12,8 +12,15 @@ from sqlalchemy import Engine, inspect
 from spark_trickle.errors import BackupError, DamagedFileError, TrickleError
 from spark_trickle.lake.catalog import lease, migrations
 from spark_trickle.lake.catalog.catalog_copy import fill_catalog, place_catalog
-from spark_trickle.lake.catalog.engine import open_engine, reading
-from spark_trickle.lake.storage.backup import Backup, Listen, Stored, checksum_of, copy_file, list_backups
+from spark_trickle.lake.catalog.engine import open_engine, open_reader
+from spark_trickle.lake.storage.backup import (
+    Backup,
+    Listen,
+    Stored,
+    compute_checksum,
+    copy_file,
+    list_backups,
+)
 from spark_trickle.lake.storage.files import TABLES_FOLDER
 from spark_trickle.lake.storage.marker import MarkerFile
 from spark_trickle.lake.storage.paths import is_local_address, local_folder
@@ -61,7 +68,7 @@ def choose_backup(folder: Path, name: str | None) -> Backup:
     if name is not None and name not in found:
         raise BackupError(f'there is no backup "{name}"', f"The backups are {', '.join(found)}.")
     backup = found[name or max(found)]
-    if checksum_of(backup.catalog) != backup.catalog_checksum:
+    if compute_checksum(backup.catalog) != backup.catalog_checksum:
         raise BackupError(f"the catalog of backup {backup.name} is damaged", "Use another backup.")
     return backup
 
@@ -90,8 +97,12 @@ def _refuse_users(catalog: Path) -> None:
     """Whoever works on the catalog that is set aside would go on with it, and with the files of both."""
     engine = open_engine(f"sqlite:///{catalog}", _TIMEOUT)
     try:
-        with reading(engine) as connection:
-            users = lease.active(connection, datetime.now(UTC)) if migrations.is_current(connection) else []
+        with open_reader(engine) as connection:
+            users = (
+                lease.read_active_leases(connection, datetime.now(UTC))
+                if migrations.is_current(connection)
+                else []
+            )
     except TrickleError:  # it is damaged, which is why it is replaced
         return
     finally:
@@ -110,7 +121,7 @@ def _copy_files(backup: Backup, root: str, link: bool, listen: Listen) -> None:
     for location, stored in backup.files.items():
         listen(done, total)
         file = target / location
-        if not file.is_file() or checksum_of(file) != stored.checksum:
+        if not file.is_file() or compute_checksum(file) != stored.checksum:
             _copy_back(backup.tables / location, file, stored, link)
         done += stored.bytes
 
@@ -144,7 +155,7 @@ def _restore_to_database(
         _refuse_target(backup, Path(root), root, replace=False)
         _copy_files(backup, root, link, listen)
         source = open_engine(f"sqlite:///{backup.catalog}", _TIMEOUT, read_only=True)
-        with reading(source) as rows:
+        with open_reader(source) as rows:
             fill_catalog(rows, target)
         source.dispose()
     finally:

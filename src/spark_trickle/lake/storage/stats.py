@@ -25,8 +25,10 @@ def column_stats(footer: pq.FileMetaData, table: Table) -> tuple[ColumnStats, ..
     found = []
     for column in (Column(WEIGHT_ID, WEIGHT, Scalar("integer")), *table.columns):
         if column.name in top:
-            for position, id, kind in _leaves(column.id, column.type, starts[top[column.name]]):
-                found.append(_merge(id, kind, [_chunk(footer, g, position) for g in _groups(footer)]))
+            for position, id, kind in _walk_leaves(column.id, column.type, starts[top[column.name]]):
+                found.append(
+                    _merge_chunks(id, kind, [_read_chunk(footer, g, position) for g in _list_groups(footer)])
+                )
     return tuple(found)
 
 
@@ -47,36 +49,36 @@ def _leaf_count(kind: pa.DataType) -> int:
     return 1
 
 
-def _groups(footer: pq.FileMetaData) -> range:
+def _list_groups(footer: pq.FileMetaData) -> range:
     return range(footer.num_row_groups)
 
 
-def _chunk(footer: pq.FileMetaData, group: int, position: int) -> Any:
+def _read_chunk(footer: pq.FileMetaData, group: int, position: int) -> Any:
     return footer.row_group(group).column(position)
 
 
-def _leaves(id: int, kind: ColumnType, position: int) -> Iterator[tuple[int, int, Scalar]]:
+def _walk_leaves(id: int, kind: ColumnType, position: int) -> Iterator[tuple[int, int, Scalar]]:
     """Position, id and type of each leaf that is not inside a list."""
     match kind:
         case Scalar():
             yield position, id, kind
         case Struct(fields):
             for f in fields:
-                yield from _leaves(f.id, f.type, position)
-                position += _width(f.type)
+                yield from _walk_leaves(f.id, f.type, position)
+                position += _count_leaves(f.type)
 
 
-def _width(kind: ColumnType) -> int:
+def _count_leaves(kind: ColumnType) -> int:
     match kind:
         case Scalar():
             return 1
         case Array(element):
-            return _width(element)
+            return _count_leaves(element)
         case Struct(fields):
-            return sum(_width(f.type) for f in fields)
+            return sum(_count_leaves(f.type) for f in fields)
 
 
-def _merge(column_id: int, kind: Scalar, chunks: list[Any]) -> ColumnStats:
+def _merge_chunks(column_id: int, kind: Scalar, chunks: list[Any]) -> ColumnStats:
     values = sum(c.num_values for c in chunks)
     size = sum(c.total_compressed_size for c in chunks)
     stats = [c.statistics for c in chunks if c.statistics is not None]
@@ -86,7 +88,7 @@ def _merge(column_id: int, kind: Scalar, chunks: list[Any]) -> ColumnStats:
     bounded = complete and all(s.has_min_max for s in stats if s.num_values)
     low = high = None
     if bounded and (ranged := [s for s in filled if s.has_min_max]):
-        low, high = _bounds(ranged, kind)
+        low, high = _merge_bounds(ranged, kind)
     nan = None
     if kind.name in ("float", "double"):
         # A footer does not tell whether a NaN is there, and NaN sorts above every bound: say that it may be.
@@ -94,15 +96,18 @@ def _merge(column_id: int, kind: Scalar, chunks: list[Any]) -> ColumnStats:
     return ColumnStats(column_id, values, nulls, low, high, nan, size)
 
 
-def _bounds(ranged: list[Any], kind: Scalar) -> tuple[str | None, str | None]:
+def _merge_bounds(ranged: list[Any], kind: Scalar) -> tuple[str | None, str | None]:
     try:
-        low, high = bound(min(s.min for s in ranged), kind), bound(max(s.max for s in ranged), kind)
+        low, high = (
+            format_bound(min(s.min for s in ranged), kind),
+            format_bound(max(s.max for s in ranged), kind),
+        )
     except (OverflowError, ValueError):  # Spark knows years that Python does not
         return None, None
     return (None, None) if low is None or high is None else (low, high)
 
 
-def bound(value: Any, kind: Scalar) -> str | None:
+def format_bound(value: Any, kind: Scalar) -> str | None:
     """A minimum or maximum as text, or None where the text could not be compared safely."""
     if isinstance(value, bool):
         return "1" if value else "0"
@@ -113,7 +118,7 @@ def bound(value: Any, kind: Scalar) -> str | None:
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else None
     if isinstance(value, datetime):
-        return _instant(value, kind)
+        return _format_instant(value, kind)
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, int):
@@ -123,7 +128,7 @@ def bound(value: Any, kind: Scalar) -> str | None:
     return None
 
 
-def _instant(value: datetime, kind: Scalar) -> str:
+def _format_instant(value: datetime, kind: Scalar) -> str:
     if kind.name == "timestamp":
         return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(sep=' ', timespec='microseconds')}+00"
     return value.isoformat(sep=" ", timespec="microseconds")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, Select, delete, func, insert, select
 
 from spark_trickle.lake.catalog import lease, read, sources, states
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading, writing
+from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.lake.storage.files import TABLES_FOLDER, Storage
 from spark_trickle.lake.warehouse import Warehouse
@@ -64,8 +64,8 @@ def vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: st
     a crash between leaves files that the next run finds scheduled.
     """
     engine, storage = warehouse.engine, warehouse.storage
-    with writing(engine) as connection:
-        warehouse.folder.require(read.newest(connection), partial(read.find_snapshot, connection))
+    with open_writer(engine) as connection:
+        warehouse.folder.require(read.read_newest(connection), partial(read.find_snapshot, connection))
         lease.forget_dead(connection, now)
         keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours)
         snapshots = _forget_snapshots(connection, keep)
@@ -73,12 +73,12 @@ def vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: st
     crash_point("vacuum_after_forget")
     orphans = _find_orphans(engine, storage, now, retention.orphan_hours, folder)
     for orphan in orphans:
-        _delete(storage, orphan.location)
+        _delete_location(storage, orphan.location)
     files = _delete_scheduled(engine, storage, folder)
     storage.delete_empty_folders(folder)
     if folder is None:
-        with writing(engine) as connection:
-            warehouse.folder.marker.remove_drafts(lease.ended_sessions(connection))
+        with open_writer(engine) as connection:
+            warehouse.folder.marker.remove_drafts(lease.read_ended_sessions(connection))
             lease.forget_ended(connection, _hours_before(now, retention.orphan_hours))
     return Vacuumed(snapshots, files, len(orphans))
 
@@ -86,12 +86,12 @@ def vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: st
 def plan_vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: str | None) -> VacuumPlan:
     """What VACUUM would do now; nothing is changed."""
     engine, storage = warehouse.engine, warehouse.storage
-    with reading(engine) as connection:
-        warehouse.folder.require(read.newest(connection), partial(read.find_snapshot, connection))
+    with open_reader(engine) as connection:
+        warehouse.folder.require(read.read_newest(connection), partial(read.find_snapshot, connection))
         keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours)
         older = select(func.count()).where(s.snapshot.c.snapshot_id < keep)
         snapshots = int(connection.execute(older).scalar_one())
-        unneeded = {row.location: _UNNEEDED for row in connection.execute(_unneeded_files(keep))}
+        unneeded = {row.location: _UNNEEDED for row in connection.execute(_select_unneeded(keep))}
         paths = connection.execute(select(s.scheduled.c.path))
         unneeded |= {row.path.removeprefix(TABLES_FOLDER): _SCHEDULED for row in paths}
     sizes = {file.location: file.bytes for file in storage.all_files(folder)}
@@ -106,13 +106,13 @@ def _oldest_needed(connection: Connection, own_session: str, now: datetime, reta
     in_force = connection.execute(
         select(func.max(s.snapshot.c.snapshot_id)).where(s.snapshot.c.snapshot_time <= horizon)
     ).scalar()
-    needed = read.oldest_id(connection) if in_force is None else int(in_force)
+    needed = read.read_oldest_id(connection) if in_force is None else int(in_force)
     # The session that runs VACUUM knows what it still reads; the others are protected by their leases.
-    others = [x for x in lease.active(connection, now) if x.session_id != own_session]
+    others = [x for x in lease.read_active_leases(connection, now) if x.session_id != own_session]
     # What stream tables have not seen yet, and what has not been published yet.
     waits = (states.oldest_frontier(connection), sources.oldest_published(connection))
     waiting = [snapshot for snapshot in waits if snapshot is not None]
-    return min([needed, *waiting, *(x.reads_since for x in others if x.reads(now))])
+    return min([needed, *waiting, *(x.reads_since for x in others if x.may_read(now))])
 
 
 def _forget_snapshots(connection: Connection, keep: int) -> int:
@@ -124,7 +124,7 @@ def _forget_snapshots(connection: Connection, keep: int) -> int:
     return int(gone)
 
 
-def _unneeded_files(keep: int) -> Select[Any]:
+def _select_unneeded(keep: int) -> Select[Any]:
     joined = s.trickle_file.join(s.data_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
     columns = select(s.trickle_file.c.data_file_id, s.trickle_file.c.location)
     return columns.select_from(joined).where(s.data_file.c.end_snapshot <= keep)
@@ -132,7 +132,7 @@ def _unneeded_files(keep: int) -> Select[Any]:
 
 def _schedule_files(connection: Connection, keep: int, now: datetime) -> None:
     """Move every file that no remaining snapshot sees to the list of files to delete."""
-    rows = connection.execute(_unneeded_files(keep)).all()
+    rows = connection.execute(_select_unneeded(keep)).all()
     if not rows:
         return
     connection.execute(
@@ -155,7 +155,7 @@ def _schedule_files(connection: Connection, keep: int, now: datetime) -> None:
 
 
 def _delete_scheduled(engine: Engine, storage: Storage, folder: str | None) -> int:
-    with reading(engine) as connection:
+    with open_reader(engine) as connection:
         rows = connection.execute(select(s.scheduled.c.data_file_id, s.scheduled.c.path)).all()
     chosen = [
         (row.data_file_id, row.path.removeprefix(TABLES_FOLDER))
@@ -165,8 +165,8 @@ def _delete_scheduled(engine: Engine, storage: Storage, folder: str | None) -> i
     for number, (_, location) in enumerate(chosen):
         if number == len(chosen) // 2:
             crash_point("vacuum_half_deleted")
-        _delete(storage, location)
-    with writing(engine) as connection:
+        _delete_location(storage, location)
+    with open_writer(engine) as connection:
         for file_id, _ in chosen:
             connection.execute(delete(s.scheduled).where(s.scheduled.c.data_file_id == file_id))
     return len(chosen)
@@ -181,22 +181,22 @@ def _find_orphans(
     What no session of this warehouse wrote is not ours to delete, whatever its age.
     """
     present = list(storage.all_files(folder))
-    with reading(engine) as connection:
-        known = known_locations(connection)
-        living = {x.session_id for x in lease.active(connection, now)} | {storage.session_id}
-        expired = {x.session_id for x in lease.all_leases(connection)}
-        ended = (lease.ended_sessions(connection) | expired) - living
+    with open_reader(engine) as connection:
+        known = read_known_locations(connection)
+        living = {x.session_id for x in lease.read_active_leases(connection, now)} | {storage.session_id}
+        expired = {x.session_id for x in lease.read_leases(connection)}
+        ended = (lease.read_ended_sessions(connection) | expired) - living
     youngest = _hours_before(now, hours)
     return [
         Deletion(file.location, file.bytes, _ABANDONED)
         for file in present
         if without_checksum(file.location) not in known
-        and writer_of(file.location) in ended
+        and parse_writer(file.location) in ended
         and file.modified <= youngest
     ]
 
 
-def known_locations(connection: Connection) -> set[str]:
+def read_known_locations(connection: Connection) -> set[str]:
     """Where the files are that the catalog knows, or means to delete."""
     known = {row[0] for row in connection.execute(select(s.trickle_file.c.location))}
     paths = connection.execute(select(s.scheduled.c.path))
@@ -207,7 +207,7 @@ def _hours_before(now: datetime, hours: float) -> datetime:
     return now - timedelta(hours=min(hours, LONGEST_RETENTION_HOURS))
 
 
-def _delete(storage: Storage, location: str) -> None:
+def _delete_location(storage: Storage, location: str) -> None:
     folder, _, name = location.partition("/")
     storage.delete(f"{folder}/", name)
 
@@ -219,7 +219,7 @@ def without_checksum(location: str) -> str:
     return f"{parent}{slash}{leaf}"
 
 
-def writer_of(location: str) -> str:
+def parse_writer(location: str) -> str:
     """The session that wrote a file: the first part of its name, or of the folder Spark wrote into."""
     _, _, name = location.partition("/")
     return name.lstrip(".").split("/")[0].split("-")[0]

@@ -14,9 +14,9 @@ from sqlalchemy import Connection, select
 
 from spark_trickle.lake.catalog import lease, read
 from spark_trickle.lake.catalog import schema as s
-from spark_trickle.lake.catalog.engine import reading
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.storage.stats import column_stats
-from spark_trickle.lake.storage.vacuum import known_locations, without_checksum, writer_of
+from spark_trickle.lake.storage.vacuum import parse_writer, read_known_locations, without_checksum
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import arrow_schema, column_ids
 from spark_trickle.model.catalog import Catalog
@@ -49,14 +49,16 @@ class _Expected:
     stats: tuple[ColumnStats, ...]
 
 
-def verify(warehouse: Warehouse, now: datetime, only: Table | None = None) -> list[Finding]:
+def verify_files(warehouse: Warehouse, now: datetime, only: Table | None = None) -> list[Finding]:
     """Check all files of the warehouse, or of one table, that any remaining snapshot needs."""
     present = list(warehouse.storage.all_files(only.path if only else None))
-    with reading(warehouse.engine) as connection:
-        newest = read.newest(connection)
-        expected = list(_expected(connection, read.catalog(connection, newest), only))
-        known = known_locations(connection)
-        writing = {x.session_id for x in lease.active(connection, now)} | {warehouse.storage.session_id}
+    with open_reader(warehouse.engine) as connection:
+        newest = read.read_newest(connection)
+        expected = list(_read_expected(connection, read.read_catalog(connection, newest), only))
+        known = read_known_locations(connection)
+        writing = {x.session_id for x in lease.read_active_leases(connection, now)} | {
+            warehouse.storage.session_id
+        }
     with ThreadPoolExecutor(_READERS) as pool:
         problems = [p for p in pool.map(lambda e: _check_file(warehouse, e), expected) if p is not None]
     unknown = [
@@ -64,12 +66,12 @@ def verify(warehouse: Warehouse, now: datetime, only: Table | None = None) -> li
             "warning", "", file.location, "no snapshot contains this file; it is neither read nor deleted"
         )
         for file in present
-        if without_checksum(file.location) not in known and writer_of(file.location) not in writing
+        if without_checksum(file.location) not in known and parse_writer(file.location) not in writing
     ]
-    return [*problems, *unknown, *_summaries(expected, problems)]
+    return [*problems, *unknown, *_summarize_problems(expected, problems)]
 
 
-def _expected(connection: Connection, catalog: Catalog, only: Table | None) -> Iterator[_Expected]:
+def _read_expected(connection: Connection, catalog: Catalog, only: Table | None) -> Iterator[_Expected]:
     joined = s.data_file.join(s.trickle_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
     query = select(s.data_file, s.trickle_file.c.role, s.trickle_file.c.location, s.trickle_file.c.deletes)
     stats: dict[int, list[ColumnStats]] = {}
@@ -140,7 +142,7 @@ def _footer_stats(parquet: pq.ParquetFile, table: Table) -> dict[int, ColumnStat
     return {x.column_id: replace(x, has_nan=None, bytes=0) for x in found}
 
 
-def _summaries(expected: list[_Expected], problems: list[Finding]) -> list[Finding]:
+def _summarize_problems(expected: list[_Expected], problems: list[Finding]) -> list[Finding]:
     damaged = {p.table for p in problems}
     by_table: dict[str, list[_Expected]] = {}
     for e in expected:

@@ -24,10 +24,10 @@ def parse_array(text: str) -> list[str | None] | None:
         if match is None:
             return None
         quoted, plain, _ = match.groups()
-        found.append(_unescaped(quoted) if quoted is not None else None if plain == "NULL" else plain)
+        found.append(_unescape_text(quoted) if quoted is not None else None if plain == "NULL" else plain)
         at = match.end()
     return found
 
 
-def _unescaped(text: str) -> str:
+def _unescape_text(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL) if "\\" in text else text

@@ -18,7 +18,7 @@ from spark_trickle.errors import (
 from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.messages import Begin, Commit, Message, RelationMessage, Truncate
 from spark_trickle.sources.postgres.moment import Moment
-from spark_trickle.sources.postgres.pgoutput import decode
+from spark_trickle.sources.postgres.pgoutput import decode_message
 from spark_trickle.sources.postgres.tuples import Layout
 from spark_trickle.sources.postgres.types import MappedColumn
 
@@ -99,13 +99,13 @@ class Net:
     first_commit_time: int | None = None
 
 
-def assemble(messages: Iterable[bytes], followed: Sequence[Followed], after: int) -> Net:
+def assemble_messages(messages: Iterable[bytes], followed: Sequence[Followed], after: int) -> Net:
     """Sort the transactions that committed after a position by tables."""
     work = _Work({f.source.oid: TableLog(f) for f in followed}, after)
     rows = work.rows
     for data in messages:
         if data[0] not in _ABOUT_ROWS:
-            work.take(decode(data))
+            work.take_message(decode_message(data))
         elif (taken := rows.get(data[_ID])) is not None:
             taken.append(data)
         else:
@@ -131,7 +131,7 @@ class _Work:
         self.rows: dict[bytes, list[bytes]] = {}
         self.relations: dict[int, RelationMessage] = {}
 
-    def take(self, message: Message) -> None:
+    def take_message(self, message: Message) -> None:
         match message:
             case Begin():
                 self.begin, self.changed = message, False
@@ -148,43 +148,43 @@ class _Work:
                         self.first_commit_time = message.commit_time
             case RelationMessage():
                 self.relations[message.oid] = message
-                self.rows.pop(_id(message.oid), None)
+                self.rows.pop(_encode_id(message.oid), None)
             case Truncate():
                 for oid in filter(self.takes.get, message.relations):
                     table = self.tables[oid]
                     table.truncated = self.changed = True
                     table.parts.clear()
-                    self.rows.pop(_id(oid), None)
+                    self.rows.pop(_encode_id(oid), None)
 
     def begin_part(self, data: bytes) -> None:
         """The first row of a table in a transaction or since its layout was told, or one of another table."""
         if len(data) < _ID.stop:
-            decode(data)  # which says what is wrong
+            decode_message(data)  # which says what is wrong
         oid = int.from_bytes(data[_ID])
         if not self.takes.get(oid):
             return
         table, self.changed = self.tables[oid], True
-        layout = _layout(table.followed, self.relations[oid])
+        layout = _make_layout(table.followed, self.relations[oid])
         if not table.parts or table.parts[-1][0] != layout:
             table.parts.append((layout, []))
         self.rows[data[_ID]] = table.parts[-1][1]
         self.rows[data[_ID]].append(data)
 
 
-def _id(oid: int) -> bytes:
+def _encode_id(oid: int) -> bytes:
     return oid.to_bytes(4)
 
 
-def _layout(followed: Followed, relation: RelationMessage) -> Layout:
+def _make_layout(followed: Followed, relation: RelationMessage) -> Layout:
     places = {c.name: n for n, c in enumerate(relation.columns)}
-    if wrong := _differences(followed, relation, places):
+    if wrong := _find_differences(followed, relation, places):
         raise SourceSchemaChangedError(followed.source.full_name, tuple(wrong))
-    if _identity_changed(followed, relation):  # the columns are the same, so a new copy is all it takes
+    if _has_new_identity(followed, relation):  # the columns are the same, so a new copy is all it takes
         raise ResyncNeededError(followed.source.full_name, "its replica identity was changed")
     return Layout(len(relation.columns), tuple(places[n] for n in followed.names))
 
 
-def _differences(followed: Followed, relation: RelationMessage, places: Mapping[str, int]) -> list[str]:
+def _find_differences(followed: Followed, relation: RelationMessage, places: Mapping[str, int]) -> list[str]:
     wrong = []
     for column in followed.columns:
         place = places.get(column.name)
@@ -197,7 +197,7 @@ def _differences(followed: Followed, relation: RelationMessage, places: Mapping[
     return wrong
 
 
-def _identity_changed(followed: Followed, relation: RelationMessage) -> bool:
+def _has_new_identity(followed: Followed, relation: RelationMessage) -> bool:
     keys = {c.name for c in relation.columns if c.key}
     full = relation.replica_identity == "f"
     return full != followed.full or (not full and keys != set(followed.source.identity))

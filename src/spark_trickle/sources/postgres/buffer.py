@@ -17,12 +17,12 @@ from psycopg import sql
 
 from spark_trickle.errors import ColumnNotFoundError, ResyncNeededError, SourceBusyError
 from spark_trickle.sources.postgres.capture import SCHEMA, Capture
-from spark_trickle.sources.postgres.chunks import USUAL, Bounds, chunks
+from spark_trickle.sources.postgres.chunks import USUAL, Bounds, read_chunks
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn
-from spark_trickle.sources.postgres.ranges import KeyRange, within
-from spark_trickle.sources.postgres.run import Statement, run, transaction, value
-from spark_trickle.sources.postgres.survey import survey, unread_rows
+from spark_trickle.sources.postgres.ranges import KeyRange, compose_range
+from spark_trickle.sources.postgres.run import Statement, begin_transaction, read_value, run_statements
+from spark_trickle.sources.postgres.survey import survey_captures, unread_rows
 from spark_trickle.sources.postgres.types import MappedColumn
 from spark_trickle.sources.postgres.values import to_table
 
@@ -34,17 +34,17 @@ class Position:
     token: str
     moment: Moment
 
-    def at(self, moment: Moment) -> Position:
+    def move_to(self, moment: Moment) -> Position:
         return replace(self, moment=moment)
 
 
-def claim(connection: Connection, schema: str = SCHEMA) -> None:
+def claim_buffers(connection: Connection, schema: str = SCHEMA) -> None:
     """Be the only reader of these buffers until the connection ends; reading and compacting ask for it.
 
     Two readers could not do harm to the mirror, whose commits are compared, but one that compacts could take
     away what the other has half read.
     """
-    held = value(connection, _CLAIM.format(schema=sql.Literal(schema)))
+    held = read_value(connection, _CLAIM.format(schema=sql.Literal(schema)))
     if not held:
         raise SourceBusyError(
             f'another process reads the change buffers in "{schema}"',
@@ -52,28 +52,28 @@ def claim(connection: Connection, schema: str = SCHEMA) -> None:
         )
 
 
-def release(connection: Connection, schema: str = SCHEMA) -> None:
+def release_buffers(connection: Connection, schema: str = SCHEMA) -> None:
     """Let others read these buffers."""
-    run(connection, _RELEASE.format(schema=sql.Literal(schema)))
+    run_statements(connection, _RELEASE.format(schema=sql.Literal(schema)))
 
 
 @contextmanager
-def reading(connection: Connection, schema: str = SCHEMA) -> Iterator[Moment]:
+def open_reading(connection: Connection, schema: str = SCHEMA) -> Iterator[Moment]:
     """One moment, which everything that is read in the block shows; it comes out as the new position."""
-    claim(connection, schema)
-    with transaction(connection):
-        run(connection, sql.SQL("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-        yield this_moment(connection)
+    claim_buffers(connection, schema)
+    with begin_transaction(connection):
+        run_statements(connection, sql.SQL("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+        yield read_moment(connection)
 
 
-def this_moment(connection: Connection) -> Moment:
+def read_moment(connection: Connection) -> Moment:
     """The moment of the running transaction; the log position comes second, so that it is not too early."""
-    snapshot = value(connection, sql.SQL("SELECT pg_current_snapshot()::text"))
-    lsn = value(connection, sql.SQL("SELECT pg_current_wal_insert_lsn()::text"))
+    snapshot = read_value(connection, sql.SQL("SELECT pg_current_snapshot()::text"))
+    lsn = read_value(connection, sql.SQL("SELECT pg_current_wal_insert_lsn()::text"))
     return Moment(Snapshot.parse(snapshot), parse_lsn(lsn))
 
 
-def changes(
+def read_changes(
     connection: Connection,
     capture: Capture,
     columns: Sequence[MappedColumn],
@@ -81,7 +81,7 @@ def changes(
     bounds: Bounds = USUAL,
     key_range: KeyRange | None = None,
 ) -> Iterator[pa.Table]:
-    """What changed since a position, in tables of limited size; inside of `reading`."""
+    """What changed since a position, in tables of limited size; inside of `open_reading`."""
     require_complete(connection, capture, since)
     yield from read_rows(connection, capture, columns, since, bounds, key_range)
 
@@ -102,29 +102,29 @@ def read_rows(
     query = sql.SQL(
         "SELECT action, {fields} FROM {buffer} AS b WHERE {unread} AND {touched} AND {range}"
     ).format(
-        fields=sql.SQL(", ").join(sql.Identifier("b", name) for name in _stored(capture, columns)),
+        fields=sql.SQL(", ").join(sql.Identifier("b", name) for name in _find_stored_names(capture, columns)),
         buffer=capture.buffer,
         unread=unread_rows(since.moment.snapshot),
-        touched=_touched(capture, columns),
-        range=within(key_range, dict(zip(capture.column_names, capture.buffer_names, strict=True))),
+        touched=_compose_touched(capture, columns),
+        range=compose_range(key_range, dict(zip(capture.column_names, capture.buffer_names, strict=True))),
     )
-    for action, *texts in chunks(connection, query, len(columns) + 1, bounds):
+    for action, *texts in read_chunks(connection, query, len(columns) + 1, bounds):
         weight = pc.if_else(pc.equal(action, "I"), pa.scalar(1, pa.int32()), pa.scalar(-1, pa.int32()))
         yield to_table(columns, texts, weight)
 
 
-def forget(connection: Connection, capture: Capture, upto: Position) -> int:
+def forget_changes(connection: Connection, capture: Capture, upto: Position) -> int:
     """Delete what a mirror has committed; how many rows that were. Never call it before that commit."""
-    with transaction(connection):
-        run(connection, _delete_seen(capture.losses, upto, capture))
-        return run(connection, _delete_seen(capture.buffer, upto, None))
+    with begin_transaction(connection):
+        run_statements(connection, _delete_seen(capture.losses, upto, capture))
+        return run_statements(connection, _delete_seen(capture.buffer, upto, None))
 
 
 def require_complete(connection: Connection, capture: Capture, since: Position) -> None:
     """Refuse to read a buffer from which something is missing since a position."""
     source, snapshot = capture.source.oid, since.moment.snapshot
-    seen = survey(connection, capture.schema, since={source: snapshot})
-    if reason := seen.missing(source, since.token, snapshot):
+    seen = survey_captures(connection, capture.schema, since={source: snapshot})
+    if reason := seen.find_loss(source, since.token, snapshot):
         raise ResyncNeededError(capture.source.full_name, reason)
 
 
@@ -151,7 +151,7 @@ def _delete_seen(table: sql.Identifier, upto: Position, of: Capture | None) -> S
     )
 
 
-def _stored(capture: Capture, columns: Sequence[MappedColumn]) -> list[str]:
+def _find_stored_names(capture: Capture, columns: Sequence[MappedColumn]) -> list[str]:
     names = dict(zip(capture.column_names, capture.buffer_names, strict=True))
     for column in columns:
         if column.name not in names:
@@ -159,7 +159,7 @@ def _stored(capture: Capture, columns: Sequence[MappedColumn]) -> list[str]:
     return [names[c.name] for c in columns]
 
 
-def _touched(capture: Capture, columns: Sequence[MappedColumn]) -> Statement:
+def _compose_touched(capture: Capture, columns: Sequence[MappedColumn]) -> Statement:
     """Whether an update changed one of the columns; rows from before a column was captured cannot tell."""
     wanted = {c.name for c in columns}
     if wanted >= set(capture.column_names):

@@ -41,36 +41,36 @@ class Capture:
 
     @property
     def buffer(self) -> sql.Identifier:
-        return self.named(f"changes_{self.source.oid}")
+        return self.own_name(f"changes_{self.source.oid}")
 
     @property
     def change_ids(self) -> sql.Identifier:
         """The sequence of the buffer, under the name that the server gives to it."""
-        return self.named(f"changes_{self.source.oid}_change_id_seq")
+        return self.own_name(f"changes_{self.source.oid}_change_id_seq")
 
     @property
     def captures(self) -> sql.Identifier:
-        return self.named("captures")
+        return self.own_name("captures")
 
     @property
     def losses(self) -> sql.Identifier:
-        return self.named("losses")
+        return self.own_name("losses")
 
     @property
     def alive(self) -> sql.Identifier:
-        return self.named("alive")
+        return self.own_name("alive")
 
-    def named(self, name: str) -> sql.Identifier:
+    def own_name(self, name: str) -> sql.Identifier:
         """Something of ours. Tables are known by id, so that a rename changes nothing here."""
         return sql.Identifier(self.schema, name)
 
     def function_name(self, event: str) -> str:
         return f"capture_{self.source.oid}_{event}"
 
-    def function(self, event: str) -> sql.Identifier:
-        return self.named(self.function_name(event))
+    def function_sql(self, event: str) -> sql.Identifier:
+        return self.own_name(self.function_name(event))
 
-    def trigger(self, event: str) -> sql.Identifier:
+    def trigger_sql(self, event: str) -> sql.Identifier:
         return sql.Identifier(f"{self.schema}_{event}")
 
     @property
@@ -78,7 +78,7 @@ class Capture:
         """One function and one trigger each."""
         return ("insert", "update", "delete", "truncate") if self.mode == "statement" else ("row", "truncate")
 
-    def tables_of(self, event: str) -> tuple[Relation, ...]:
+    def find_tables(self, event: str) -> tuple[Relation, ...]:
         """Where the trigger sits: rows fire it through the root, TRUNCATE on the leaf that it empties."""
         partitioned = event == "truncate" and self.source.kind == "p"
         return self.source.partitions if partitioned else (self.source,)
@@ -113,7 +113,7 @@ def plan_capture(
     stored = [c for c in table.columns if c.generated != "v"]
     wanted = {c.name for c in stored} if needed is None else {*needed, *table.key}
     columns = tuple(c for c in stored if c.name in wanted)
-    _check(table, columns, schema)
+    _check_columns(table, columns, schema)
     return Capture(table, columns, choose_trigger_mode(table, columns, mode), schema, unlogged, guarded)
 
 
@@ -135,7 +135,7 @@ def widen_capture(capture: Capture, table: SourceTable, more: Collection[str]) -
     return replace(capture, source=table, columns=kept + added, mode=new.mode)
 
 
-def _check(table: SourceTable, columns: Sequence[SourceColumn], schema: str) -> None:
+def _check_columns(table: SourceTable, columns: Sequence[SourceColumn], schema: str) -> None:
     if not columns:
         raise InvalidDefinitionError(
             f'table "{table.full_name}" has no column to capture', "Name at least one of its columns."

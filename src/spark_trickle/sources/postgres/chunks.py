@@ -23,7 +23,9 @@ class Bounds:
 USUAL = Bounds()
 
 
-def chunks(connection: Connection, query: Statement, width: int, bounds: Bounds) -> Iterator[list[pa.Array]]:
+def read_chunks(
+    connection: Connection, query: Statement, width: int, bounds: Bounds
+) -> Iterator[list[pa.Array]]:
     """COPY gives one line for each row, so a piece ends where a row ends."""
     lines: list[bytes] = []
     size = 0

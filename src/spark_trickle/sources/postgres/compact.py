@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from psycopg import sql
 
-from spark_trickle.sources.postgres.buffer import Position, claim, forget
+from spark_trickle.sources.postgres.buffer import Position, claim_buffers, forget_changes
 from spark_trickle.sources.postgres.capture import Capture
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.run import Statement, run, transaction
+from spark_trickle.sources.postgres.run import Statement, begin_transaction, run_statements
 
 
-def compact(connection: Connection, capture: Capture, consumed: Position) -> int:
+def compact_buffer(connection: Connection, capture: Capture, consumed: Position) -> int:
     """Cancel I and D rows of the same image; how many rows went.
 
     `consumed` is what the mirror has committed. Call it between such a commit and the next reading: all rows
     that are left then will be read together, so only their sum counts. Hence the claim.
     """
-    claim(connection, capture.schema)
-    with transaction(connection):
-        return forget(connection, capture, consumed) + run(connection, _cancel(capture))
+    claim_buffers(connection, capture.schema)
+    with begin_transaction(connection):
+        return forget_changes(connection, capture, consumed) + run_statements(
+            connection, _compose_cancel(capture)
+        )
 
 
-def _cancel(capture: Capture) -> Statement:
+def _compose_cancel(capture: Capture) -> Statement:
     """The nth I row of an image cancels its nth D row, in whatever order they were written."""
     fields = sql.SQL(", ").join(sql.Identifier("b", name) for name in capture.buffer_names)
     return sql.SQL("""

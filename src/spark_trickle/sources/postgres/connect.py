@@ -64,7 +64,7 @@ class Address:
                 "a PostgreSQL source needs an address",
                 "Give dsn 'env:NAME', service '…', or dsn 'host=… dbname=… user=…' with passfile '…'.",
             )
-        if not self.dsn.startswith(_ENVIRONMENT) and _secrets_of(_parsed(self.dsn, "the dsn")):
+        if not self.dsn.startswith(_ENVIRONMENT) and _find_secrets(_parse_parameters(self.dsn, "the dsn")):
             raise SourceAddressError(
                 "the dsn holds a password",
                 "Put the address into an environment variable and write dsn 'env:NAME', "
@@ -72,14 +72,14 @@ class Address:
             )
 
 
-def resolve(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
+def resolve_address(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
     """The parameters for libpq, secrets included: never print or keep them."""
-    found = _parsed(*_text_of(address, environment))
+    found = _parse_parameters(*_read_address(address, environment))
     extra = {"service": address.service, "passfile": address.passfile}
     return found | {name: value for name, value in extra.items() if value}
 
 
-def _text_of(address: Address, environment: Mapping[str, str]) -> tuple[str, str]:
+def _read_address(address: Address, environment: Mapping[str, str]) -> tuple[str, str]:
     if not address.dsn.startswith(_ENVIRONMENT):
         return address.dsn, "the dsn"
     name = address.dsn.removeprefix(_ENVIRONMENT)
@@ -91,7 +91,7 @@ def _text_of(address: Address, environment: Mapping[str, str]) -> tuple[str, str
     return environment[name], f'the environment variable "{name}"'
 
 
-def _parsed(text: str, where: str) -> dict[str, str]:
+def _parse_parameters(text: str, where: str) -> dict[str, str]:
     try:
         return {name: str(value) for name, value in conninfo_to_dict(text).items()}
     except psycopg.Error:  # its text may quote a piece of the secret
@@ -102,11 +102,11 @@ def _parsed(text: str, where: str) -> dict[str, str]:
     raise malformed
 
 
-def _secrets_of(parameters: Mapping[str, str]) -> tuple[str, ...]:
+def _find_secrets(parameters: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(parameters[name] for name in _SECRETS if parameters.get(name))
 
 
-def scrub(text: str, secrets: Iterable[str]) -> str:
+def scrub_secrets(text: str, secrets: Iterable[str]) -> str:
     """A text of libpq or of the server without passwords, in whatever form they stand in it."""
     for secret in sorted(secrets, key=len, reverse=True):
         for form in (secret, quote(secret, safe=""), secret.replace("\\", "\\\\").replace("'", "\\'")):
@@ -115,30 +115,30 @@ def scrub(text: str, secrets: Iterable[str]) -> str:
     return re.sub(r"(?i)\b(\w*password|\w*secret)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&'\"]+)", r"\1=***", text)
 
 
-def connect(address: Address, role: str, environment: Mapping[str, str] | None = None) -> Connection:
+def open_connection(address: Address, role: str, environment: Mapping[str, str] | None = None) -> Connection:
     """A connection in autocommit mode; `role` says in pg_stat_activity what we use it for."""
-    parameters = resolve(address, os.environ if environment is None else environment)
+    parameters = resolve_address(address, os.environ if environment is None else environment)
     parameters["application_name"] = f"spark-trickle {role}"
     parameters["client_encoding"] = "utf8"
-    connection = prepare(_open(parameters))
+    connection = prepare_connection(_open_connection(parameters))
     if connection.session != connection.info.backend_pid:  # somebody in between has answered
         _require_own_session(connection, parameters)
     return connection
 
 
-def _open(parameters: Mapping[str, str]) -> Connection:
+def _open_connection(parameters: Mapping[str, str]) -> Connection:
     try:
         return Connection.connect(**parameters, autocommit=True)  # type: ignore[arg-type]
     except psycopg.Error as error:
-        detail = scrub(first_line(error), _secrets_of(parameters))
+        detail = scrub_secrets(first_line(error), _find_secrets(parameters))
     # Raised outside of the handler, so that no traceback leads back to the parameters.
     raise SourceUnavailableError(detail)
 
 
 def _require_own_session(connection: Connection, parameters: Mapping[str, str]) -> None:
     """Refuse a pooler that gives a session to another client as soon as a transaction has ended."""
-    with _open(parameters) as other:
-        shared = _session_of(other) == connection.session
+    with _open_connection(parameters) as other:
+        shared = _read_session(other) == connection.session
     if shared:
         connection.close()
         raise SourceSetupError(
@@ -148,12 +148,12 @@ def _require_own_session(connection: Connection, parameters: Mapping[str, str]) 
         )
 
 
-def _session_of(connection: Connection) -> int:
+def _read_session(connection: Connection) -> int:
     ((found, *_),) = connection.execute("SELECT pg_backend_pid()").fetchall()
     return int(str(found))
 
 
-def prepare(connection: Connection) -> Connection:
+def prepare_connection(connection: Connection) -> Connection:
     """Make a fresh connection write values as we read them."""
     if connection.info.server_version < OLDEST_VERSION:
         found = connection.info.server_version // 10_000
@@ -169,7 +169,7 @@ def prepare(connection: Connection) -> Connection:
     return connection
 
 
-def secrets_of(connection: Connection) -> tuple[str, ...]:
+def find_secrets(connection: Connection) -> tuple[str, ...]:
     """What must not appear in a text about this connection, also when it is broken by now."""
     try:
         password = connection.pgconn.password.decode(errors="replace")

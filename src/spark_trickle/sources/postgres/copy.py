@@ -18,14 +18,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 from psycopg import sql
 
-from spark_trickle.sources.postgres.buffer import Position, changes, this_moment
+from spark_trickle.sources.postgres.buffer import Position, read_changes, read_moment
 from spark_trickle.sources.postgres.capture import Capture
-from spark_trickle.sources.postgres.chunks import USUAL, Bounds, chunks
+from spark_trickle.sources.postgres.chunks import USUAL, Bounds, read_chunks
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.moment import Moment
-from spark_trickle.sources.postgres.ranges import KeyRange, rows_of, within
-from spark_trickle.sources.postgres.run import run, transaction, value
+from spark_trickle.sources.postgres.ranges import KeyRange, compose_own_rows, compose_range
+from spark_trickle.sources.postgres.run import begin_transaction, read_value, run_statements
 from spark_trickle.sources.postgres.types import MappedColumn
 from spark_trickle.sources.postgres.values import to_table
 
@@ -48,14 +48,16 @@ class Piece:
 
 
 @contextmanager
-def snapshot(connection: Connection, tables: Sequence[SourceTable]) -> Iterator[Moment]:
+def open_snapshot(connection: Connection, tables: Sequence[SourceTable]) -> Iterator[Moment]:
     """One moment of the tables, to be copied inside of the block."""
-    with transaction(connection):
-        run(connection, sql.SQL("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+    with begin_transaction(connection):
+        run_statements(connection, sql.SQL("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
         # Before the snapshot: a TRUNCATE after it would empty the table for us too, and nothing would say so.
         for table in tables:
-            run(connection, sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(rows_of(table)))
-        yield this_moment(connection)
+            run_statements(
+                connection, sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(compose_own_rows(table))
+            )
+        yield read_moment(connection)
 
 
 def copy_rows(
@@ -66,14 +68,14 @@ def copy_rows(
     key_range: KeyRange | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> Iterator[pa.Table]:
-    """The rows, each with weight 1, in tables of limited size; inside of `snapshot`."""
-    expected, done = _expected(connection, table), 0
+    """The rows, each with weight 1, in tables of limited size; inside of `open_snapshot`."""
+    expected, done = _estimate_rows(connection, table), 0
     query = sql.SQL("SELECT {fields} FROM {rows} AS t WHERE {range}").format(
         fields=sql.SQL(", ").join(sql.Identifier("t", c.name) for c in columns),
-        rows=rows_of(table),
-        range=within(key_range, {name: name for name in table.column_names}),
+        rows=compose_own_rows(table),
+        range=compose_range(key_range, {name: name for name in table.column_names}),
     )
-    for texts in chunks(connection, query, len(columns), bounds):
+    for texts in read_chunks(connection, query, len(columns), bounds):
         copied = to_table(columns, texts, pa.repeat(pa.scalar(1, pa.int32()), len(texts[0])))
         yield copied
         done += copied.num_rows
@@ -83,15 +85,15 @@ def copy_rows(
 def catch_up(
     connection: Connection, capture: Capture, columns: Sequence[MappedColumn], pieces: Sequence[Piece]
 ) -> Iterator[pa.Table]:
-    """What happened to each piece since it was copied; inside of `reading`, whose moment they all reach."""
+    """What happened to each piece since it was copied, up to the moment of `open_reading`; inside of it."""
     for piece in pieces:
-        yield from changes(connection, capture, columns, piece.position, key_range=piece.key_range)
+        yield from read_changes(connection, capture, columns, piece.position, key_range=piece.key_range)
 
 
-def _expected(connection: Connection, table: SourceTable) -> int:
+def _estimate_rows(connection: Connection, table: SourceTable) -> int:
     oids = [table.oid, *(p.oid for p in table.partitions)]
     query = sql.SQL(
         "SELECT sum(reltuples)::int8 FROM pg_class WHERE relkind <> 'p' AND oid = ANY ({}::oid[])"
     )
-    found = value(connection, query.format(sql.Literal(oids)))
+    found = read_value(connection, query.format(sql.Literal(oids)))
     return -1 if found is None else max(int(found), -1)

@@ -10,8 +10,8 @@ from psycopg import sql
 
 from spark_trickle.errors import TableNotFoundError, UnsupportedError
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.names import Pattern, parse_patterns, quoted
-from spark_trickle.sources.postgres.run import Statement, rows, rows_of_all
+from spark_trickle.sources.postgres.names import Pattern, parse_patterns, quote_name
+from spark_trickle.sources.postgres.run import Statement, read_rows, rows_of_all
 
 Rows = list[tuple[Any, ...]]
 
@@ -102,21 +102,21 @@ class SourceTable(Relation):
 
 def find_tables(connection: Connection, patterns: str) -> tuple[SourceTable, ...]:
     """The tables that patterns such as 'public.*' mean, by name; one without wildcards must mean a table."""
-    found = [_Found(*row) for row in rows(connection, _TABLES)]
+    found = [_Found(*row) for row in read_rows(connection, _TABLES)]
     chosen: dict[int, _Found] = {}
     for pattern in parse_patterns(patterns):
-        chosen |= {f.oid: f for f in _matching(pattern, found)}
-    return describe(connection, tuple(sorted(chosen)))
+        chosen |= {f.oid: f for f in _find_matching(pattern, found)}
+    return describe_tables(connection, tuple(sorted(chosen)))
 
 
-def describe(connection: Connection, oids: Sequence[int]) -> tuple[SourceTable, ...]:
+def describe_tables(connection: Connection, oids: Sequence[int]) -> tuple[SourceTable, ...]:
     """Tables by their ids, in the order of their names; those that no longer exist are left out."""
     if not oids:
         return ()
-    return read_descriptions(*rows_of_all(connection, *descriptions(oids)))
+    return read_descriptions(*rows_of_all(connection, *compose_descriptions(oids)))
 
 
-def descriptions(oids: Sequence[int]) -> list[Statement]:
+def compose_descriptions(oids: Sequence[int]) -> list[Statement]:
     """Queries about tables, for those who have more to ask at the same moment."""
     wanted = sql.Literal(list(oids))
     return [query.format(oids=wanted) for query in (_TYPES, _COLUMNS, _PARTITIONS, _DETAILS)]
@@ -128,11 +128,11 @@ def read_descriptions(
     types = {row[0]: row for row in of_types}
     columns: dict[int, list[SourceColumn]] = {}
     for oid, *column in of_columns:
-        columns.setdefault(oid, []).append(_column(column, types))
+        columns.setdefault(oid, []).append(_make_column(column, types))
     leaves: dict[int, list[Partition]] = {}
     for root, *leaf in of_partitions:
         leaves.setdefault(root, []).append(Partition(*leaf))
-    return tuple(_table(row, columns.get(row[0], []), leaves.get(row[0], [])) for row in of_tables)
+    return tuple(_make_table(row, columns.get(row[0], []), leaves.get(row[0], [])) for row in of_tables)
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,13 @@ class _Found:
     partition: bool
 
 
-def _matching(pattern: Pattern, found: list[_Found]) -> list[_Found]:
+def _find_matching(pattern: Pattern, found: list[_Found]) -> list[_Found]:
     named = [f for f in found if pattern.matches(f.schema, f.name)]
     if not pattern.names_one:
         # A partition is captured as part of its parent.
         return [f for f in named if f.kind in "rp" and not f.partition]
     if not named:
-        available = tuple(quoted(f.schema, f.name) for f in found if f.kind in "rp" and not f.partition)
+        available = tuple(quote_name(f.schema, f.name) for f in found if f.kind in "rp" and not f.partition)
         raise TableNotFoundError(pattern.text, available)
     if named[0].kind not in "rp":
         what = f'{_KINDS.get(named[0].kind, "this object")} such as "{pattern.text}" as a source'
@@ -158,7 +158,7 @@ def _matching(pattern: Pattern, found: list[_Found]) -> list[_Found]:
     return named
 
 
-def _table(row: tuple[Any, ...], columns: list[SourceColumn], leaves: list[Partition]) -> SourceTable:
+def _make_table(row: tuple[Any, ...], columns: list[SourceColumn], leaves: list[Partition]) -> SourceTable:
     oid, schema, name, kind, replica_identity, key, index_key, inherits, logged, owned = row
     names = {c.number: c.name for c in columns}
     primary = tuple(names[n] for n in key or ())
@@ -184,9 +184,9 @@ def _table(row: tuple[Any, ...], columns: list[SourceColumn], leaves: list[Parti
     )
 
 
-def _column(row: list[Any], types: Mapping[int, tuple[Any, ...]]) -> SourceColumn:
+def _make_column(row: list[Any], types: Mapping[int, tuple[Any, ...]]) -> SourceColumn:
     number, name, type_oid, modifier, shown, not_null, generated, deterministic, collation = row
-    kind = _type(type_oid, modifier, shown, types)
+    kind = _make_type(type_oid, modifier, shown, types)
     bitwise = deterministic and (kind.plain.kind == "e" or _is_bitwise(kind.plain))
     return SourceColumn(number, name, kind, not_null, generated, bitwise, collation)
 
@@ -206,7 +206,7 @@ def _is_bitwise(kind: PgType) -> bool:
     return kind.schema == "pg_catalog" and (kind.name in _BITWISE or fixed)
 
 
-def _type(oid: int, modifier: int, shown: str, types: Mapping[int, tuple[Any, ...]]) -> PgType:
+def _make_type(oid: int, modifier: int, shown: str, types: Mapping[int, tuple[Any, ...]]) -> PgType:
     _, schema, name, kind, delimiter, element, element_shown, base, base_modifier, base_shown = types[oid]
     return PgType(
         oid,
@@ -215,8 +215,8 @@ def _type(oid: int, modifier: int, shown: str, types: Mapping[int, tuple[Any, ..
         kind,
         modifier,
         shown,
-        base=_type(base, base_modifier, base_shown, types) if base else None,
-        element=_type(element, modifier, element_shown, types)
+        base=_make_type(base, base_modifier, base_shown, types) if base else None,
+        element=_make_type(element, modifier, element_shown, types)
         if element
         else None,  # they share the modifier
         delimiter=delimiter,

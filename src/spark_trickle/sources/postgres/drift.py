@@ -30,21 +30,21 @@ class Drift:
         return self.change != "added"
 
 
-def record(column: SourceColumn) -> RecordedColumn:
+def record_column(column: SourceColumn) -> RecordedColumn:
     return RecordedColumn(column.number, column.name, column.type.oid, column.type.modifier)
 
 
-def drift(
+def find_drift(
     recorded: Sequence[RecordedColumn], known: Sequence[int], now: Sequence[SourceColumn]
 ) -> list[Drift]:
     """`known` numbers the columns that existed then, captured or not; a number is never used again."""
     current = {c.number: c for c in now}
-    found = [d for r in recorded if (d := _drift_of(r, current.get(r.number)))]
+    found = [d for r in recorded if (d := _compare_column(r, current.get(r.number)))]
     new = [c for c in now if c.number > max(known, default=0)]
     return found + [Drift("added", c.name, f'column "{c.name}" was added') for c in new]
 
 
-def _drift_of(then: RecordedColumn, now: SourceColumn | None) -> Drift | None:
+def _compare_column(then: RecordedColumn, now: SourceColumn | None) -> Drift | None:
     if now is None:
         return Drift("dropped", then.name, f'column "{then.name}" was dropped')
     if now.name != then.name:

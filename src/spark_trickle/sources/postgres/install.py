@@ -15,19 +15,19 @@ from spark_trickle.errors import SourceSchemaChangedError, SourceSetupError
 from spark_trickle.sources.postgres import trigger
 from spark_trickle.sources.postgres.capture import SCHEMA, Capture, Mode, widen_capture
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.discover import SourceTable, describe
-from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, drift, record
+from spark_trickle.sources.postgres.discover import SourceTable, describe_tables
+from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, find_drift, record_column
 from spark_trickle.sources.postgres.run import (
     LOCK_SECONDS,
     Statement,
+    begin_transaction,
     lock_timeout,
-    rows,
-    run,
-    transaction,
-    value,
+    read_rows,
+    read_value,
+    run_statements,
 )
 from spark_trickle.sources.postgres.surroundings import Surroundings, look_around
-from spark_trickle.sources.postgres.watch import Marks, TableMarks, gap, marks
+from spark_trickle.sources.postgres.watch import Marks, TableMarks, find_gap, read_marks
 
 _MARK = "spark-trickle: changes on their way to a warehouse"
 _OWN_MARK = "spark-trickle made this"
@@ -53,36 +53,36 @@ class Installed:
     logged: bool = True  # the table, at that time
     notify: bool = False
 
-    def gap(self, table: SourceTable, found: Surroundings, alive: bool) -> str | None:
+    def find_gap(self, table: SourceTable, found: Surroundings, alive: bool) -> str | None:
         """Why changes may have been missed; a crash takes what is `alive`.
 
         It may also have emptied a table that was made to survive the next one since.
         """
         if not alive and not (self.logged and not table.unlogged):
             return "the server crashed, and the table is unlogged"
-        return gap(self.planned(table), self.marks, [c.name for c in self.columns], found)
+        return find_gap(self.plan_capture(table), self.marks, [c.name for c in self.columns], found)
 
-    def drift(self, table: SourceTable) -> list[Drift]:
-        return drift(self.columns, [self.known], table.columns)
+    def find_drift(self, table: SourceTable) -> list[Drift]:
+        return find_drift(self.columns, [self.known], table.columns)
 
-    def capture(self, table: SourceTable) -> Capture:
+    def make_capture(self, table: SourceTable) -> Capture:
         """The capture again, if the table still has all of its columns as they were."""
-        if broken := [d.detail for d in self.drift(table) if d.breaks]:
+        if broken := [d.detail for d in self.find_drift(table) if d.breaks]:
             raise SourceSchemaChangedError(table.full_name, tuple(broken))
         columns = tuple(table.column(c.name) for c in self.columns)
-        return replace(self.planned(table), columns=columns)
+        return replace(self.plan_capture(table), columns=columns)
 
-    def planned(self, table: SourceTable) -> Capture:
+    def plan_capture(self, table: SourceTable) -> Capture:
         """The capture without its columns, which may be gone: enough to name what belongs to it."""
         names = (self.mode, self.schema, self.unlogged, self.guarded, self.owner, self.notify)
         return Capture(table, (), *names)
 
 
-def installed_captures(connection: Connection, schema: str = SCHEMA) -> dict[int, Installed]:
+def read_installed_captures(connection: Connection, schema: str = SCHEMA) -> dict[int, Installed]:
     """All captures of a schema by the id of their table; none if there is no such schema."""
     if not has_table(connection, schema, "captures"):
         return {}
-    return read_captures(schema, rows(connection, captures_query(schema)))
+    return read_captures(schema, read_rows(connection, captures_query(schema)))
 
 
 def captures_query(schema: str) -> Statement:
@@ -91,10 +91,10 @@ def captures_query(schema: str) -> Statement:
 
 
 def read_captures(schema: str, found: Iterable[tuple[Any, ...]]) -> dict[int, Installed]:
-    return {oid: _read(oid, schema, token, json.loads(text)) for oid, token, text in found}
+    return {oid: _parse_installed(oid, schema, token, json.loads(text)) for oid, token, text in found}
 
 
-def install(connection: Connection, capture: Capture, lock_seconds: float = LOCK_SECONDS) -> str:
+def install_capture(connection: Connection, capture: Capture, lock_seconds: float = LOCK_SECONDS) -> str:
     """Capture every change of the table that commits from now on; doing it again changes nothing.
 
     The token that comes back names the buffer: whoever reads it later says which one it means. It is a new
@@ -103,31 +103,31 @@ def install(connection: Connection, capture: Capture, lock_seconds: float = LOCK
     Transactions that write to the table are waited for, so that none is captured by half. New ones wait
     meanwhile, therefore not longer than `lock_seconds`: then it raises SourceBusyError and nothing was done.
     """
-    with changing_captures(connection, lock_seconds):
+    with begin_capture_change(connection, lock_seconds):
         prepare_schema(connection, capture.schema)
         if not has_table(connection, capture.schema, "captures"):
-            run(connection, *_bookkeeping(capture))
-        before = _going_on(connection, capture)
-        missed = before and _missed(connection, before, capture)
+            run_statements(connection, *_compose_bookkeeping(capture))
+        before = _find_continuable(connection, capture)
+        missed = before and _find_gap(connection, before, capture)
         if before and _has_functions(connection, capture):
             # The table first, the buffer after it, in the order in which a writer locks them.
-            run(connection, *trigger.trigger_statements(capture))
-        run(connection, *_build(capture))
+            run_statements(connection, *trigger.trigger_statements(capture))
+        run_statements(connection, *_compose_build(capture))
         _require_unchanged(connection, capture)
         if missed:  # else installing again would hide it
-            run(connection, _note_loss(capture, missed))
-        return _note(connection, capture, before)
+            run_statements(connection, _note_loss(capture, missed))
+        return _note_capture(connection, capture, before)
 
 
-def _missed(connection: Connection, before: Installed, capture: Capture) -> str | None:
+def _find_gap(connection: Connection, before: Installed, capture: Capture) -> str | None:
     oid = capture.source.oid
     alive = sql.SQL("SELECT FROM {} WHERE source = {} AND token = {}::uuid")
-    found = rows(connection, alive.format(capture.alive, oid, before.token))
+    found = read_rows(connection, alive.format(capture.alive, oid, before.token))
     around = look_around(connection, [oid], capture.schema)
-    return before.gap(capture.source, around[oid], alive=bool(found))
+    return before.find_gap(capture.source, around[oid], alive=bool(found))
 
 
-def _build(capture: Capture) -> list[Statement]:
+def _compose_build(capture: Capture) -> list[Statement]:
     return [
         *trigger.drop_functions(capture, [e for e in trigger.EVENTS if e not in capture.events]),
         *trigger.buffer_statements(capture),
@@ -136,29 +136,29 @@ def _build(capture: Capture) -> list[Statement]:
     ]
 
 
-def _going_on(connection: Connection, capture: Capture) -> Installed | None:
+def _find_continuable(connection: Connection, capture: Capture) -> Installed | None:
     """What is installed, if it can go on: columns may only be added at the end. Else it goes."""
-    before = installed_captures(connection, capture.schema).get(capture.source.oid)
+    before = read_installed_captures(connection, capture.schema).get(capture.source.oid)
     if before is None:
         return None
     _require_owner(before, capture)
-    columns = tuple(record(c) for c in capture.columns)
+    columns = tuple(record_column(c) for c in capture.columns)
     if before.unlogged == capture.unlogged and columns[: len(before.columns)] == before.columns:
         return before
-    run(connection, *trigger.drop_functions(capture), *_forget_all(capture))
+    run_statements(connection, *trigger.drop_functions(capture), *_forget_all(capture))
     return None
 
 
-def modernize(connection: Connection, found: Installed, table: SourceTable) -> None:
+def modernize_functions(connection: Connection, found: Installed, table: SourceTable) -> None:
     """Replace functions that an older version of ours wrote. The triggers stay, so no table is locked."""
     if found.edition >= trigger.EDITION:
         return
-    capture = found.capture(table)
+    capture = found.make_capture(table)
     noted = sql.SQL("UPDATE {} SET description = description || {}::jsonb WHERE source = {}").format(
         capture.captures, json.dumps({"edition": trigger.EDITION}), table.oid
     )
-    with changing_captures(connection, LOCK_SECONDS):
-        run(connection, *trigger.function_statements(capture), noted)
+    with begin_capture_change(connection, LOCK_SECONDS):
+        run_statements(connection, *trigger.function_statements(capture), noted)
 
 
 def _require_owner(before: Installed, capture: Capture) -> None:
@@ -172,22 +172,22 @@ def _require_owner(before: Installed, capture: Capture) -> None:
         )
 
 
-def widen(
+def widen_installed(
     connection: Connection, capture: Capture, more: Collection[str], lock_seconds: float = LOCK_SECONDS
 ) -> Capture:
     """Capture more columns. The buffer holds NULL for them in older rows: copy the table again afterwards."""
-    (table,) = describe(connection, [capture.source.oid])
+    (table,) = describe_tables(connection, [capture.source.oid])
     wider = widen_capture(capture, table, more)
-    install(connection, wider, lock_seconds)
+    install_capture(connection, wider, lock_seconds)
     return wider
 
 
-def renew(connection: Connection, capture: Capture) -> str:
+def renew_capture(connection: Connection, capture: Capture) -> str:
     """Give up what waits in the buffer, also after a loss, and begin again under a new token; copy after."""
     token = str(uuid4())
     tables = (capture.losses, capture.alive)
-    with transaction(connection):
-        run(
+    with begin_transaction(connection):
+        run_statements(
             connection,
             *(sql.SQL("DELETE FROM {} WHERE source = {}").format(t, capture.source.oid) for t in tables),
             sql.SQL("DELETE FROM {}").format(capture.buffer),
@@ -199,24 +199,24 @@ def renew(connection: Connection, capture: Capture) -> str:
     return token
 
 
-def uninstall(connection: Connection, capture: Capture, lock_seconds: float = LOCK_SECONDS) -> None:
+def uninstall_capture(connection: Connection, capture: Capture, lock_seconds: float = LOCK_SECONDS) -> None:
     """Leave nothing of a capture behind; the last one takes the schema along, if we made it."""
     if not has_table(connection, capture.schema, "captures"):
         return
-    with changing_captures(connection, lock_seconds):
-        run(connection, *trigger.drop_functions(capture), *_forget_all(capture))
-        if not rows(connection, sql.SQL("SELECT FROM {} LIMIT 1").format(capture.captures)):
+    with begin_capture_change(connection, lock_seconds):
+        run_statements(connection, *trigger.drop_functions(capture), *_forget_all(capture))
+        if not read_rows(connection, sql.SQL("SELECT FROM {} LIMIT 1").format(capture.captures)):
             tables = (capture.captures, capture.losses, capture.alive)
-            run(connection, *(sql.SQL("DROP TABLE {}").format(table) for table in tables))
+            run_statements(connection, *(sql.SQL("DROP TABLE {}").format(table) for table in tables))
             drop_own_schema(connection, capture.schema)
 
 
 @contextmanager
-def changing_captures(connection: Connection, lock_seconds: float = LOCK_SECONDS) -> Iterator[None]:
+def begin_capture_change(connection: Connection, lock_seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """A transaction that may make or drop what is ours in a source; one at a time."""
     lock = sql.SQL("SELECT pg_advisory_xact_lock({})").format(_INSTALL_LOCK)
-    with transaction(connection):
-        run(connection, lock_timeout(lock_seconds), lock)
+    with begin_transaction(connection):
+        run_statements(connection, lock_timeout(lock_seconds), lock)
         yield
 
 
@@ -225,10 +225,10 @@ def changing_captures(connection: Connection, lock_seconds: float = LOCK_SECONDS
 
 def prepare_schema(connection: Connection, schema: str) -> None:
     # CREATE SCHEMA IF NOT EXISTS asks for the right to create one even if it exists.
-    found = sql.SQL("SELECT to_regnamespace({}) IS NOT NULL").format(_quoted(schema))
-    if not value(connection, found):
+    found = sql.SQL("SELECT to_regnamespace({}) IS NOT NULL").format(_quote_name(schema))
+    if not read_value(connection, found):
         name = sql.Identifier(schema)
-        run(
+        run_statements(
             connection,
             sql.SQL("CREATE SCHEMA {}").format(name),
             sql.SQL("COMMENT ON SCHEMA {} IS {}").format(name, sql.Literal(_OWN_MARK)),
@@ -237,11 +237,11 @@ def prepare_schema(connection: Connection, schema: str) -> None:
 
 def drop_own_schema(connection: Connection, schema: str) -> None:
     """Drop a schema that we made, once none of its tables is left."""
-    if _made_by_us(connection, schema) and value(connection, _IS_EMPTY.format(_quoted(schema))):
-        run(connection, sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
+    if _is_our_schema(connection, schema) and read_value(connection, _IS_EMPTY.format(_quote_name(schema))):
+        run_statements(connection, sql.SQL("DROP SCHEMA {}").format(sql.Identifier(schema)))
 
 
-def _bookkeeping(capture: Capture) -> list[Statement]:
+def _compose_bookkeeping(capture: Capture) -> list[Statement]:
     """`losses` says what could not be captured; `alive` is emptied by a crash, as all that is unlogged."""
     return [
         sql.SQL(
@@ -256,18 +256,18 @@ def _bookkeeping(capture: Capture) -> list[Statement]:
     ]
 
 
-def _note(connection: Connection, capture: Capture, before: Installed | None) -> str:
+def _note_capture(connection: Connection, capture: Capture, before: Installed | None) -> str:
     token = before.token if before else str(uuid4())
-    noted = marks(connection, capture, capture.column_names)
-    run(
+    noted = read_marks(connection, capture, capture.column_names)
+    run_statements(
         connection,
         sql.SQL(
             "INSERT INTO {} VALUES ({}, {}::uuid, {}::jsonb) "
             "ON CONFLICT (source) DO UPDATE SET description = excluded.description"
-        ).format(capture.captures, capture.source.oid, token, _described(capture, noted)),
+        ).format(capture.captures, capture.source.oid, token, _describe_capture(capture, noted)),
     )
     if not before:
-        run(connection, _note_alive(capture, token))
+        run_statements(connection, _note_alive(capture, token))
     return token
 
 
@@ -282,10 +282,10 @@ def _note_loss(capture: Capture, reason: str) -> Statement:
     )
 
 
-def _described(capture: Capture, noted: Marks) -> str:
+def _describe_capture(capture: Capture, noted: Marks) -> str:
     return json.dumps({
         "table": capture.source.full_name,
-        "columns": [asdict(record(c)) for c in capture.columns],
+        "columns": [asdict(record_column(c)) for c in capture.columns],
         "known": max(c.number for c in capture.source.columns),
         "mode": capture.mode,
         "unlogged": capture.unlogged,
@@ -298,7 +298,7 @@ def _described(capture: Capture, noted: Marks) -> str:
     })  # fmt: skip
 
 
-def _read(oid: int, schema: str, token: str, description: dict[str, Any]) -> Installed:
+def _parse_installed(oid: int, schema: str, token: str, description: dict[str, Any]) -> Installed:
     noted = description["marks"]
     parts = {
         "columns": tuple(RecordedColumn(**c) for c in description["columns"]),
@@ -317,10 +317,10 @@ def _forget_all(capture: Capture) -> list[Statement]:
 
 def _require_unchanged(connection: Connection, capture: Capture) -> None:
     """The triggers name columns: they must still be there now that nobody else can change the table."""
-    now = describe(connection, [capture.source.oid])
+    now = describe_tables(connection, [capture.source.oid])
     if not now:
         raise SourceSchemaChangedError(capture.source.full_name, ("it was dropped",))
-    found = drift([record(c) for c in capture.columns], [], now[0].columns)
+    found = find_drift([record_column(c) for c in capture.columns], [], now[0].columns)
     if broken := tuple(d.detail for d in found if d.breaks):
         raise SourceSchemaChangedError(capture.source.full_name, broken)
 
@@ -328,24 +328,26 @@ def _require_unchanged(connection: Connection, capture: Capture) -> None:
 # --- questions -----------------------------------------------------------------------------------
 
 
-def _quoted(name: str) -> sql.Literal:
+def _quote_name(name: str) -> sql.Literal:
     return sql.Literal(sql.Identifier(name).as_string(None))
 
 
 def has_table(connection: Connection, schema: str, table: str) -> bool:
     name = sql.Identifier(schema, table).as_string(None)
-    return bool(value(connection, sql.SQL("SELECT to_regclass({}) IS NOT NULL").format(sql.Literal(name))))
+    return bool(
+        read_value(connection, sql.SQL("SELECT to_regclass({}) IS NOT NULL").format(sql.Literal(name)))
+    )
 
 
 def _has_functions(connection: Connection, capture: Capture) -> bool:
-    wanted = [capture.function(e).as_string(None) + "()" for e in capture.events]
+    wanted = [capture.function_sql(e).as_string(None) + "()" for e in capture.events]
     query = sql.SQL("SELECT bool_and(to_regprocedure(f) IS NOT NULL) FROM unnest({}::text[]) AS f")
-    return bool(value(connection, query.format(sql.Literal(wanted))))
+    return bool(read_value(connection, query.format(sql.Literal(wanted))))
 
 
-def _made_by_us(connection: Connection, schema: str) -> bool:
-    query = sql.SQL("SELECT obj_description(to_regnamespace({}), 'pg_namespace')").format(_quoted(schema))
-    return bool(value(connection, query) == _OWN_MARK)
+def _is_our_schema(connection: Connection, schema: str) -> bool:
+    query = sql.SQL("SELECT obj_description(to_regnamespace({}), 'pg_namespace')").format(_quote_name(schema))
+    return bool(read_value(connection, query) == _OWN_MARK)
 
 
 _IS_EMPTY = sql.SQL("SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace({}))")

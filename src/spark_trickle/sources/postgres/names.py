@@ -27,7 +27,9 @@ class Pattern:
         return not any(set("*?") & set(p) for p in (self.schema, self.table) if not p.startswith('"'))
 
     def matches(self, schema: str, table: str) -> bool:
-        return bool(_regex(self.schema).fullmatch(schema) and _regex(self.table).fullmatch(table))
+        return bool(
+            _compile_part(self.schema).fullmatch(schema) and _compile_part(self.table).fullmatch(table)
+        )
 
 
 def parse_patterns(text: str) -> tuple[Pattern, ...]:
@@ -44,12 +46,12 @@ def parse_patterns(text: str) -> tuple[Pattern, ...]:
     return tuple(found)
 
 
-def _regex(part: str) -> re.Pattern[str]:
+def _compile_part(part: str) -> re.Pattern[str]:
     if part.startswith('"'):
         return re.compile(re.escape(part[1:-1].replace('""', '"')))
     return re.compile(re.escape(part.lower()).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
 
 
-def quoted(*parts: str) -> str:
+def quote_name(*parts: str) -> str:
     """A name as SQL writes it, quotes and all, for messages that show a statement to run."""
     return sql.Identifier(*parts).as_string(None)

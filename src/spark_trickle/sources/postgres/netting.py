@@ -43,7 +43,7 @@ def net_of_whole_rows(rows: Rows) -> NetRows:
     """For tables whose old rows are logged whole."""
     if not rows.whole_before[rows.actions != INSERT].all():
         raise InternalError("the log has only the key of a row, although the table has REPLICA IDENTITY FULL")
-    _repeat(rows)
+    _repeat_old_values(rows)
     come, go = np.flatnonzero(rows.actions != DELETE), np.flatnonzero(rows.actions != INSERT)
     columns = tuple(
         pa.concat_arrays([texts.take(come), rows.before[n].take(go)]) for n, texts in enumerate(rows.after)
@@ -53,29 +53,29 @@ def net_of_whole_rows(rows: Rows) -> NetRows:
 
 def net_by_key(rows: Rows, identity: Sequence[int]) -> NetRows:
     """For tables of whose old rows only the key is logged, and only when it changes or the row goes."""
-    _repeat(rows)
-    new = old = _keys([rows.after[n] for n in identity])
+    _repeat_old_values(rows)
+    new = old = _make_keys([rows.after[n] for n in identity])
     if rows.has_before.any():
-        before = _keys([rows.before[n] for n in identity])
+        before = _make_keys([rows.before[n] for n in identity])
         old = [b if has else a for a, b, has in zip(new, before, rows.has_before.tolist(), strict=True)]
     removed, there = _first_and_last(rows, old, new)
-    history = _history(rows, old, new)
+    history = _trace_history(rows, old, new)
     missing = history.missing[there].any(axis=1)
     whole, partial = there[~missing], there[missing]
-    columns = tuple(t.take(history.of(whole, n)) for n, t in enumerate(rows.after))
+    columns = tuple(t.take(history.find_sources(whole, n)) for n, t in enumerate(rows.after))
     return NetRows(
         columns,
         len(whole),
         removed,
         Partial(
-            tuple(t.take(history.of(partial, n)) for n, t in enumerate(rows.after)),
+            tuple(t.take(history.find_sources(partial, n)) for n, t in enumerate(rows.after)),
             tuple(tuple(np.flatnonzero(m).tolist()) for m in history.missing[partial]),
             tuple(old[n] for n in history.roots[partial].tolist()),
         ),
     )
 
 
-def _repeat(rows: Rows) -> None:
+def _repeat_old_values(rows: Rows) -> None:
     """Values that the new half of a message does not repeat because they are in its old half."""
     for n, old in rows.before.items():
         new = rows.after[n]
@@ -85,7 +85,7 @@ def _repeat(rows: Rows) -> None:
                 to[same] = of[same]
 
 
-def _keys(columns: Sequence[Texts]) -> list[Key]:
+def _make_keys(columns: Sequence[Texts]) -> list[Key]:
     every = np.arange(len(columns[0].starts))
     return list(zip(*(c.take(every).to_pylist() for c in columns), strict=True))
 
@@ -122,17 +122,17 @@ class _History:
     sources: Numbers | None
     missing: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
-    def of(self, places: Numbers, column: int) -> Numbers:
+    def find_sources(self, places: Numbers, column: int) -> Numbers:
         return places if self.sources is None else self.sources[places, column]
 
 
-def _history(rows: Rows, old: list[Key], new: list[Key]) -> _History:
+def _trace_history(rows: Rows, old: list[Key], new: list[Key]) -> _History:
     missing = np.column_stack([texts.kinds == UNCHANGED for texts in rows.after])
     roots = np.arange(len(rows))
     incomplete = missing.any(axis=1)
     if not incomplete.any():
         return _History(roots, None, missing)
-    previous = _previous(rows, old, new)
+    previous = _find_previous(rows, old, new)
     sources = np.repeat(roots[:, None], len(rows.after), axis=1)
     for n in np.flatnonzero(incomplete).tolist():
         if (before := previous[n]) >= 0:
@@ -142,7 +142,7 @@ def _history(rows: Rows, old: list[Key], new: list[Key]) -> _History:
     return _History(roots, sources, missing)
 
 
-def _previous(rows: Rows, old: list[Key], new: list[Key]) -> list[int]:
+def _find_previous(rows: Rows, old: list[Key], new: list[Key]) -> list[int]:
     """For each message the one that brought the row which it changes, or -1 if that is in the mirror."""
     live: dict[Key, int] = {}
     found = []

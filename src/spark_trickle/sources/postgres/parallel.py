@@ -14,8 +14,8 @@ from psycopg import sql
 from spark_trickle.errors import SourceSetupError
 from spark_trickle.sources.postgres.connect import SESSION, Connection
 from spark_trickle.sources.postgres.discover import SourceTable
-from spark_trickle.sources.postgres.ranges import rows_of
-from spark_trickle.sources.postgres.run import Statement, rows, value
+from spark_trickle.sources.postgres.ranges import compose_own_rows
+from spark_trickle.sources.postgres.run import Statement, read_rows, read_value
 from spark_trickle.sources.postgres.types import MappedColumn
 
 DRIVER = "org.postgresql.Driver"
@@ -42,11 +42,11 @@ class Endpoint:
     sslmode: str = ""
 
 
-def shared_read(
+def plan_shared_read(
     connection: Connection, table: SourceTable, columns: Sequence[MappedColumn], pages: int
 ) -> SharedRead:
-    """Queries for about so many pages each; inside of `snapshot`."""
-    exported = value(connection, sql.SQL("SELECT pg_export_snapshot()"))
+    """Queries for about so many pages each; inside of `open_snapshot`."""
+    exported = read_value(connection, sql.SQL("SELECT pg_export_snapshot()"))
     settings = [sql.SQL("SET {} = {}").format(sql.Identifier(n), v) for n, v in SESSION.items()]
     # They come before the snapshot, which must be the first that asks for rows.
     moment = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(exported)
@@ -60,16 +60,16 @@ def shared_read(
     return SharedRead(
         setup.as_string(connection),
         tuple(
-            query.format(texts=texts, rows=rows_of(table), part=part).as_string(connection)
-            for part in parts(connection, table, pages)
+            query.format(texts=texts, rows=compose_own_rows(table), part=part).as_string(connection)
+            for part in compose_parts(connection, table, pages)
         ),
     )
 
 
-def parts(connection: Connection, table: SourceTable, pages: int) -> list[Statement]:
+def compose_parts(connection: Connection, table: SourceTable, pages: int) -> list[Statement]:
     """Conditions of which each row meets one: places in the file of the table, or of one of its leaves."""
     leaves = [p.oid for p in table.partitions] if table.kind == "p" else [table.oid]
-    sizes = dict(rows(connection, _PAGES.format(sql.Literal(leaves)))) if leaves else {}
+    sizes = dict(read_rows(connection, _PAGES.format(sql.Literal(leaves)))) if leaves else {}
     found: list[Statement] = []
     for leaf in leaves:
         starts = list(range(0, max(sizes.get(leaf, 0), 1), pages))
@@ -93,7 +93,7 @@ _PAGES = sql.SQL("""
 """)
 
 
-def endpoint_of(connection: Connection) -> Endpoint:
+def find_endpoint(connection: Connection) -> Endpoint:
     info = connection.info
     mode = info.get_parameters().get("sslmode", "")
     return Endpoint(info.host, info.port, info.dbname, info.user, info.password, mode)
@@ -107,9 +107,9 @@ def jdbc_options(there: Endpoint, read: SharedRead) -> dict[str, str]:
             "Put the host name of the source into its dsn, or leave out the option copy.",
         )
     host = f"[{there.host}]" if ":" in there.host else there.host
-    mode = f"?sslmode={_escaped(there.sslmode)}" if there.sslmode else ""
+    mode = f"?sslmode={_escape_text(there.sslmode)}" if there.sslmode else ""
     return {
-        "url": f"jdbc:postgresql://{host}:{there.port}/{_escaped(there.database)}{mode}",
+        "url": f"jdbc:postgresql://{host}:{there.port}/{_escape_text(there.database)}{mode}",
         "user": there.user,
         "password": there.password,
         "driver": DRIVER,
@@ -119,5 +119,5 @@ def jdbc_options(there: Endpoint, read: SharedRead) -> dict[str, str]:
     }
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     return quote(text, safe="")

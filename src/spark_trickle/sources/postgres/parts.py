@@ -18,7 +18,7 @@ class Parts:
     labels: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
 
-    def lost(self, now: Parts) -> str | None:
+    def find_loss(self, now: Parts) -> str | None:
         """Why rows may have changed, or gone, unnoticed."""
         if not set(self.labels) <= set(now.labels):
             return "a value of one of its enum types was renamed"

@@ -39,17 +39,17 @@ _CASCADE, _RESTART_IDENTITY = 1, 2
 _TEXT = ord("t")
 
 
-def decode(data: bytes, in_stream: bool = False, parallel: bool = False) -> Message:
+def decode_message(data: bytes, in_stream: bool = False, parallel: bool = False) -> Message:
     """One message; between StreamStart and StreamStop most of them begin with a transaction id.
 
     With `parallel` streaming, of protocol 4, an aborted stream says where and when it was aborted.
     """
     reader = _Reader(data, parallel)
-    kind = reader.character("the kind of the message")
+    kind = reader.read_character("the kind of the message")
     decoder = _DECODERS.get(kind)
     if decoder is None:
         raise WalDecodeError(f'"{kind}" is not a kind of message', 0)
-    xid = reader.uint32() if in_stream and kind in _IN_STREAM else None
+    xid = reader.read_uint32() if in_stream and kind in _IN_STREAM else None
     message = decoder(reader, xid)
     if reader.at != len(data):
         raise WalDecodeError(f"{len(data) - reader.at} bytes follow the end of the message", reader.at)
@@ -60,7 +60,7 @@ def decode_all(messages: Iterable[bytes], parallel: bool = False) -> Iterator[Me
     """Messages in the order of the log, which says where a stream starts and stops."""
     in_stream = False
     for data in messages:
-        message = decode(data, in_stream, parallel)
+        message = decode_message(data, in_stream, parallel)
         if isinstance(message, StreamStart | StreamStop):
             in_stream = isinstance(message, StreamStart)
         yield message
@@ -74,46 +74,46 @@ class _Reader:
         self.parallel = parallel
         self.at = 0
 
-    def take(self, length: int) -> bytes:
+    def take_bytes(self, length: int) -> bytes:
         start, end = self.at, self.at + length
         if length < 0 or end > len(self.data):
             raise WalDecodeError(f"{length} bytes are expected, {len(self.data) - start} are left", start)
         self.at = end
         return self.data[start:end]
 
-    def _number(self, form: Struct) -> int:
-        found: int = form.unpack(self.take(form.size))[0]
+    def _read_number(self, form: Struct) -> int:
+        found: int = form.unpack(self.take_bytes(form.size))[0]
         return found
 
-    def uint8(self) -> int:
-        return self.take(1)[0]
+    def read_uint8(self) -> int:
+        return self.take_bytes(1)[0]
 
-    def uint16(self) -> int:
-        return self._number(_INT16)
+    def read_uint16(self) -> int:
+        return self._read_number(_INT16)
 
-    def uint32(self) -> int:
-        return self._number(_INT32)
+    def read_uint32(self) -> int:
+        return self._read_number(_INT32)
 
-    def int32(self) -> int:
-        return self._number(_SIGNED32)
+    def read_int32(self) -> int:
+        return self._read_number(_SIGNED32)
 
-    def int64(self) -> int:
-        return self._number(_INT64)
+    def read_int64(self) -> int:
+        return self._read_number(_INT64)
 
-    def lsn(self) -> int:
-        return self._number(_UNSIGNED64)
+    def read_lsn(self) -> int:
+        return self._read_number(_UNSIGNED64)
 
-    def character(self, what: str) -> str:
-        start, code = self.at, self.uint8()
+    def read_character(self, what: str) -> str:
+        start, code = self.at, self.read_uint8()
         if code > 127:
             raise WalDecodeError(f"{what} is the byte {code}", start)
         return chr(code)
 
-    def text(self) -> str:
+    def read_text(self) -> str:
         end = self.data.find(b"\0", self.at)
         if end < 0:
             raise WalDecodeError("a text does not end", self.at)
-        start, found = self.at, self.take(end - self.at)
+        start, found = self.at, self.take_bytes(end - self.at)
         self.at += 1
         try:
             return found.decode()
@@ -121,16 +121,16 @@ class _Reader:
             raise WalDecodeError("a text is not UTF-8", start) from None
 
     def expect(self, *allowed: str) -> str:
-        start, found = self.at, self.character("the kind of a part")
+        start, found = self.at, self.read_character("the kind of a part")
         if found not in allowed:
             raise WalDecodeError(f'"{found}" stands where one of {", ".join(allowed)} is expected', start)
         return found
 
-    def row(self) -> Tuple:
+    def read_row(self) -> Tuple:
         """Most bytes of a message are texts of a row, so these are read without detours."""
         data, size = self.data, len(self.data)
         values: list[Value] = []
-        for _ in range(self.uint16()):
+        for _ in range(self.read_uint16()):
             start = self.at + 5
             if start <= size and data[self.at] == _TEXT:
                 end = start + _SIGNED32.unpack_from(data, self.at + 1)[0]
@@ -138,83 +138,85 @@ class _Reader:
                     values.append(data[start:end])
                     self.at = end
                     continue
-            values.append(self._value())  # everything else, also what is wrong
+            values.append(self._read_value())  # everything else, also what is wrong
         return tuple(values)
 
-    def _value(self) -> Value:
+    def _read_value(self) -> Value:
         kind = self.expect("t", "n", "u", "b")
         if kind == "t":
-            return self.take(self.int32())
+            return self.take_bytes(self.read_int32())
         if kind == "n":
             return None
-        return UNCHANGED if kind == "u" else BinaryValue(self.take(self.int32()))
+        return UNCHANGED if kind == "u" else BinaryValue(self.take_bytes(self.read_int32()))
 
 
 # --- one function for each kind ------------------------------------------------------------------
 
 
-def _begin(r: _Reader, _: int | None) -> Begin:
-    return Begin(final_lsn=r.lsn(), commit_time=r.int64(), xid=r.uint32())
+def _decode_begin(r: _Reader, _: int | None) -> Begin:
+    return Begin(final_lsn=r.read_lsn(), commit_time=r.read_int64(), xid=r.read_uint32())
 
 
-def _commit(r: _Reader, _: int | None) -> Commit:
-    return Commit(flags=r.uint8(), lsn=r.lsn(), end_lsn=r.lsn(), commit_time=r.int64())
+def _decode_commit(r: _Reader, _: int | None) -> Commit:
+    return Commit(flags=r.read_uint8(), lsn=r.read_lsn(), end_lsn=r.read_lsn(), commit_time=r.read_int64())
 
 
-def _origin(r: _Reader, _: int | None) -> Origin:
-    return Origin(lsn=r.lsn(), name=r.text())
+def _decode_origin(r: _Reader, _: int | None) -> Origin:
+    return Origin(lsn=r.read_lsn(), name=r.read_text())
 
 
-def _relation(r: _Reader, xid: int | None) -> RelationMessage:
-    oid, schema, name = r.uint32(), r.text(), r.text()
+def _decode_relation(r: _Reader, xid: int | None) -> RelationMessage:
+    oid, schema, name = r.read_uint32(), r.read_text(), r.read_text()
     identity = r.expect("d", "n", "f", "i")
-    columns = tuple([_relation_column(r) for _ in range(r.uint16())])
+    columns = tuple([_relation_column(r) for _ in range(r.read_uint16())])
     # Nothing stands for the schema of the server's own tables.
     return RelationMessage(oid, schema or "pg_catalog", name, identity, columns, xid)
 
 
 def _relation_column(r: _Reader) -> RelationColumn:
-    return RelationColumn(key=bool(r.uint8() & 1), name=r.text(), type=r.uint32(), modifier=r.int32())
+    return RelationColumn(
+        key=bool(r.read_uint8() & 1), name=r.read_text(), type=r.read_uint32(), modifier=r.read_int32()
+    )
 
 
-def _type(r: _Reader, xid: int | None) -> TypeMessage:
-    return TypeMessage(r.uint32(), r.text() or "pg_catalog", r.text(), xid)
+def _decode_type(r: _Reader, xid: int | None) -> TypeMessage:
+    return TypeMessage(r.read_uint32(), r.read_text() or "pg_catalog", r.read_text(), xid)
 
 
-def _insert(r: _Reader, xid: int | None) -> Insert:
-    relation = r.uint32()
+def _decode_insert(r: _Reader, xid: int | None) -> Insert:
+    relation = r.read_uint32()
     r.expect("N")
-    return Insert(relation, r.row(), xid)
+    return Insert(relation, r.read_row(), xid)
 
 
-def _update(r: _Reader, xid: int | None) -> Update:
-    relation, part = r.uint32(), r.expect("K", "O", "N")
-    before = None if part == "N" else r.row()
+def _decode_update(r: _Reader, xid: int | None) -> Update:
+    relation, part = r.read_uint32(), r.expect("K", "O", "N")
+    before = None if part == "N" else r.read_row()
     if part != "N":
         r.expect("N")
     key, old = (before, None) if part == "K" else (None, before)
-    return Update(relation, r.row(), key, old, xid)
+    return Update(relation, r.read_row(), key, old, xid)
 
 
-def _delete(r: _Reader, xid: int | None) -> Delete:
-    relation, part = r.uint32(), r.expect("K", "O")
-    before = r.row()
+def _decode_delete(r: _Reader, xid: int | None) -> Delete:
+    relation, part = r.read_uint32(), r.expect("K", "O")
+    before = r.read_row()
     return Delete(relation, before if part == "K" else None, before if part == "O" else None, xid)
 
 
-def _truncate(r: _Reader, xid: int | None) -> Truncate:
-    count, options = r.uint32(), r.uint8()
-    relations = tuple(r.uint32() for _ in range(count))
+def _decode_truncate(r: _Reader, xid: int | None) -> Truncate:
+    count, options = r.read_uint32(), r.read_uint8()
+    relations = tuple(r.read_uint32() for _ in range(count))
     return Truncate(relations, bool(options & _CASCADE), bool(options & _RESTART_IDENTITY), xid)
 
 
-def _message(r: _Reader, xid: int | None) -> LogicalMessage:
-    transactional, lsn, prefix = bool(r.uint8() & 1), r.lsn(), r.text()
-    return LogicalMessage(transactional, lsn, prefix, r.take(r.int32()), xid)
+def _decode_logical_message(r: _Reader, xid: int | None) -> LogicalMessage:
+    transactional, lsn, prefix = bool(r.read_uint8() & 1), r.read_lsn(), r.read_text()
+    return LogicalMessage(transactional, lsn, prefix, r.take_bytes(r.read_int32()), xid)
 
 
 def _stream_start(r: _Reader, _: int | None) -> StreamStart:
-    return StreamStart(r.uint32(), bool(r.uint8()))
+    return StreamStart(r.read_uint32(), bool(r.read_uint8()))
 
 
 def _stream_stop(_: _Reader, __: int | None) -> StreamStop:
@@ -222,25 +224,31 @@ def _stream_stop(_: _Reader, __: int | None) -> StreamStop:
 
 
 def _stream_commit(r: _Reader, _: int | None) -> StreamCommit:
-    return StreamCommit(r.uint32(), flags=r.uint8(), lsn=r.lsn(), end_lsn=r.lsn(), commit_time=r.int64())
+    return StreamCommit(
+        r.read_uint32(),
+        flags=r.read_uint8(),
+        lsn=r.read_lsn(),
+        end_lsn=r.read_lsn(),
+        commit_time=r.read_int64(),
+    )
 
 
 def _stream_abort(r: _Reader, _: int | None) -> StreamAbort:
-    xid, subxid = r.uint32(), r.uint32()
-    return StreamAbort(xid, subxid, r.lsn(), r.int64()) if r.parallel else StreamAbort(xid, subxid)
+    xid, subxid = r.read_uint32(), r.read_uint32()
+    return StreamAbort(xid, subxid, r.read_lsn(), r.read_int64()) if r.parallel else StreamAbort(xid, subxid)
 
 
 _DECODERS: dict[str, Callable[[_Reader, int | None], Message]] = {
-    "B": _begin,
-    "C": _commit,
-    "O": _origin,
-    "R": _relation,
-    "Y": _type,
-    "I": _insert,
-    "U": _update,
-    "D": _delete,
-    "T": _truncate,
-    "M": _message,
+    "B": _decode_begin,
+    "C": _decode_commit,
+    "O": _decode_origin,
+    "R": _decode_relation,
+    "Y": _decode_type,
+    "I": _decode_insert,
+    "U": _decode_update,
+    "D": _decode_delete,
+    "T": _decode_truncate,
+    "M": _decode_logical_message,
     "S": _stream_start,
     "E": _stream_stop,
     "c": _stream_commit,

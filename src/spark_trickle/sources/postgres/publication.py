@@ -19,8 +19,14 @@ from spark_trickle.errors import (
 )
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import Relation, SourceTable
-from spark_trickle.sources.postgres.names import quoted
-from spark_trickle.sources.postgres.run import LOCK_SECONDS, Statement, rows, run, transaction
+from spark_trickle.sources.postgres.names import quote_name
+from spark_trickle.sources.postgres.run import (
+    LOCK_SECONDS,
+    Statement,
+    begin_transaction,
+    read_rows,
+    run_statements,
+)
 from spark_trickle.sources.postgres.writers import await_writers
 
 _GENERATED = 180_000  # since this version the log can show stored generated columns
@@ -30,17 +36,19 @@ def require_identity(table: SourceTable) -> None:
     """Refuse a table whose UPDATE and DELETE the server itself would refuse once it is published."""
     if table.unlogged:
         unknown = table.unlogged[0]
-        name = quoted(unknown.schema, unknown.name)
+        name = quote_name(unknown.schema, unknown.name)
         raise SourceSetupError(
             f'table "{unknown.full_name}" is unlogged, so its changes are not in the write-ahead log',
             f"Run ALTER TABLE {name} SET LOGGED, or capture it with triggers.",
         )
-    fixes = [f"ALTER TABLE {quoted(r.schema, r.name)} REPLICA IDENTITY {to}" for r, to in _nameless(table)]
+    fixes = [
+        f"ALTER TABLE {quote_name(r.schema, r.name)} REPLICA IDENTITY {to}" for r, to in _find_nameless(table)
+    ]
     if fixes:
         raise ReplicaIdentityError(table.full_name, "; ".join(fixes))
 
 
-def _nameless(table: SourceTable) -> list[tuple[Relation, str]]:
+def _find_nameless(table: SourceTable) -> list[tuple[Relation, str]]:
     """What must log more of its old rows. A partition logs what it says itself, and is read as its root."""
     if not table.identity:
         return [(table, "FULL"), *((p, "FULL") for p in table.partitions if p.replica_identity != "f")]
@@ -50,7 +58,7 @@ def _nameless(table: SourceTable) -> list[tuple[Relation, str]]:
     return [(p, wanted) for p in table.partitions if p.replica_identity not in allowed]
 
 
-def publish(
+def publish_tables(
     connection: Connection,
     publication: str,
     tables: Sequence[SourceTable],
@@ -66,35 +74,37 @@ def publish(
     for table in tables:
         require_identity(table)
         _require_visible(connection, table)
-    with transaction(connection):
+    with begin_transaction(connection):
         await_writers(connection, new, lock_seconds)
-        return _publish(connection, publication, tables)
+        return _write_publication(connection, publication, tables)
 
 
-def _publish(connection: Connection, publication: str, tables: Sequence[SourceTable]) -> dict[int, str]:
-    found = rows(connection, _PUBLICATION.format(sql.Literal(publication)))
+def _write_publication(
+    connection: Connection, publication: str, tables: Sequence[SourceTable]
+) -> dict[int, str]:
+    found = read_rows(connection, _PUBLICATION.format(sql.Literal(publication)))
     if not found:
-        run(connection, _create(connection, publication, tables))
-        return published(connection, publication)
+        run_statements(connection, _compose_create(connection, publication, tables))
+        return read_publication(connection, publication)
     for_all, complete = found[0]
     if not complete:
         raise SourceSetupError(
             f'publication "{publication}" does not publish everything',
-            f"Run ALTER PUBLICATION {quoted(publication)} SET "
+            f"Run ALTER PUBLICATION {quote_name(publication)} SET "
             "(publish = 'insert, update, delete, truncate', publish_via_partition_root = true).",
         )
-    if not for_all and published(connection, publication).keys() != {t.oid for t in tables}:
+    if not for_all and read_publication(connection, publication).keys() != {t.oid for t in tables}:
         alter = sql.SQL("ALTER PUBLICATION {} SET TABLE {}")
-        run(connection, alter.format(sql.Identifier(publication), _listed(tables)))
-    return published(connection, publication)
+        run_statements(connection, alter.format(sql.Identifier(publication), _list_tables(tables)))
+    return read_publication(connection, publication)
 
 
-def published(connection: Connection, publication: str) -> dict[int, str]:
+def read_publication(connection: Connection, publication: str) -> dict[int, str]:
     """The tables of a publication with marks; a mark changes if the table was taken out for a time."""
-    return read_published(publication, rows(connection, published_query(publication)))
+    return read_published(publication, read_rows(connection, compose_published(publication)))
 
 
-def published_query(publication: str) -> Statement:
+def compose_published(publication: str) -> Statement:
     return _PUBLISHED.format(sql.Literal(publication))
 
 
@@ -112,26 +122,26 @@ def require_published(
     connection: Connection, publication: str, wanted: Iterable[tuple[SourceTable, str]]
 ) -> None:
     """Refuse to read a log in which changes of a table may be missing."""
-    marks = published(connection, publication)
+    marks = read_publication(connection, publication)
     for table, mark in wanted:
         if marks.get(table.oid) != mark:
             reason = f'publication "{publication}" did not always include the table'
             raise ResyncNeededError(table.full_name, reason)
 
 
-def unpublish(connection: Connection, publication: str) -> None:
-    run(connection, sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
+def drop_publication(connection: Connection, publication: str) -> None:
+    run_statements(connection, sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
 
 
-def _create(connection: Connection, publication: str, tables: Sequence[SourceTable]) -> Statement:
+def _compose_create(connection: Connection, publication: str, tables: Sequence[SourceTable]) -> Statement:
     options = "publish = 'insert, update, delete, truncate', publish_via_partition_root = true"
     if connection.info.server_version >= _GENERATED:
         options += ", publish_generated_columns = stored"
     create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH ({})")
-    return create.format(sql.Identifier(publication), _listed(tables), sql.SQL(options))
+    return create.format(sql.Identifier(publication), _list_tables(tables), sql.SQL(options))
 
 
-def _listed(tables: Sequence[SourceTable]) -> sql.Composed:
+def _list_tables(tables: Sequence[SourceTable]) -> sql.Composed:
     """A table with children that inherit from it is published alone; they are tables of their own."""
     return sql.SQL(", ").join(
         sql.SQL("{} {}").format(sql.SQL("ONLY" if t.kind == "r" else ""), t.sql) for t in tables

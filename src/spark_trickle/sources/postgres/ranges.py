@@ -10,7 +10,7 @@ from psycopg import sql
 
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
-from spark_trickle.sources.postgres.run import Statement, rows
+from spark_trickle.sources.postgres.run import Statement, read_rows
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ def key_ranges(connection: Connection, table: SourceTable, rows_each: int) -> tu
     kinds = [table.column(name).type.plain for name in table.key]
     if not kinds or any(k.schema != "pg_catalog" and k.kind != "e" for k in kinds):
         return (WHOLE,)
-    bounds = [None, *map(tuple, rows(connection, _cuts(table, rows_each))), None]
+    bounds = [None, *map(tuple, read_rows(connection, _compose_cuts(table, rows_each))), None]
     types = tuple(k.shown for k in kinds)
     return tuple(KeyRange(table.key, types, low, high) for low, high in pairwise(bounds))
 
 
-def _cuts(table: SourceTable, rows_each: int) -> Statement:
+def _compose_cuts(table: SourceTable, rows_each: int) -> Statement:
     key = [sql.Identifier(name) for name in table.key]
     return sql.SQL(
         "SELECT {texts} FROM (SELECT {key}, row_number() OVER (ORDER BY {key}) - 1 AS {n} FROM {table}) AS k "
@@ -45,17 +45,17 @@ def _cuts(table: SourceTable, rows_each: int) -> Statement:
         texts=sql.SQL(", ").join(sql.SQL("{}::text").format(name) for name in key),
         key=sql.SQL(", ").join(key),
         n=sql.Identifier("row number of spark-trickle"),
-        table=rows_of(table),
+        table=compose_own_rows(table),
         each=rows_each,
     )
 
 
-def rows_of(table: SourceTable) -> Statement:
+def compose_own_rows(table: SourceTable) -> Statement:
     """The rows that are the table's own: all partitions, but no children that merely inherit from it."""
     return sql.SQL("{} {}").format(sql.SQL("ONLY" if table.kind == "r" else ""), table.sql)
 
 
-def within(key_range: KeyRange | None, names: Mapping[str, str]) -> Statement:
+def compose_range(key_range: KeyRange | None, names: Mapping[str, str]) -> Statement:
     """The condition that a row lies in a range; `names` says what its columns are called there."""
     if key_range is None or not key_range.columns:
         return sql.SQL("true")

@@ -9,13 +9,13 @@ from psycopg import sql
 from spark_trickle.model.source import Site
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.install import (
-    changing_captures,
+    begin_capture_change,
     drop_own_schema,
     has_table,
     prepare_schema,
 )
 from spark_trickle.sources.postgres.moment import parse_lsn, show_lsn
-from spark_trickle.sources.postgres.run import Statement, rows, rows_if_table_exists, run
+from spark_trickle.sources.postgres.run import Statement, read_rows, rows_if_table_exists, run_statements
 
 _TABLE = "readers"
 _MARK = "spark-trickle: which warehouses read from this database, and how far they are"
@@ -62,7 +62,7 @@ def read_registration(connection: Connection, reader: Reader, slot: str = "") ->
     return Registration(Site(host, catalog), epoch, parse_lsn(consumed), parse_lsn(confirmed or "0/0"))
 
 
-def register(connection: Connection, reader: Reader, site: Site, epoch: int) -> None:
+def register_reader(connection: Connection, reader: Reader, site: Site, epoch: int) -> None:
     """Note that a source serves the warehouse at this site from now on; what it was given before stays."""
     insert = sql.SQL(
         "INSERT INTO {table} (warehouse, source, host, catalog, epoch) "
@@ -77,27 +77,27 @@ def register(connection: Connection, reader: Reader, site: Site, epoch: int) -> 
         catalog=site.catalog,
         epoch=epoch,
     )
-    with changing_captures(connection):
+    with begin_capture_change(connection):
         prepare_schema(connection, reader.schema)
         if not has_table(connection, reader.schema, _TABLE):
-            run(connection, *_new_table(reader))
-        run(connection, insert)
+            run_statements(connection, *_new_table(reader))
+        run_statements(connection, insert)
 
 
 def note_consumed(connection: Connection, reader: Reader, lsn: int) -> None:
     """In the transaction that deletes what was read, so that a copy that lacks it finds out."""
     update = sql.SQL("UPDATE {} SET consumed = {}::pg_lsn, noted_at = clock_timestamp() WHERE {}")
-    run(connection, update.format(reader.table, show_lsn(lsn), reader.is_this))
+    run_statements(connection, update.format(reader.table, show_lsn(lsn), reader.is_this))
 
 
-def unregister(connection: Connection, reader: Reader) -> None:
+def unregister_reader(connection: Connection, reader: Reader) -> None:
     """Leave nothing behind; the last one takes the table along, and the schema if we made it."""
     if not has_table(connection, reader.schema, _TABLE):
         return
-    with changing_captures(connection):
-        run(connection, sql.SQL("DELETE FROM {} WHERE {}").format(reader.table, reader.is_this))
-        if not rows(connection, sql.SQL("SELECT FROM {} LIMIT 1").format(reader.table)):
-            run(connection, sql.SQL("DROP TABLE {}").format(reader.table))
+    with begin_capture_change(connection):
+        run_statements(connection, sql.SQL("DELETE FROM {} WHERE {}").format(reader.table, reader.is_this))
+        if not read_rows(connection, sql.SQL("SELECT FROM {} LIMIT 1").format(reader.table)):
+            run_statements(connection, sql.SQL("DROP TABLE {}").format(reader.table))
             drop_own_schema(connection, reader.schema)
 
 

@@ -18,18 +18,18 @@ from spark_trickle.sources.postgres.run import Statement
 
 def trigger_rights(role: str, tables: Sequence[SourceTable], schema: str = SCHEMA) -> list[Statement]:
     """For capture by triggers; the role exists already and may connect."""
-    return [_own_schema(role, schema), *_grants(role, tables, "SELECT, TRIGGER")]
+    return [_own_schema(role, schema), *_compose_grants(role, tables, "SELECT, TRIGGER")]
 
 
 def log_rights(role: str, tables: Sequence[SourceTable], schema: str = SCHEMA) -> list[Statement]:
-    """For capture from the log; `publish` is then for the owner of the tables to call.
+    """For capture from the log; `publish_tables` is then for the owner of the tables to call.
 
     The schema holds only the table that says which copy of a warehouse is served.
     """
     return [
         sql.SQL("ALTER ROLE {} REPLICATION").format(sql.Identifier(role)),
         _own_schema(role, schema),
-        *_grants(role, tables, "SELECT"),
+        *_compose_grants(role, tables, "SELECT"),
     ]
 
 
@@ -38,7 +38,7 @@ def _own_schema(role: str, schema: str) -> Statement:
     return create.format(sql.Identifier(schema), sql.Identifier(role))
 
 
-def _grants(role: str, tables: Iterable[SourceTable], rights: str) -> list[Statement]:
+def _compose_grants(role: str, tables: Iterable[SourceTable], rights: str) -> list[Statement]:
     name = sql.Identifier(role)
     relations: list[Relation] = [r for t in tables for r in (t, *t.partitions)]
     schemas = sorted({r.schema for r in relations})

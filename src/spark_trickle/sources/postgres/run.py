@@ -18,7 +18,7 @@ from spark_trickle.errors import (
     SourceUnavailableError,
     TrickleError,
 )
-from spark_trickle.sources.postgres.connect import Connection, first_line, scrub, secrets_of
+from spark_trickle.sources.postgres.connect import Connection, find_secrets, first_line, scrub_secrets
 
 # Names go into statements only as sql.Identifier and values only as sql.Literal. Parameters are not used:
 # in a statement with parameters psycopg would take the % in a quoted name for one.
@@ -28,16 +28,16 @@ _STREAMED = 500  # rows that a stream brings at a time
 LOCK_SECONDS = 5.0  # to wait for a table: not long, because those who write to it wait behind us meanwhile
 
 
-def rows(connection: Connection, query: Statement) -> list[tuple[Any, ...]]:
+def read_rows(connection: Connection, query: Statement) -> list[tuple[Any, ...]]:
     _require_idle(connection)
-    with translated(connection):
+    with translate_errors(connection):
         return connection.execute(query).fetchall()
 
 
 def rows_if_table_exists(connection: Connection, query: Statement) -> list[tuple[Any, ...]]:
     """The rows of a query, and none if its table was never made; outside of a transaction."""
     _require_idle(connection)
-    with translated(connection):
+    with translate_errors(connection):
         try:
             return connection.execute(query).fetchall()
         except errors.UndefinedTable:
@@ -47,8 +47,8 @@ def rows_if_table_exists(connection: Connection, query: Statement) -> list[tuple
 def rows_of_all(connection: Connection, *queries: Statement) -> list[list[tuple[Any, ...]]]:
     """The rows of several queries at one moment, by one statement; values are what JSON makes of them."""
     parts = (sql.SQL("(SELECT coalesce(json_agg(q), '[]')::text FROM ({}) AS q)").format(q) for q in queries)
-    found = rows(connection, sql.SQL("SELECT {}").format(sql.SQL(", ").join(parts)))[0]
-    return [json.loads(text, object_pairs_hook=_values) for text in found]
+    found = read_rows(connection, sql.SQL("SELECT {}").format(sql.SQL(", ").join(parts)))[0]
+    return [json.loads(text, object_pairs_hook=_take_values) for text in found]
 
 
 def rows_in_groups(connection: Connection, *groups: Sequence[Statement]) -> list[list[list[tuple[Any, ...]]]]:
@@ -57,25 +57,25 @@ def rows_in_groups(connection: Connection, *groups: Sequence[Statement]) -> list
     return [[next(answers) for _ in group] for group in groups]
 
 
-def _values(pairs: list[tuple[str, Any]]) -> tuple[Any, ...]:
+def _take_values(pairs: list[tuple[str, Any]]) -> tuple[Any, ...]:
     return tuple(value for _, value in pairs)
 
 
-def value(connection: Connection, query: Statement) -> Any:
+def read_value(connection: Connection, query: Statement) -> Any:
     """The only value of a query that gives one row."""
-    return rows(connection, query)[0][0]
+    return read_rows(connection, query)[0][0]
 
 
-def ping(connection: Connection) -> None:
+def ping_server(connection: Connection) -> None:
     """Find out whether the server still answers on a connection."""
-    run(connection, sql.SQL(""))
+    run_statements(connection, sql.SQL(""))
 
 
-def run(connection: Connection, *statements: Statement) -> int:
+def run_statements(connection: Connection, *statements: Statement) -> int:
     """The number of rows that the last statement touched."""
     touched = 0
     _require_idle(connection)
-    with translated(connection):
+    with translate_errors(connection):
         for statement in statements:
             touched = connection.execute(statement).rowcount
     return touched
@@ -86,28 +86,28 @@ def copy_out(connection: Connection, query: Statement) -> Generator[bytes, None,
 
     def lines() -> Generator[bytes, None, None]:
         copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
-        with translated(connection), connection.cursor() as cursor, cursor.copy(copy) as found:
+        with translate_errors(connection), connection.cursor() as cursor, cursor.copy(copy) as found:
             for line in found:
                 yield bytes(line)
 
-    return _unread(connection, lines())
+    return _guard_unread(connection, lines())
 
 
-def stream(connection: Connection, query: Statement) -> Generator[tuple[Any, ...], None, None]:
+def stream_rows(connection: Connection, query: Statement) -> Generator[tuple[Any, ...], None, None]:
     """The rows of a query one by one, in binary form; they are never all in memory."""
 
-    def found() -> Generator[tuple[Any, ...], None, None]:
-        with translated(connection), connection.cursor(binary=True) as cursor:
+    def read_all() -> Generator[tuple[Any, ...], None, None]:
+        with translate_errors(connection), connection.cursor(binary=True) as cursor:
             yield from cursor.stream(query, size=_STREAMED if capabilities.has_stream_chunked() else 1)
 
-    return _unread(connection, found())
+    return _guard_unread(connection, read_all())
 
 
 @contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
+def begin_transaction(connection: Connection) -> Iterator[None]:
     """All of the block or nothing of it; what is read in it has to be read to the end."""
     _require_idle(connection)
-    with translated(connection), connection.transaction():
+    with translate_errors(connection), connection.transaction():
         try:
             yield
         except BaseException:
@@ -137,7 +137,7 @@ def require_open(connection: Connection) -> None:
 T = TypeVar("T")
 
 
-def _unread(connection: Connection, rows: Generator[T, None, None]) -> Generator[T, None, None]:
+def _guard_unread(connection: Connection, rows: Generator[T, None, None]) -> Generator[T, None, None]:
     _require_idle(connection)
     connection.unread = rows
     try:
@@ -161,20 +161,20 @@ def _give_up(connection: Connection) -> bool:
 
 
 @contextmanager
-def translated(connection: Connection) -> Iterator[None]:
+def translate_errors(connection: Connection) -> Iterator[None]:
     """Ours pass through; psycopg's are explained, and the original is not chained: it may hold a secret."""
     try:
         yield
     except psycopg.Error as error:
-        ours = explain(error, secrets_of(connection))
+        ours = explain_error(error, find_secrets(connection))
     else:
         return
     raise ours from None
 
 
-def explain(error: psycopg.Error, secrets: tuple[str, ...]) -> TrickleError:
+def explain_error(error: psycopg.Error, secrets: tuple[str, ...]) -> TrickleError:
     """An error of psycopg as the user should read it."""
-    detail = scrub(first_line(error), secrets)
+    detail = scrub_secrets(first_line(error), secrets)
     match error:
         case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
             return SourceBusyError(f"the source is busy: {detail}")

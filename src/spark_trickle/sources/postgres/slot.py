@@ -12,7 +12,7 @@ from psycopg import sql
 from spark_trickle.errors import ResyncNeededError, SourceSetupError
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.moment import parse_lsn, show_lsn
-from spark_trickle.sources.postgres.run import Statement, rows, rows_of_all, run, value
+from spark_trickle.sources.postgres.run import Statement, read_rows, read_value, rows_of_all, run_statements
 
 _HEARTBEAT = "spark-trickle"
 _LOG_PAGE, _LONGEST_HEADER = 8192, 40
@@ -52,13 +52,13 @@ def create_slot(connection: Connection, slot: str) -> int:
     """A new slot; the position from which on it keeps the log. Transactions that write now are waited for."""
     _require_logical(connection)
     query = sql.SQL("SELECT lsn::text FROM pg_create_logical_replication_slot({}, 'pgoutput')")
-    return parse_lsn(value(connection, query.format(sql.Literal(slot))))
+    return parse_lsn(read_value(connection, query.format(sql.Literal(slot))))
 
 
 def drop_slot(connection: Connection, slot: str) -> None:
     """A slot that nobody reads fills the disk of the server: never leave one behind."""
     query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = {}"
-    run(connection, sql.SQL(query).format(sql.Literal(slot)))
+    run_statements(connection, sql.SQL(query).format(sql.Literal(slot)))
 
 
 def slot_state(connection: Connection, slot: str) -> SlotState | None:
@@ -94,12 +94,12 @@ def check_slot(slot: str, state: SlotState | None, after: int) -> SlotState:
     return state
 
 
-def advance(connection: Connection, slot: str, lsn: int) -> None:
+def advance_slot(connection: Connection, slot: str, lsn: int) -> None:
     """Let go of the log before a position. Never call it before the mirror has committed that position."""
     state = require_slot(connection, slot, lsn)
     if state.confirmed < lsn:
         query = sql.SQL("SELECT pg_replication_slot_advance({}, {}::pg_lsn)")
-        run(connection, query.format(sql.Literal(slot), sql.Literal(show_lsn(lsn))))
+        run_statements(connection, query.format(sql.Literal(slot), sql.Literal(show_lsn(lsn))))
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ class LogEnd:
     whole: bool = True
 
 
-def heartbeat(connection: Connection) -> None:
+def write_heartbeat(connection: Connection) -> None:
     """An empty transaction that our slots see, so that they can advance while our tables rest."""
     # On disk when this returns, but only there: standbys are not waited for.
     local = "SELECT set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, {}, '')"
-    run(connection, sql.SQL(local).format(_HEARTBEAT))
+    run_statements(connection, sql.SQL(local).format(_HEARTBEAT))
 
 
 def find_log_end(connection: Connection, after: int | None = None, max_lag_bytes: int = 0) -> LogEnd:
@@ -134,17 +134,17 @@ def find_log_end(connection: Connection, after: int | None = None, max_lag_bytes
         # What is on disk may end inside of a record.
         return end if on_disk >= end.lsn else replace(end, lsn=on_disk, whole=False)
     if after is not None and end.lsn - after > max_lag_bytes:
-        heartbeat(connection)
+        write_heartbeat(connection)
         later, on_disk, _ = _log_ends(connection)
         return later if on_disk >= later.lsn else end  # others may write meanwhile
     if on_disk < end.lsn:
-        heartbeat(connection)
+        write_heartbeat(connection)
     return end
 
 
 def _log_ends(connection: Connection) -> tuple[LogEnd, int, bool]:
     """Where the log ends, up to where it is on disk, and whether our role may write a heartbeat."""
-    inserted, flushed, may_emit, *asked = rows(connection, _ENDS)[0]
+    inserted, flushed, may_emit, *asked = read_rows(connection, _ENDS)[0]
     return LogEnd(_before_header(parse_lsn(inserted)), Asked(*asked)), parse_lsn(flushed), may_emit
 
 
@@ -154,13 +154,13 @@ def _before_header(lsn: int) -> int:
     return lsn - beyond if beyond <= _LONGEST_HEADER else lsn
 
 
-def caught_up(state: SlotState, max_lag_bytes: int = 65_536) -> bool:
+def is_caught_up(state: SlotState, max_lag_bytes: int = 65_536) -> bool:
     """Whether so little is left to read that the log can take over from the triggers."""
     return state.lag_bytes <= max_lag_bytes
 
 
 def _require_logical(connection: Connection) -> None:
-    level = value(connection, sql.SQL("SELECT current_setting('wal_level')"))
+    level = read_value(connection, sql.SQL("SELECT current_setting('wal_level')"))
     if level != "logical":
         raise SourceSetupError(
             f'wal_level is "{level}", but the log contains changes of rows only if it is "logical"',

@@ -10,10 +10,10 @@ from psycopg import sql
 from spark_trickle.sources.postgres.capture import SCHEMA
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import Relation
-from spark_trickle.sources.postgres.names import quoted
-from spark_trickle.sources.postgres.run import rows
+from spark_trickle.sources.postgres.names import quote_name
+from spark_trickle.sources.postgres.run import read_rows
 from spark_trickle.sources.postgres.slot import slot_state
-from spark_trickle.sources.postgres.survey import Survey, survey
+from spark_trickle.sources.postgres.survey import Survey, survey_captures
 
 MOST_COUNTED = 1_000_000
 _INSTALL = "Install the capture of this table again, then copy the table again."
@@ -40,7 +40,7 @@ class Finding:
 
 def server_findings(connection: Connection, wants_log: bool) -> list[Finding]:
     """Settings that capture depends on; those of the log only if it is wanted."""
-    version, level, used, most, replication = rows(connection, _SERVER)[0]
+    version, level, used, most, replication = read_rows(connection, _SERVER)[0]
     found = [Finding("version", "server", version)]
     if not wants_log:
         return found
@@ -74,11 +74,11 @@ def capture_findings(
     connection: Connection, schema: str = SCHEMA, most_rows: int = MOST_COUNTED
 ) -> list[Finding]:
     """Everything about all captures of a schema, table by table; no more than `most_rows` should wait."""
-    seen = survey(connection, schema, count_upto=most_rows + 1)
-    return [finding for oid in sorted(seen.captures) for finding in _findings(seen, oid, most_rows)]
+    seen = survey_captures(connection, schema, count_upto=most_rows + 1)
+    return [finding for oid in sorted(seen.captures) for finding in _list_findings(seen, oid, most_rows)]
 
 
-def _findings(seen: Survey, oid: int, most_rows: int) -> Iterable[Finding]:
+def _list_findings(seen: Survey, oid: int, most_rows: int) -> Iterable[Finding]:
     capture, table = seen.captures[oid], seen.tables.get(oid)
     if oid not in seen.sizes:
         yield Finding("buffer", capture.table, "missing", _INSTALL)
@@ -88,7 +88,7 @@ def _findings(seen: Survey, oid: int, most_rows: int) -> Iterable[Finding]:
             "table", capture.table, "dropped", "Drop the mirror, or mirror the table that replaced it."
         )
         return
-    for change in capture.drift(table):
+    for change in capture.find_drift(table):
         advice = _INSTALL if change.breaks else "Run RESYNC TABLE if you need the column."
         yield Finding("columns", table.full_name, change.detail, advice)
     yield from _trigger_findings(seen, oid)
@@ -101,20 +101,20 @@ def _findings(seen: Survey, oid: int, most_rows: int) -> Iterable[Finding]:
 
 def trigger_findings(connection: Connection, schema: str = SCHEMA) -> list[Finding]:
     """Each trigger that should be there: whether it is, and fires."""
-    seen = survey(connection, schema)
+    seen = survey_captures(connection, schema)
     known = [oid for oid in sorted(seen.captures) if oid in seen.tables]
     return [finding for oid in known for finding in _trigger_findings(seen, oid)]
 
 
 def _trigger_findings(seen: Survey, oid: int) -> Iterable[Finding]:
     table = seen.tables[oid]
-    plan = seen.captures[oid].planned(table)
+    plan = seen.captures[oid].plan_capture(table)
     for event in plan.events:
         function = plan.function_name(event)
         states = {t.table: t.state for t in seen.around[oid].triggers if t.function == function}
         copies = table.partitions if event == "row" else ()
-        name = plan.trigger(event).as_string(None)
-        for place in (*plan.tables_of(event), *copies):
+        name = plan.trigger_sql(event).as_string(None)
+        for place in (*plan.find_tables(event), *copies):
             yield _trigger_finding(event, place, states.get(place.oid), name)
 
 
@@ -124,7 +124,7 @@ def _trigger_finding(event: str, place: Relation, state: str | None, name: str) 
         case None:
             return Finding(check, table, "missing", _INSTALL)
         case "D" | "R":
-            run = f"ALTER TABLE {quoted(place.schema, place.name)} ENABLE ALWAYS TRIGGER {name}"
+            run = f"ALTER TABLE {quote_name(place.schema, place.name)} ENABLE ALWAYS TRIGGER {name}"
             return Finding(check, table, "disabled", f"Run {run}, then copy the table again.")
         case "A":
             return Finding(check, table, "enabled always")
@@ -133,7 +133,7 @@ def _trigger_finding(event: str, place: Relation, state: str | None, name: str) 
 
 def _loss_findings(seen: Survey, oid: int) -> Iterable[Finding]:
     capture, name = seen.captures[oid], seen.tables[oid].full_name
-    if reason := seen.gap(oid):
+    if reason := seen.find_gap(oid):
         yield Finding("losses", name, reason, _INSTALL)
     for loss in seen.losses.get(oid, ()):
         yield Finding("losses", name, f"{loss.times} times, last at {loss.last}: {loss.reason}", _COPY)
@@ -156,7 +156,9 @@ def slot_findings(connection: Connection, slot: str, publication: str, max_lag_b
         behind = "Sync the source more often, or DETACH SOURCE it if nobody needs it any more."
     elif state.kept_bytes > max_lag_bytes:
         behind = "End long-running transactions: the server keeps the log since they began."
-    exists = rows(connection, sql.SQL("SELECT FROM pg_publication WHERE pubname = {}").format(publication))
+    exists = read_rows(
+        connection, sql.SQL("SELECT FROM pg_publication WHERE pubname = {}").format(publication)
+    )
     return [
         Finding(
             "slot",

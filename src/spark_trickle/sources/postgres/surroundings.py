@@ -63,10 +63,10 @@ class Surroundings:
 
 
 def look_around(connection: Connection, oids: Sequence[int], schema: str = SCHEMA) -> dict[int, Surroundings]:
-    return read_surroundings(oids, rows_of_all(connection, *surroundings(oids, schema)))
+    return read_surroundings(oids, rows_of_all(connection, *compose_surroundings(oids, schema)))
 
 
-def surroundings(oids: Sequence[int], schema: str = SCHEMA) -> list[Statement]:
+def compose_surroundings(oids: Sequence[int], schema: str = SCHEMA) -> list[Statement]:
     """Queries for those who have more to ask at the same moment."""
     wanted = sql.SQL("unnest({}::oid[]) AS root(oid)").format(sql.Literal(list(oids)))
     namespace = sql.Literal(sql.Identifier(schema).as_string(None))

@@ -9,13 +9,18 @@ from datetime import datetime
 from psycopg import sql
 
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.discover import SourceTable, descriptions, read_descriptions
+from spark_trickle.sources.postgres.discover import SourceTable, compose_descriptions, read_descriptions
 from spark_trickle.sources.postgres.install import Installed, captures_query, read_captures
 from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn
-from spark_trickle.sources.postgres.publication import published_query, read_published
-from spark_trickle.sources.postgres.run import Statement, rows, rows_in_groups
+from spark_trickle.sources.postgres.publication import compose_published, read_published
+from spark_trickle.sources.postgres.run import Statement, read_rows, rows_in_groups
 from spark_trickle.sources.postgres.slot import Asked, SlotState, read_slot, slot_query
-from spark_trickle.sources.postgres.surroundings import Rows, Surroundings, read_surroundings, surroundings
+from spark_trickle.sources.postgres.surroundings import (
+    Rows,
+    Surroundings,
+    compose_surroundings,
+    read_surroundings,
+)
 
 _BUFFER = "changes_"
 _NEVER: Mapping[int, Snapshot] = {}
@@ -48,17 +53,17 @@ class Survey:
     subscribed: frozenset[int] = frozenset()
     tells_commits: bool = False  # the server remembers when transactions committed
 
-    def gap(self, oid: int) -> str | None:
+    def find_gap(self, oid: int) -> str | None:
         """Why a capture may have missed changes of a table that exists."""
         capture = self.captures[oid]
-        return capture.gap(self.tables[oid], self.around[oid], alive=(oid, capture.token) in self.alive)
+        return capture.find_gap(self.tables[oid], self.around[oid], alive=(oid, capture.token) in self.alive)
 
-    def missing(self, oid: int, token: str, since: Snapshot) -> str | None:
+    def find_loss(self, oid: int, token: str, since: Snapshot) -> str | None:
         """Why a buffer may not hold all that changed since a reading."""
         capture = self.captures.get(oid)
         if capture is None or capture.token != token:
             return "its triggers were removed, or its buffer was begun anew"
-        if reason := self.gap(oid):
+        if reason := self.find_gap(oid):
             return reason
         if capture.unlogged and (oid, token) not in self.alive:
             return "the server crashed, and the buffer is unlogged"
@@ -80,9 +85,9 @@ class LogSurvey:
 def survey_log(connection: Connection, slot: str, publication: str, oids: Sequence[int]) -> LogSurvey:
     tables, around, (shown, of_slot) = rows_in_groups(
         connection,
-        descriptions(oids),
-        surroundings(oids),
-        [published_query(publication), slot_query(slot)],
+        compose_descriptions(oids),
+        compose_surroundings(oids),
+        [compose_published(publication), slot_query(slot)],
     )
     return LogSurvey(
         {t.oid: t for t in read_descriptions(*tables)},
@@ -92,7 +97,7 @@ def survey_log(connection: Connection, slot: str, publication: str, oids: Sequen
     )
 
 
-def survey(
+def survey_captures(
     connection: Connection,
     schema: str,
     tables: Iterable[int] = (),
@@ -103,7 +108,9 @@ def survey(
 
     With `count_upto`, the rows of buffers are counted up to that number, and losses are listed.
     """
-    relations = dict(rows(connection, _RELATIONS.format(sql.Literal(sql.Identifier(schema).as_string(None)))))
+    relations = dict(
+        read_rows(connection, _RELATIONS.format(sql.Literal(sql.Identifier(schema).as_string(None))))
+    )
     sizes = {int(n.removeprefix(_BUFFER)): size for n, size in relations.items() if n.startswith(_BUFFER)}
     oids = sorted({*tables, *since, *sizes})
     has_books = {"captures", "losses", "alive"} <= relations.keys()
@@ -111,10 +118,10 @@ def survey(
     moment, described, around, captured, counted = rows_in_groups(
         connection,
         [_MOMENT],
-        descriptions(oids),
-        surroundings(oids, schema),
-        _captured(schema, read) if has_books else [_NOTHING] * 4,
-        _counted(schema, sizes, count_upto) if has_books and count_upto else [_NOTHING] * 3,
+        compose_descriptions(oids),
+        compose_surroundings(oids, schema),
+        _compose_captured(schema, read) if has_books else [_NOTHING] * 4,
+        _compose_counts(schema, sizes, count_upto) if has_books and count_upto else [_NOTHING] * 3,
     )
     clock, snapshot, lsn, tells_commits = moment[0][0]
     captures, alive, unread, lost = captured
@@ -130,7 +137,7 @@ def survey(
         frozenset(oid for (oid,) in unread),
         dict(lost),
         dict(counts),
-        _listed(losses),
+        _group_losses(losses),
         frozenset(oid for (oid,) in subscribed),
         tells_commits,
     )
@@ -138,13 +145,15 @@ def survey(
 
 def first_commit(connection: Connection, schema: str, since: Mapping[int, Snapshot]) -> datetime | None:
     """When the first transaction committed of which rows wait in some buffers, if the server tells that."""
-    queries = [_COMMITTED.format(_buffer(schema, oid), unread_rows(seen)) for oid, seen in since.items()]
-    return min((at for (at,) in rows(connection, _all(queries)) if at is not None), default=None)
+    queries = [_COMMITTED.format(_name_buffer(schema, oid), unread_rows(seen)) for oid, seen in since.items()]
+    return min(
+        (at for (at,) in read_rows(connection, _unite_queries(queries)) if at is not None), default=None
+    )
 
 
 def count_rows(connection: Connection, oid: int, schema: str, most: int) -> int:
     """The rows of one buffer, as far as `most`."""
-    ((_, count),) = rows(connection, _COUNT.format(oid, _buffer(schema, oid), most))
+    ((_, count),) = read_rows(connection, _COUNT.format(oid, _name_buffer(schema, oid), most))
     return int(count)
 
 
@@ -155,18 +164,18 @@ def unread_rows(since: Snapshot) -> Statement:
     ).format(low=str(since.low), since=str(since))
 
 
-def _captured(schema: str, since: Mapping[int, Snapshot]) -> list[Statement]:
+def _compose_captured(schema: str, since: Mapping[int, Snapshot]) -> list[Statement]:
     alive, losses = sql.Identifier(schema, "alive"), sql.Identifier(schema, "losses")
     return [
         captures_query(schema),
         sql.SQL("SELECT source::int8, token::text FROM {}").format(alive),
-        _all(
+        _unite_queries(
             sql.SQL("SELECT {oid}::int8 WHERE EXISTS (SELECT FROM {buffer} AS b WHERE {unread})").format(
-                oid=oid, buffer=_buffer(schema, oid), unread=unread_rows(snapshot)
+                oid=oid, buffer=_name_buffer(schema, oid), unread=unread_rows(snapshot)
             )
             for oid, snapshot in since.items()
         ),
-        _all(
+        _unite_queries(
             sql.SQL(
                 "(SELECT source::int8, reason FROM {losses} AS b "
                 "WHERE source = {oid} AND {unread} ORDER BY at LIMIT 1)"
@@ -176,27 +185,27 @@ def _captured(schema: str, since: Mapping[int, Snapshot]) -> list[Statement]:
     ]
 
 
-def _counted(schema: str, oids: Iterable[int], most: int) -> list[Statement]:
+def _compose_counts(schema: str, oids: Iterable[int], most: int) -> list[Statement]:
     return [
-        _all(_COUNT.format(oid, _buffer(schema, oid), most) for oid in oids),
+        _unite_queries(_COUNT.format(oid, _name_buffer(schema, oid), most) for oid in oids),
         _LOSSES.format(sql.Identifier(schema, "losses")),
         _SUBSCRIBED,
     ]
 
 
-def _all(queries: Iterable[Statement]) -> Statement:
+def _unite_queries(queries: Iterable[Statement]) -> Statement:
     given = list(queries)
     return sql.SQL(" UNION ALL ").join(given) if given else _NOTHING
 
 
-def _listed(found: Rows) -> dict[int, list[Loss]]:
+def _group_losses(found: Rows) -> dict[int, list[Loss]]:
     losses: dict[int, list[Loss]] = {}
     for oid, *loss in found:
         losses.setdefault(oid, []).append(Loss(*loss))
     return losses
 
 
-def _buffer(schema: str, oid: int) -> sql.Identifier:
+def _name_buffer(schema: str, oid: int) -> sql.Identifier:
     return sql.Identifier(schema, f"{_BUFFER}{oid}")
 
 

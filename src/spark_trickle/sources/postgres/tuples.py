@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_trickle.errors import WalDecodeError
-from spark_trickle.sources.postgres.pgoutput import decode
+from spark_trickle.sources.postgres.pgoutput import decode_message
 
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -74,7 +74,7 @@ class Rows:
         return len(self.actions)
 
 
-def locate(width: int, before: Sequence[int], parts: Sequence[tuple[Layout, Sequence[bytes]]]) -> Rows:
+def locate_values(width: int, before: Sequence[int], parts: Sequence[tuple[Layout, Sequence[bytes]]]) -> Rows:
     """Find the values of `width` columns, and of some of them also the old ones.
 
     Each part of the messages has its own layout, and at least one message.
@@ -83,7 +83,7 @@ def locate(width: int, before: Sequence[int], parts: Sequence[tuple[Layout, Sequ
     found = _Places(data, sum(len(messages) for _, messages in parts), width, before)
     for layout, messages in parts:
         if not found.add(layout, messages):
-            raise _mistake(messages)
+            raise _make_error(messages)
     return found.rows
 
 
@@ -93,8 +93,8 @@ class _Places:
     def __init__(self, data: bytes, count: int, width: int, before: Sequence[int]) -> None:
         self.done = self.end = 0
         self.bytes = np.frombuffer(data, np.uint8)
-        self.lengths = _every(data, ">i4", _LENGTH)
-        self.widths = _every(data, ">u2", 2)
+        self.lengths = _view_numbers(data, ">i4", _LENGTH)
+        self.widths = _view_numbers(data, ">u2", 2)
         buffer = pa.py_buffer(data)
 
         def texts() -> Texts:
@@ -116,11 +116,11 @@ class _Places:
         place = slice(self.done, self.done + len(messages))
         self.done, self.end = place.stop, int(ends[-1])
         try:
-            return self._fill(layout, place, ends - sizes, ends)
+            return self._fill_layout(layout, place, ends - sizes, ends)
         except IndexError:  # a length that leads out of the bytes
             return False
 
-    def _fill(self, layout: Layout, place: slice, starts: Numbers, ends: Numbers) -> bool:
+    def _fill_layout(self, layout: Layout, place: slice, starts: Numbers, ends: Numbers) -> bool:
         rows = self.rows
         rows.actions[place] = actions = self.bytes[starts]
         part = self.bytes[starts + _RELATION]
@@ -133,15 +133,17 @@ class _Places:
             texts.starts[place] = texts.ends[place] = starts  # for messages without this half
         at = starts + _RELATION
         wanted = {layout.columns[n]: texts for n, texts in rows.before.items()}
-        if not self._tuples(layout.width, at, np.flatnonzero(old), wanted, place.start):
+        if not self._read_tuples(layout.width, at, np.flatnonzero(old), wanted, place.start):
             return False
         wanted = dict(zip(layout.columns, rows.after, strict=True))
         coming = np.flatnonzero(new)
         if not (self.bytes[at[coming]] == _NEW).all():
             return False
-        return self._tuples(layout.width, at, coming, wanted, place.start) and bool((at == ends).all())
+        return self._read_tuples(layout.width, at, coming, wanted, place.start) and bool((at == ends).all())
 
-    def _tuples(self, width: int, at: Numbers, which: Numbers, wanted: dict[int, Texts], first: int) -> bool:
+    def _read_tuples(
+        self, width: int, at: Numbers, which: Numbers, wanted: dict[int, Texts], first: int
+    ) -> bool:
         """Read one row of some of the messages, and move `at` behind it."""
         if not len(which):
             return True
@@ -172,16 +174,16 @@ class _Places:
         return True
 
 
-def _every(data: bytes, kind: str, size: int) -> Numbers:
+def _view_numbers(data: bytes, kind: str, size: int) -> Numbers:
     """The number that begins at each byte."""
     found: Numbers = np.ndarray((max(len(data) - size + 1, 0),), kind, data, strides=(1,))
     return found
 
 
-def _mistake(messages: Sequence[bytes]) -> WalDecodeError:
+def _make_error(messages: Sequence[bytes]) -> WalDecodeError:
     for message in messages:
         try:
-            decode(message)
+            decode_message(message)
         except WalDecodeError as error:
             return error
     return WalDecodeError("a row has other values than its table has columns, or not as texts", 0)

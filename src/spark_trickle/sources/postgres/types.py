@@ -69,16 +69,16 @@ def map_columns(
 
 def map_column(column: SourceColumn, ids: Iterator[int]) -> ColumnType:
     if column.generated == "v":
-        raise _unmapped(column, "Triggers and the log do not contain virtual columns; make it STORED")
-    mapped = _map(column.type, ids)
+        raise _make_refusal(column, "Triggers and the log do not contain virtual columns; make it STORED")
+    mapped = _map_type(column.type, ids)
     if mapped is None:
-        raise _unmapped(column, "Capture this column as text")
+        raise _make_refusal(column, "Capture this column as text")
     return mapped
 
 
-def _map(kind: PgType, ids: Iterator[int]) -> ColumnType | None:
+def _map_type(kind: PgType, ids: Iterator[int]) -> ColumnType | None:
     if kind.base:
-        return _map(kind.base, ids)
+        return _map_type(kind.base, ids)
     if kind.element:
         return _map_array(kind.element, kind.delimiter, ids)
     if kind.kind in "erm" or kind.name == "citext":
@@ -86,7 +86,7 @@ def _map(kind: PgType, ids: Iterator[int]) -> ColumnType | None:
     if kind.schema != "pg_catalog":
         return None
     if kind.name == "numeric":
-        return decimal(kind.modifier)
+        return map_decimal(kind.modifier)
     if kind.name in _TEXTS:
         return Scalar("string")
     return Scalar(_EXACT[kind.name]) if kind.name in _EXACT else None
@@ -96,13 +96,13 @@ def _map_array(element: PgType, delimiter: str, ids: Iterator[int]) -> ColumnTyp
     if delimiter != ",":
         return None
     element_id = next(ids)
-    mapped = _map(element, ids)
+    mapped = _map_type(element, ids)
     return Array(mapped, element_id) if isinstance(mapped, Scalar) else None
 
 
-def decimal(modifier: int) -> Scalar:
+def map_decimal(modifier: int) -> Scalar:
     """numeric(p, s) in at most 38 digits; values that need more are refused one by one."""
-    precision, scale = declared_digits(modifier)
+    precision, scale = read_digits(modifier)
     if precision is None:
         return Scalar(f"decimal({_MOST_DIGITS},{_LOOSE_SCALE})")
     if scale < 0:  # numeric(3, -2) holds 12300
@@ -113,7 +113,7 @@ def decimal(modifier: int) -> Scalar:
     return Scalar(f"decimal({precision},{scale})")
 
 
-def declared_digits(modifier: int) -> tuple[int | None, int]:
+def read_digits(modifier: int) -> tuple[int | None, int]:
     """The precision and scale that a modifier stands for; the scale has 11 bits with a sign."""
     if modifier < _HEADER:
         return None, 0
@@ -121,7 +121,7 @@ def declared_digits(modifier: int) -> tuple[int | None, int]:
     return ((modifier - _HEADER) >> 16) & 0xFFFF, scale - 0x800 if scale & 0x400 else scale
 
 
-def _unmapped(column: SourceColumn, advice: str) -> TypeNotAllowedError:
+def _make_refusal(column: SourceColumn, advice: str) -> TypeNotAllowedError:
     shown = re.sub(r"^pg_catalog\.", "", column.type.shown)
     return TypeNotAllowedError(column.name, shown, f"{advice}, or leave it out.")
 

@@ -23,7 +23,7 @@ from spark_trickle.sources.postgres.types import MappedColumn
 _SAFE_DIGITS = 38
 
 
-def weights(values: Sequence[int]) -> pa.Array:
+def parse_weights(values: Sequence[int]) -> pa.Array:
     return pa.array(values, pa.int32())
 
 
@@ -56,15 +56,15 @@ def from_csv(lines: Iterable[bytes], width: int) -> list[pa.Array]:
 def from_text(column: str, kind: ColumnType, texts: pa.Array) -> pa.Array:
     """Texts as values of one of our types; a value that does not fit is named."""
     try:
-        return _convert(column, kind, texts)
+        return _convert_texts(column, kind, texts)
     except pa.ArrowInvalid:
-        raise SourceValueError(column, sql_name(kind), _culprit(kind, texts)) from None
+        raise SourceValueError(column, sql_name(kind), _find_culprit(kind, texts)) from None
 
 
-def _convert(column: str, kind: ColumnType, texts: pa.Array) -> pa.Array:
+def _convert_texts(column: str, kind: ColumnType, texts: pa.Array) -> pa.Array:
     match kind:
         case Array(element):
-            return _list(column, kind, element, texts)
+            return _convert_lists(column, kind, element, texts)
         case Struct():
             raise AssertionError("no column of PostgreSQL becomes a struct")
         case Scalar("boolean"):
@@ -74,19 +74,19 @@ def _convert(column: str, kind: ColumnType, texts: pa.Array) -> pa.Array:
                 [None if t is None else bytes.fromhex(t[2:]) for t in texts.to_pylist()], pa.binary()
             )
         case Scalar(name) if name.startswith("decimal"):
-            return _decimals(texts, arrow_type(kind))
+            return _convert_decimals(texts, arrow_type(kind))
         case Scalar():
             return pc.cast(texts, arrow_type(kind))
 
 
-def _decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+def _convert_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Arrow reads texts into 128 or 256 bits without noticing an overflow; up to 38 digits 256 are enough."""
     if (pc.max(pc.binary_length(texts)).as_py() or 0) <= _SAFE_DIGITS:
         return pc.cast(pc.cast(texts, pa.decimal256(76, kind.scale)), kind)
-    return pa.array([None if t is None else _decimal(t, kind) for t in texts.to_pylist()], kind)
+    return pa.array([None if t is None else _convert_decimal(t, kind) for t in texts.to_pylist()], kind)
 
 
-def _decimal(text: str, kind: pa.DataType) -> Decimal:
+def _convert_decimal(text: str, kind: pa.DataType) -> Decimal:
     """A long text: most of its digits may be zeros after the point."""
     value = Decimal(text)
     with localcontext(Context(prec=_SAFE_DIGITS, traps=[])) as context:
@@ -96,7 +96,7 @@ def _decimal(text: str, kind: pa.DataType) -> Decimal:
     return short
 
 
-def _list(column: str, kind: Array, element: ColumnType, texts: pa.Array) -> pa.Array:
+def _convert_lists(column: str, kind: Array, element: ColumnType, texts: pa.Array) -> pa.Array:
     """One flat column of all elements, cut into lists: the elements are converted in one go."""
     flat: list[str | None] = []
     offsets: list[int | None] = []
@@ -114,21 +114,21 @@ def _list(column: str, kind: Array, element: ColumnType, texts: pa.Array) -> pa.
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=arrow_type(kind))
 
 
-def _culprit(kind: ColumnType, texts: pa.Array) -> str:
+def _find_culprit(kind: ColumnType, texts: pa.Array) -> str:
     """The first text that cannot be converted."""
     low, high = 0, len(texts)
     while high - low > 1:
         middle = (low + high) // 2
-        if _fits(kind, texts.slice(low, middle - low)):
+        if _is_convertible(kind, texts.slice(low, middle - low)):
             low = middle
         else:
             high = middle
     return str(texts[low].as_py())
 
 
-def _fits(kind: ColumnType, texts: pa.Array) -> bool:
+def _is_convertible(kind: ColumnType, texts: pa.Array) -> bool:
     try:
-        _convert("", kind, texts)
+        _convert_texts("", kind, texts)
     except pa.ArrowInvalid:
         return False
     return True

@@ -1,6 +1,6 @@
 """A slot -> the committed changes after a position, table by table, as weighted rows.
 
-Peek, commit them in the warehouse together with `end_lsn`, and only then `slot.advance`: a crash anywhere in
+Peek, commit them in the warehouse together with `end_lsn`, and only then `advance_slot`: a crash anywhere in
 between repeats the peek, and transactions before the committed position are passed over.
 """
 
@@ -18,16 +18,16 @@ from psycopg import sql
 from spark_trickle.errors import ResyncNeededError, SettingError
 from spark_trickle.model.arrow import python_values
 from spark_trickle.model.table import WEIGHT
-from spark_trickle.sources.postgres.assemble import Followed, TableLog, assemble
+from spark_trickle.sources.postgres.assemble import Followed, TableLog, assemble_messages
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.moment import show_lsn
 from spark_trickle.sources.postgres.netting import Key, NetRows, net_by_key, net_of_whole_rows
 from spark_trickle.sources.postgres.publication import require_published
-from spark_trickle.sources.postgres.run import stream
+from spark_trickle.sources.postgres.run import stream_rows
 from spark_trickle.sources.postgres.slot import LogEnd, find_log_end, require_slot
-from spark_trickle.sources.postgres.tuples import locate
-from spark_trickle.sources.postgres.values import from_text, to_table, weights
+from spark_trickle.sources.postgres.tuples import locate_values
+from spark_trickle.sources.postgres.values import from_text, parse_weights, to_table
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -46,7 +46,7 @@ class Partial:
 
 @dataclass(frozen=True)
 class TableChanges:
-    """What happened to one table: `complete` makes weighted rows of it with what the mirror held before."""
+    """What happened to a table: `complete_changes` makes weighted rows of it and what the mirror held."""
 
     source: SourceTable
     truncated: bool  # everything that the mirror held goes
@@ -73,7 +73,7 @@ class Batch:
     is_cut: bool = False  # there may be more before the end
 
 
-def peek(
+def peek_changes(
     connection: Connection,
     slot: str,
     publication: str,
@@ -98,25 +98,25 @@ def peek(
         require_slot(connection, slot, after)
         require_published(connection, publication, ((f.source, f.published) for f in followed))
     end = upto or find_log_end(connection)
-    shown = _Counted(_messages(connection, slot, publication, max_changes, end.lsn))
+    shown = _Counted(_read_messages(connection, slot, publication, max_changes, end.lsn))
     with closing(shown.messages):
-        net = assemble(shown, followed, after)
+        net = assemble_messages(shown, followed, after)
     # The server stops early only at `max_changes`; it leaves out transactions that hold nothing of ours.
     is_cut = shown.count >= max_changes
     read = max(net.end_lsn, end.lsn) if end.whole and not is_cut else net.end_lsn
     return Batch(
-        tuple(_changes(t) for t in net.tables),
+        tuple(_make_changes(t) for t in net.tables),
         net.end_lsn,
         read,
         net.transactions,
-        _moment_of(net.commit_time),
-        _moment_of(net.first_commit_time),
+        _convert_time(net.commit_time),
+        _convert_time(net.first_commit_time),
         shown.count,
         is_cut,
     )
 
 
-def _moment_of(commit_time: int | None) -> datetime | None:
+def _convert_time(commit_time: int | None) -> datetime | None:
     return None if commit_time is None else _EPOCH + timedelta(microseconds=commit_time)
 
 
@@ -131,7 +131,7 @@ class _Counted:
             yield message
 
 
-def _messages(
+def _read_messages(
     connection: Connection, slot: str, publication: str, most: int, upto: int
 ) -> Generator[bytes, None, None]:
     """Protocol 1 streams nothing: transactions come in the order of their commits, each in one piece."""
@@ -144,7 +144,7 @@ def _messages(
         most=most,
         publication=sql.Identifier(publication).as_string(None),
     )
-    with closing(stream(connection, query)) as found:
+    with closing(stream_rows(connection, query)) as found:
         for (data,) in found:
             yield data
 
@@ -152,69 +152,69 @@ def _messages(
 # --- from texts of the log to values -------------------------------------------------------------
 
 
-def _changes(log: TableLog) -> TableChanges:
+def _make_changes(log: TableLog) -> TableChanges:
     columns, source = log.followed.columns, log.followed.source
-    net = _net(log)
+    net = _net_log(log)
     gone = len(net.columns[0]) - net.come
     partial = net.partial
     return TableChanges(
         source,
         log.truncated,
-        to_table(columns, _texts(net.columns), weights([1] * net.come + [-1] * gone)),
-        _keys(log.followed, net.removed),
+        to_table(columns, _take_texts(net.columns), parse_weights([1] * net.come + [-1] * gone)),
+        _make_keys(log.followed, net.removed),
         Partial(
-            to_table(columns, _texts(partial.columns), weights([1] * len(partial.old_keys))),
+            to_table(columns, _take_texts(partial.columns), parse_weights([1] * len(partial.old_keys))),
             tuple(tuple(columns[n].name for n in row) for row in partial.unchanged),
-            _keys(log.followed, partial.old_keys),
+            _make_keys(log.followed, partial.old_keys),
         ),
     )
 
 
-def _net(log: TableLog) -> NetRows:
+def _net_log(log: TableLog) -> NetRows:
     followed = log.followed
-    rows = locate(len(followed.columns), followed.before, log.parts)
+    rows = locate_values(len(followed.columns), followed.before, log.parts)
     return net_of_whole_rows(rows) if followed.full else net_by_key(rows, followed.identity)
 
 
-def _keys(followed: Followed, keys: Sequence[Key]) -> pa.Table:
+def _make_keys(followed: Followed, keys: Sequence[Key]) -> pa.Table:
     if followed.full:
         return pa.table({})
     columns = [followed.columns[n] for n in followed.identity]
     turned = zip(*keys, strict=True) if keys else [()] * len(columns)
-    texts = _texts(pa.array(column, pa.large_binary()) for column in turned)
+    texts = _take_texts(pa.array(column, pa.large_binary()) for column in turned)
     return pa.table({c.name: from_text(c.name, c.type, t) for c, t in zip(columns, texts, strict=True)})
 
 
-def _texts(columns: Iterable[pa.Array]) -> list[pa.Array]:
+def _take_texts(columns: Iterable[pa.Array]) -> list[pa.Array]:
     return [column.cast(pa.string()) for column in columns]
 
 
 # --- together with the mirror --------------------------------------------------------------------
 
 
-def complete(changes: TableChanges, mirror: pa.Table) -> pa.Table:
+def complete_changes(changes: TableChanges, mirror: pa.Table) -> pa.Table:
     """All changes of a table as weighted rows.
 
     `mirror` holds, without weights, the rows with the removed keys, or all rows if the table was truncated.
     """
     shape = changes.rows.drop_columns([WEIGHT]).schema
     held = mirror.select(shape.names).cast(shape)
-    gone = held.append_column(WEIGHT, weights([-1] * held.num_rows))
+    gone = held.append_column(WEIGHT, parse_weights([-1] * held.num_rows))
     if changes.truncated:
         return pa.concat_tables([gone, changes.rows])
     names = changes.removed_keys.column_names
-    places = {key: n for n, key in enumerate(_tuples(held, names))}
-    if held.num_rows != len(places) or set(places) != set(_tuples(changes.removed_keys, names)):
+    places = {key: n for n, key in enumerate(_make_tuples(held, names))}
+    if held.num_rows != len(places) or set(places) != set(_make_tuples(changes.removed_keys, names)):
         raise ResyncNeededError(
             changes.source.full_name, "the log deletes rows that the mirror does not have"
         )
-    return pa.concat_tables([gone, changes.rows, _fill(changes.partial, held, places)])
+    return pa.concat_tables([gone, changes.rows, _fill_partial(changes.partial, held, places)])
 
 
-def _fill(partial: Partial, mirror: pa.Table, places: dict[tuple[object, ...], int]) -> pa.Table:
+def _fill_partial(partial: Partial, mirror: pa.Table, places: dict[tuple[object, ...], int]) -> pa.Table:
     """The partial rows with what the mirror held under their old keys."""
     rows, keys = partial.rows, partial.old_keys
-    found = mirror.take(pa.array([places[k] for k in _tuples(keys, keys.column_names)], pa.int64()))
+    found = mirror.take(pa.array([places[k] for k in _make_tuples(keys, keys.column_names)], pa.int64()))
     for n, name in enumerate(mirror.column_names):
         kept = pa.array([name in unchanged for unchanged in partial.unchanged], pa.bool_())
         rows = rows.set_column(
@@ -223,5 +223,5 @@ def _fill(partial: Partial, mirror: pa.Table, places: dict[tuple[object, ...], i
     return rows
 
 
-def _tuples(rows: pa.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
+def _make_tuples(rows: pa.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
     return list(zip(*(python_values(rows.column(n)) for n in names), strict=True))

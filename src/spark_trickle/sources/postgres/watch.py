@@ -26,11 +26,11 @@ class TableMarks:
     files: tuple[str, ...]
     parts: Parts
 
-    def rewritten(self, now: TableMarks) -> bool:
+    def is_rewritten(self, now: TableMarks) -> bool:
         """VACUUM FULL only gives new files, SET DEFAULT only new versions; ALTER … TYPE … USING does both."""
-        return self.moved(now) and not set(self.columns) <= set(now.columns)
+        return self.has_moved(now) and not set(self.columns) <= set(now.columns)
 
-    def moved(self, now: TableMarks) -> bool:
+    def has_moved(self, now: TableMarks) -> bool:
         """Whether a file is gone, also that of a partition."""
         return not set(self.files) <= set(now.files)
 
@@ -54,28 +54,28 @@ def marks_in(found: Surroundings, names: Sequence[str]) -> TableMarks:
     return TableMarks(found.column_marks(names), found.files, found.parts(names))
 
 
-def marks(connection: Connection, capture: Capture, names: Sequence[str]) -> Marks:
+def read_marks(connection: Connection, capture: Capture, names: Sequence[str]) -> Marks:
     """What a capture of these columns rests on, row triggers on partitions included."""
     found = look_around(connection, [capture.source.oid], capture.schema)[capture.source.oid]
-    return Marks(tuple(t.mark for t in _firing(capture, found)), marks_in(found, names))
+    return Marks(tuple(t.mark for t in _find_firing(capture, found)), marks_in(found, names))
 
 
-def gap(capture: Capture, noted: Marks, names: Sequence[str], found: Surroundings) -> str | None:
+def find_gap(capture: Capture, noted: Marks, names: Sequence[str], found: Surroundings) -> str | None:
     """Why changes may have been missed since the marks were noted."""
-    firing, now = _firing(capture, found), marks_in(found, names)
+    firing, now = _find_firing(capture, found), marks_in(found, names)
     if not set(noted.triggers) <= {t.mark for t in firing}:
         return "its triggers were disabled, changed or removed"
-    if noted.table.rewritten(now):
+    if noted.table.is_rewritten(now):
         return "its rows were rewritten by ALTER TABLE"
-    if reason := noted.table.parts.lost(now.parts):
+    if reason := noted.table.parts.find_loss(now.parts):
         return reason
     if capture.mode == "statement" and found.related:
         return "it now has parent or child tables, so statements on these change it too"
     if capture.source.kind != "p":
         return None
-    ours = [t for t in found.triggers if t.function in _functions(capture)]
+    ours = [t for t in found.triggers if t.function in _name_functions(capture)]
     attached = [t.name for t in ours if t.suspicious and t.mark not in noted.triggers]
-    return _attached(attached)
+    return _describe_attached(attached)
 
 
 def log_gap(table: SourceTable, noted: TableMarks, now: TableMarks, found: Surroundings) -> str | None:
@@ -83,18 +83,20 @@ def log_gap(table: SourceTable, noted: TableMarks, now: TableMarks, found: Surro
 
     It is silent about what ALTER TABLE does to rows, and about TRUNCATE of a single partition.
     """
-    if noted.rewritten(now):
+    if noted.is_rewritten(now):
         return "its rows were rewritten by ALTER TABLE"
-    if reason := noted.parts.lost(now.parts):
+    if reason := noted.parts.find_loss(now.parts):
         return reason
     if table.kind != "p":
         return None
-    if noted.moved(now):
+    if noted.has_moved(now):
         return "one of its partitions was emptied or rewritten"
-    return _attached([link.name for link in found.links if link.suspicious and link.file not in noted.files])
+    return _describe_attached(
+        [link.name for link in found.links if link.suspicious and link.file not in noted.files]
+    )
 
 
-def _attached(names: Sequence[str]) -> str | None:
+def _describe_attached(names: Sequence[str]) -> str | None:
     return (
         f'partition "{names[0]}" was attached with rows, or emptied without the triggers noticing'
         if names
@@ -102,9 +104,9 @@ def _attached(names: Sequence[str]) -> str | None:
     )
 
 
-def _firing(capture: Capture, found: Surroundings) -> list[TriggerFound]:
-    return [t for t in found.triggers if t.fires and t.function in _functions(capture)]
+def _find_firing(capture: Capture, found: Surroundings) -> list[TriggerFound]:
+    return [t for t in found.triggers if t.fires and t.function in _name_functions(capture)]
 
 
-def _functions(capture: Capture) -> set[str]:
+def _name_functions(capture: Capture) -> set[str]:
     return {capture.function_name(event) for event in capture.events}

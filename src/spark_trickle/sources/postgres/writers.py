@@ -10,8 +10,8 @@ from psycopg import sql
 from spark_trickle.errors import SourceBusyError
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
-from spark_trickle.sources.postgres.ranges import rows_of
-from spark_trickle.sources.postgres.run import lock_timeout, rows, run
+from spark_trickle.sources.postgres.ranges import compose_own_rows
+from spark_trickle.sources.postgres.run import lock_timeout, read_rows, run_statements
 
 _PAUSE = 0.1  # seconds between two looks
 
@@ -22,32 +22,34 @@ def await_writers(connection: Connection, tables: Sequence[SourceTable], seconds
     An owner keeps new ones out until the transaction ends. Who only reads the tables may not lock them, and
     waits for those that are there.
     """
-    run(connection, lock_timeout(seconds))
+    run_statements(connection, lock_timeout(seconds))
     for table in tables:
         if table.owned:
-            _lock(connection, table, seconds)
+            _lock_table(connection, table, seconds)
         else:
-            _watch(connection, table, seconds)
+            _watch_writers(connection, table, seconds)
 
 
-def _lock(connection: Connection, table: SourceTable, seconds: float) -> None:
+def _lock_table(connection: Connection, table: SourceTable, seconds: float) -> None:
     try:
-        run(connection, sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(rows_of(table)))
+        run_statements(
+            connection, sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(compose_own_rows(table))
+        )
     except SourceBusyError:
-        raise _busy(table, seconds) from None
+        raise _make_busy_error(table, seconds) from None
 
 
-def _watch(connection: Connection, table: SourceTable, seconds: float) -> None:
+def _watch_writers(connection: Connection, table: SourceTable, seconds: float) -> None:
     oids = sql.Literal([table.oid, *(p.oid for p in table.partitions)])
     end = time.monotonic() + seconds
-    waited_for = rows(connection, _WRITERS.format(oids))
-    while set(waited_for) & set(rows(connection, _WRITERS.format(oids))):
+    waited_for = read_rows(connection, _WRITERS.format(oids))
+    while set(waited_for) & set(read_rows(connection, _WRITERS.format(oids))):
         if time.monotonic() > end:
-            raise _busy(table, seconds)
+            raise _make_busy_error(table, seconds)
         time.sleep(_PAUSE)
 
 
-def _busy(table: SourceTable, seconds: float) -> SourceBusyError:
+def _make_busy_error(table: SourceTable, seconds: float) -> SourceBusyError:
     return SourceBusyError(
         f'transactions that write to "{table.full_name}" did not end within {seconds:g} seconds',
         "Try again when they have ended; pg_stat_activity and pg_prepared_xacts list them.",

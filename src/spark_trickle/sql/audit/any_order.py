@@ -26,7 +26,7 @@ class Loose:
     tests: dict[int, str]  # by the number of the column, from 1
     picked: tuple[int, ...]  # those that hold possible answers
 
-    def nearest(self, columns: Sequence[str], floats: Collection[str]) -> str:
+    def select_nearest(self, columns: Sequence[str], floats: Collection[str]) -> str:
         """The rows of {rows} with what {found} has in these columns, wherever that is right."""
         loose = {columns[n - 1]: test for n, test in self.tests.items()}
         picked = [columns[n - 1] for n in self.picked]
@@ -46,7 +46,7 @@ class Loose:
         )
 
 
-def loose_columns(sql: str, columns: Sequence[str]) -> Loose | None:
+def find_loose_columns(sql: str, columns: Sequence[str]) -> Loose | None:
     """None if no column of the result is such an aggregate and nothing else."""
     query = parse_query(sql)
     if not isinstance(query, exp.Select) or query.args.get("distinct"):
@@ -57,7 +57,7 @@ def loose_columns(sql: str, columns: Sequence[str]) -> Loose | None:
     picked = []
     for n, item in enumerate(query.expressions, start=1):
         column = columns[n - 1]
-        call, condition = _call_of(item.unalias())
+        call, condition = _read_call(item.unalias())
         name = name_of(call) if isinstance(call, exp.Anonymous) else ""
         if name in _LISTS:
             tests[n] = f"sort_array(f.{column}) <=> sort_array(w.{column})"
@@ -65,19 +65,19 @@ def loose_columns(sql: str, columns: Sequence[str]) -> Loose | None:
             f, w = (f"sort_array(split({side}.{column}, ''))" for side in "fw")
             tests[n] = f"{f} <=> {w}"
         elif name in _ANY or (name in _BEST and len(call.expressions) == 2):
-            possible, tests[n] = _possible(call, name, column)
+            possible, tests[n] = _list_possible_answers(call, name, column)
             picked.append(n)
-            _replace(query, n - 1, f"{possible}{condition}", item.alias_or_name)
+            _replace_item(query, n - 1, f"{possible}{condition}", item.alias_or_name)
     return Loose(sql_of(query), tests, tuple(picked)) if tests else None
 
 
-def _call_of(item: exp.Expr) -> tuple[exp.Expr, str]:
+def _read_call(item: exp.Expr) -> tuple[exp.Expr, str]:
     if isinstance(item, exp.Filter):
         return item.this, f" FILTER (WHERE {sql_of(item.expression.this)})"
     return item, ""
 
 
-def _possible(call: exp.Expr, name: str, column: str) -> tuple[str, str]:
+def _list_possible_answers(call: exp.Expr, name: str, column: str) -> tuple[str, str]:
     """All answers that a call may give, and whether the one that is there is among them."""
     value = sql_of(call.expressions[0])
     if name in _ANY:
@@ -91,7 +91,7 @@ def _possible(call: exp.Expr, name: str, column: str) -> tuple[str, str]:
     return f"collect_list(struct({value} AS v, {sql_of(call.expressions[1])} AS o))", test
 
 
-def _replace(query: exp.Select, at: int, text: str, name: str) -> None:
+def _replace_item(query: exp.Select, at: int, text: str, name: str) -> None:
     items = list(query.expressions)
     made = parse_expression(text)
     assert made is not None

@@ -24,31 +24,31 @@ _SCALE_FREE = frozenset(("skewness", "kurtosis", "corr", "regr_r2"))
 
 def is_scale_free(sql: str) -> bool:
     """Whether a result may be noise around zero whatever its numbers are: two values have no skewness."""
-    return any(name_of(call) in _SCALE_FREE for call in _calls(parse_query(sql)))
+    return any(name_of(call) in _SCALE_FREE for call in _find_calls(parse_query(sql)))
 
 
 def count_sensitive(sql: str) -> int:
     """How many calls of a query may round."""
-    return len(_calls(parse_query(sql)))
+    return len(_find_calls(parse_query(sql)))
 
 
 def perturb_query(sql: str, chosen: Collection[int], amount: float, seed: int) -> str:
     """Some of these calls with arguments that are off by a share of themselves, equal ones alike."""
     query = parse_query(sql)
-    calls = _calls(query)
+    calls = _find_calls(query)
     for n in sorted(chosen, reverse=True):  # inner calls come later, and are changed first
         lists = [calls[n], *(a for a in calls[n].expressions if isinstance(a, exp.Distinct))]
         for part in lists:
-            values = [_moved(a, amount, seed) for a in part.expressions]
+            values = [_shift_value(a, amount, seed) for a in part.expressions]
             part.set("expressions", values)
     return sql_of(query)
 
 
-def _calls(query: exp.Expr) -> list[exp.Anonymous]:
+def _find_calls(query: exp.Expr) -> list[exp.Anonymous]:
     return [node for node in query.find_all(exp.Anonymous) if name_of(node) in SENSITIVE]
 
 
-def _moved(value: exp.Expr, amount: float, seed: int) -> exp.Expr:
+def _shift_value(value: exp.Expr, amount: float, seed: int) -> exp.Expr:
     if isinstance(value, exp.Distinct):
         return value
     number = f"CAST({sql_of(value)} AS DOUBLE)"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from spark_trickle.sql.bind.aggregates import has_aggregate
-from spark_trickle.sql.bind.expressions import rewritten
-from spark_trickle.sql.bind.limit import number_in
-from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, position_of
+from spark_trickle.sql.bind.expressions import rewrite
+from spark_trickle.sql.bind.limit import read_number
+from spark_trickle.sql.bind.positions import is_all, is_position, read_keys, read_position
 from spark_trickle.sql.dialect.spark import parse_query, sql_of
 
 _NO_END = 2**62
@@ -29,7 +29,7 @@ class Choice:
     start: int
     end: int
 
-    def nearest(self, columns: Sequence[str]) -> str:
+    def select_nearest(self, columns: Sequence[str]) -> str:
         """The choice out of {rows} that has as many rows in common with {found} as can be.
 
         Copies of a row are told apart, so that one which is in no cut group is not taken for one that is.
@@ -56,7 +56,7 @@ class Choice:
         return f"SELECT {listed} FROM ({turns}) WHERE turn <= room"
 
 
-def choice_of(sql: str, names: Sequence[str]) -> Choice | None:
+def find_choice(sql: str, names: Sequence[str]) -> Choice | None:
     """None if no limit is at the end, or the order is of something that cannot be shown beside the rows.
 
     `names` are the columns of the result, as Spark calls them.
@@ -64,14 +64,14 @@ def choice_of(sql: str, names: Sequence[str]) -> Choice | None:
     query = parse_query(sql)
     while isinstance(query, exp.Subquery) and not any(v for k, v in query.args.items() if k != "this"):
         query = query.this
-    limit, start = number_in(query, "limit"), number_in(query, "offset") or 0
+    limit, start = read_number(query, "limit"), read_number(query, "offset") or 0
     if limit is None and not start:
         return None
     rows = query.copy()
     for clause in ("order", "limit", "offset"):
         rows.set(clause, None)
     beside: list[exp.Expr] = []
-    keys = [_key(o, rows, [n.lower() for n in names], beside) for o in _ordered(query, names)]
+    keys = [_write_key(o, rows, [n.lower() for n in names], beside) for o in _read_order_keys(query, names)]
     if not all(keys):
         return None
     for n, value in enumerate(beside, start=1):
@@ -81,21 +81,21 @@ def choice_of(sql: str, names: Sequence[str]) -> Choice | None:
     return Choice(text, tuple(keys), start, _NO_END if limit is None else start + limit)
 
 
-def _ordered(query: exp.Expr, names: Sequence[str]) -> list[exp.Ordered]:
-    keys = keys_of(query.args.get("order"))
+def _read_order_keys(query: exp.Expr, names: Sequence[str]) -> list[exp.Ordered]:
+    keys = read_keys(query.args.get("order"))
     if not is_all(keys) or "all" in (n.lower() for n in names):
         return keys
     each = {k: v for k, v in keys[0].args.items() if k != "this"}
     return [exp.Ordered(this=exp.Literal.number(n), **each) for n, _ in enumerate(names, start=1)]
 
 
-def _key(ordered: exp.Ordered, rows: exp.Expr, names: list[str], beside: list[exp.Expr]) -> str:
+def _write_key(ordered: exp.Ordered, rows: exp.Expr, names: list[str], beside: list[exp.Expr]) -> str:
     """What one part of the ORDER BY is over c1, c2, …, o1, o2, …; an empty text if nothing."""
-    value = _of_result(ordered.this, rows, names)
+    value = _find_in_result(ordered.this, rows, names)
     if not value:
         if not isinstance(rows, exp.Select) or rows.args.get("distinct"):
             return ""
-        beside.append(_without_aliases(ordered.this, rows))
+        beside.append(_resolve_aliases(ordered.this, rows))
         value = f"o{len(beside)}"
     descending = bool(ordered.args.get("desc"))
     nulls_first = ordered.args.get("nulls_first")
@@ -103,10 +103,10 @@ def _key(ordered: exp.Ordered, rows: exp.Expr, names: list[str], beside: list[ex
     return f"{value} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
 
 
-def _of_result(node: exp.Expr, rows: exp.Expr, names: list[str]) -> str:
+def _find_in_result(node: exp.Expr, rows: exp.Expr, names: list[str]) -> str:
     """The value over columns of the result; an empty text if it needs others."""
     if is_position(node):
-        return f"c{position_of(node, len(names), 'ORDER BY') + 1}"
+        return f"c{read_position(node, len(names), 'ORDER BY') + 1}"
     if isinstance(rows, exp.Select) and not any(item.is_star for item in rows.expressions):
         listed = [sql_of(item.unalias()) for item in rows.expressions]
         if len(listed) == len(names) and sql_of(node) in listed:
@@ -117,21 +117,21 @@ def _of_result(node: exp.Expr, rows: exp.Expr, names: list[str]) -> str:
     if has_aggregate(node) or node.find(exp.Window, exp.Query):
         return ""
 
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_column(part: exp.Expr) -> exp.Expr | None:
         return exp.column(f"c{names.index(part.name.lower()) + 1}") if isinstance(part, exp.Column) else None
 
-    return sql_of(rewritten(node, change))
+    return sql_of(rewrite(node, replace_column))
 
 
-def _without_aliases(node: exp.Expr, rows: exp.Select) -> exp.Expr:
+def _resolve_aliases(node: exp.Expr, rows: exp.Select) -> exp.Expr:
     """ORDER BY knows the names that the list gives, aggregate functions in it do not."""
     if has_aggregate(node):
         return node.copy()
     given = {i.alias.lower(): i.this for i in rows.expressions if isinstance(i, exp.Alias)}
 
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_alias(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, exp.Column) and not part.table and part.name.lower() in given:
             return exp.Paren(this=given[part.name.lower()].copy())
         return None
 
-    return rewritten(node, change)
+    return rewrite(node, replace_alias)

@@ -10,9 +10,9 @@ from sqlglot import exp
 from spark_trickle.algebra.operators import Project
 from spark_trickle.sql.bind.derived import bind_derived, uses_outer_columns
 from spark_trickle.sql.bind.env import Env, Unbound
-from spark_trickle.sql.bind.plans import outputs, rename_apart, with_names
+from spark_trickle.sql.bind.plans import keep_columns, rename_apart, with_names
 from spark_trickle.sql.bind.recursive import bind_recursive
-from spark_trickle.sql.bind.relations import column_names
+from spark_trickle.sql.bind.relations import read_column_names
 from spark_trickle.sql.bind.scope import Bound
 
 
@@ -28,7 +28,7 @@ def bind_ctes(clause: exp.With | None, env: Env) -> Env:
 
 
 def _bind_cte(cte: exp.CTE, recursive: bool, env: Env) -> Bound | Unbound:
-    name, names, inside = cte.alias_or_name, column_names(cte.args["alias"]), env.inner()
+    name, names, inside = cte.alias_or_name, read_column_names(cte.args["alias"]), env.inner()
     if recursive and _reads_table(cte.this, name):
         return bind_recursive(name, cte.this, names, inside)
     with_outer = replace(inside, outer=env.outer)
@@ -47,6 +47,6 @@ def read_cte(cte: Bound | Unbound, env: Env) -> Bound:
         inside = replace(env, ctes=cte.env.ctes, outer=cte.env.outer)
         return with_names(bind_derived(cte.query, inside), cte.names)
     columns = tuple(dict.fromkeys(cte.columns))
-    plan = rename_apart(Project(cte.plan, outputs(columns)), env)
+    plan = rename_apart(Project(cte.plan, keep_columns(columns)), env)
     new = dict(zip(columns, plan.columns, strict=True))
     return Bound(plan, tuple((n, new[c]) for n, c in cte.outputs))

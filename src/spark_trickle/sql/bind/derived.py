@@ -7,8 +7,8 @@ from sqlglot import exp
 from spark_trickle.algebra.operators import Constant
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import to_expr
-from spark_trickle.sql.bind.plans import free_columns, with_names
-from spark_trickle.sql.bind.relations import column_names
+from spark_trickle.sql.bind.plans import find_free_columns, with_names
+from spark_trickle.sql.bind.relations import read_column_names
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Bound, Scope
 
@@ -21,7 +21,7 @@ def bind_derived(query: exp.Query, env: Env) -> Bound:
     if env.trial:
         return bind_query(query, env)
     attempt = bind_query(query, env.on_trial())
-    if not free_columns(attempt.plan):
+    if not find_free_columns(attempt.plan):
         return bind_query(query, env.inner())
     # Without given values the outer columns stay open: who asked comes back with the values.
     return bind_query(query, env) if env.given is not None else attempt
@@ -30,12 +30,12 @@ def bind_derived(query: exp.Query, env: Env) -> Bound:
 def uses_outer_columns(query: exp.Query, env: Env) -> bool:
     if env.outer is None:
         return False
-    return bool(free_columns(env.binder.bind_query(query, env.on_trial()).plan))
+    return bool(find_free_columns(env.binder.bind_query(query, env.on_trial()).plan))
 
 
 def bind_values(node: exp.Values, env: Env) -> Bound:
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
-    written = column_names(node.args.get("alias"))
+    written = read_column_names(node.args.get("alias"))
     labels = [f"col{n + 1}" for n in range(len(rows[0]))]
     if env.outer is not None and any(v.find(exp.Column, exp.Query) for row in rows for v in row):
         return with_names(bind_derived(_write_as_union(rows), env), written or labels)

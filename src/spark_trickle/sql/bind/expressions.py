@@ -16,7 +16,7 @@ SUBQUERIES = (exp.Query, exp.Exists)
 _S = TypeVar("_S")
 
 
-def bound(name: str) -> exp.Column:
+def write_column(name: str) -> exp.Column:
     """A column of the tree inside an expression of sqlglot."""
     found = exp.Column(this=exp.to_identifier(name, quoted=True))
     found.meta["bound"] = True
@@ -43,21 +43,21 @@ def parse_expression(text: str, columns: frozenset[str]) -> exp.Expr:
     return exp.Paren(this=found)
 
 
-def rewritten(node: exp.Expr, change: Replace) -> exp.Expr:
+def rewrite(node: exp.Expr, change: Replace) -> exp.Expr:
     """A copy in which `change` replaced what it wanted to; it does not look into replacements."""
     new = change(node)
     if new is not None:
         return new
-    copy = node.__class__(**{k: _value(v, change) for k, v in node.args.items()})
+    copy = node.__class__(**{k: _rewrite_value(v, change) for k, v in node.args.items()})
     copy.meta.update(node.meta)
     return copy
 
 
-def _value(value: object, change: Replace) -> object:
+def _rewrite_value(value: object, change: Replace) -> object:
     if isinstance(value, exp.Expr):
-        return rewritten(value, change)
+        return rewrite(value, change)
     if isinstance(value, list):
-        return [_value(v, change) for v in value]
+        return [_rewrite_value(v, change) for v in value]
     return value
 
 
@@ -70,13 +70,13 @@ def rewrite_with(
         return new
     parts: dict[str, object] = {}
     for name, value in node.args.items():
-        parts[name], state = _value_with(value, state, change)
+        parts[name], state = _rewrite_value_with(value, state, change)
     copy = node.__class__(**parts)
     copy.meta.update(node.meta)
     return copy, state
 
 
-def _value_with(
+def _rewrite_value_with(
     value: object, state: _S, change: Callable[[exp.Expr, _S], tuple[exp.Expr, _S] | None]
 ) -> tuple[object, _S]:
     if isinstance(value, exp.Expr):
@@ -85,7 +85,7 @@ def _value_with(
         return value, state
     values: list[object] = []
     for part in value:
-        new, state = _value_with(part, state, change)
+        new, state = _rewrite_value_with(part, state, change)
         values.append(new)
     return values, state
 
@@ -95,12 +95,12 @@ def to_expr(node: exp.Expr) -> Expr:
     return translate(node, is_bound)
 
 
-def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+def list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     if node is None:
         return []
     node = node.unnest()
     if isinstance(node, exp.And):
-        return [*conjuncts(node.left), *conjuncts(node.right)]
+        return [*list_conjuncts(node.left), *list_conjuncts(node.right)]
     return [node]
 
 

@@ -21,14 +21,14 @@ from spark_trickle.sql.bind.named_windows import read_query
 from spark_trickle.sql.bind.pivot import bind_pivot
 from spark_trickle.sql.bind.plans import with_names
 from spark_trickle.sql.bind.relations import (
-    bare,
-    column_names,
     make_relation,
     name_brackets,
     name_relation,
+    read_column_names,
+    strip_relation,
 )
 from spark_trickle.sql.bind.scope import Bound, Relation, Scope, SourceTable, SourceView
-from spark_trickle.sql.lexer.places import elsewhere, place_of, placed
+from spark_trickle.sql.lexer.places import drop_places, place_errors, place_of
 
 _DEEPEST_VIEW = 50
 _MEANINGLESS = ("cluster", "distribute", "sort", "into", "match", "connect")
@@ -62,7 +62,7 @@ def _bind_relation(node: exp.Expr, env: Env) -> Relation:
 
 def _bind_joins(rows: Relation, node: exp.Expr, env: Env) -> Relation:
     for join in node.args.get("joins") or ():
-        with placed(join):
+        with place_errors(join):
             rows = _bind_join(rows, join, env)
     return rows
 
@@ -80,10 +80,10 @@ def _bind_single(node: exp.Expr, env: Env) -> Relation:
         raise UnsupportedError(
             "TABLESAMPLE in a stream table", "A sample is never the same twice.", place_of(node)
         )
-    with placed(node):
+    with place_errors(node):
         rows = _bind_before_pivot(node, env)
     for pivot in node.args.get("pivots") or ():
-        with placed(pivot):
+        with place_errors(pivot):
             rows = bind_pivot(rows, pivot, env)
     return rows
 
@@ -97,11 +97,11 @@ def _bind_before_pivot(node: exp.Expr, env: Env) -> Relation:
         case exp.Subquery():
             if isinstance(node.this, exp.Table | exp.Subquery) and not _is_query(node.this):
                 return name_brackets(_bind_relation(node.this, env), node.args.get("alias"))
-            return name_relation(bind_derived(bare(node), env), node.args.get("alias"), env)
+            return name_relation(bind_derived(strip_relation(node), env), node.args.get("alias"), env)
         case exp.Values():
             return name_relation(bind_values(node, env), node.args.get("alias"), env)
         case exp.Lateral() if isinstance(node.this, exp.Subquery):
-            return name_relation(bind_derived(bare(node.this), env), node.args.get("alias"), env)
+            return name_relation(bind_derived(strip_relation(node.this), env), node.args.get("alias"), env)
         case exp.Lateral():
             return bind_table_function(node.this, node.args.get("alias"), env)
     raise UnsupportedError(f"{type(node).__name__} in FROM", "Write it as a subquery.")
@@ -120,7 +120,7 @@ def _bind_table(node: exp.Table, env: Env) -> Relation:
         raise UnsupportedError(
             "VERSION AS OF in a stream table", "A stream table follows its sources as they are."
         )
-    body = with_names(_read_table(parts, env), column_names(node.args.get("alias")))
+    body = with_names(_read_table(parts, env), read_column_names(node.args.get("alias")))
     return make_relation(body, (node.alias.lower(),) if node.alias else tuple(p.lower() for p in parts), env)
 
 
@@ -147,7 +147,7 @@ def _bind_view(view: SourceView, parts: tuple[str, ...], env: Env) -> Bound:
         )
     find = view.find or env.find
     inside = replace(env.inner(), find=find, home=view.home, ctes={}, depth=env.depth + 1)
-    with elsewhere():
+    with drop_places():
         body = env.binder.bind_query(read_query(view.sql), inside)
     by_name = {n.lower(): c for n, c in body.outputs}
     if any(n.lower() not in by_name for n in view.source_columns):

@@ -10,9 +10,9 @@ from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import parse_expression, to_expr
 from spark_trickle.sql.bind.given import carry_values, mentions_given
-from spark_trickle.sql.bind.relations import column_names, relation_name
+from spark_trickle.sql.bind.relations import read_column_names, read_relation_name
 from spark_trickle.sql.bind.resolve import resolve
-from spark_trickle.sql.bind.scope import Relation, Scope, scope_of
+from spark_trickle.sql.bind.scope import Relation, Scope, make_scope
 from spark_trickle.sql.dialect.functions import GENERATORS
 from spark_trickle.sql.dialect.spark import name_of, sql_of
 
@@ -25,20 +25,20 @@ def bind_generator(
     rows: Relation, call: exp.Expr, alias: exp.TableAlias | None, outer: bool, env: Env
 ) -> Relation:
     """Each row so far with every row that the function makes of it."""
-    node, own = _generator(call)
+    node, own = _read_generator(call)
     resolved = resolve(node, rows.scope, env)
     if mentions_given(resolved, env):
         rows = carry_values(rows, env)
     generator = to_expr(resolved)
-    written = column_names(alias)
-    names, new = generated_names(rows.plan, generator, outer, env, written)
+    written = read_column_names(alias)
+    names, new = name_generated(rows.plan, generator, outer, env, written)
     if written and len(written) != len(names):
         raise InvalidDefinitionError(
             f"{len(written)} names for {len(names)} columns of {name_of(call)}", "Name every column."
         )
-    made = scope_of(relation_name(alias), tuple(zip(written or own or names, new, strict=True)))
+    made = make_scope(read_relation_name(alias), tuple(zip(written or own or names, new, strict=True)))
     plan = Generate(rows.plan, generator, new, outer)
-    return Relation(plan, rows.scope.joined(made), rows.given)
+    return Relation(plan, rows.scope.join_scope(made), rows.given)
 
 
 def bind_table_function(call: exp.Expr, alias: exp.TableAlias | None, env: Env) -> Relation:
@@ -51,7 +51,7 @@ def bind_table_function(call: exp.Expr, alias: exp.TableAlias | None, env: Env) 
     return bind_generator(one, call, alias, False, env)
 
 
-def generated_names(
+def name_generated(
     plan: Operator, generator: Expr, outer: bool, env: Env, written: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What Spark calls the columns of a generator, and what the tree does."""
@@ -62,19 +62,19 @@ def generated_names(
     return names, tuple(env.fresh(n) for n in names)
 
 
-def _generator(call: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
+def _read_generator(call: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
     """The call as Spark takes it in LATERAL VIEW, and the names of its columns where they are others."""
     if is_generator(call):
         return call, ()
     if name_of(call) == "range":
-        return _range(call), ("id",)
+        return _write_range(call), ("id",)
     raise UnsupportedError(
         f"the table function {name_of(call) or sql_of(call)} in a stream table",
         "Use range or a generator such as explode, or VALUES.",
     )
 
 
-def _range(call: exp.Expr) -> exp.Expr:
+def _write_range(call: exp.Expr) -> exp.Expr:
     """range(end), range(start, end), range(start, end, step): a row for each number before the end."""
     arguments = [f"CAST({sql_of(a)} AS BIGINT)" for a in call.expressions]
     if not 1 <= len(arguments) <= 4:

@@ -14,8 +14,8 @@ from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import has_aggregate
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import is_bound
-from spark_trickle.sql.bind.plans import add_outputs, outputs
-from spark_trickle.sql.bind.positions import is_position, position_of
+from spark_trickle.sql.bind.plans import add_outputs, keep_columns
+from spark_trickle.sql.bind.positions import is_position, read_position
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Relation
 from spark_trickle.sql.bind.tail import Tail
@@ -58,11 +58,11 @@ def compute_keys(
     return found, rows.with_plan(add_outputs(rows.plan, made))
 
 
-def hint(key: exp.Expr) -> str:
+def hint_name(key: exp.Expr) -> str:
     return re.sub(r"_\d+$", "", key.name) if is_bound(key) else "key"
 
 
-def groups_of(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> tuple[Groups, Tail, Relation]:
+def bind_groups(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> tuple[Groups, Tail, Relation]:
     clause = select.args.get("group")
     if clause is None:
         return Groups(sets=((),)), tail, rows
@@ -71,15 +71,15 @@ def groups_of(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> tuple
         return Groups(keys, (tuple(range(len(keys))),)), tail, rows
     if clause.args.get("totals"):
         raise UnsupportedError("WITH TOTALS", "Use ROLLUP.")
-    parts, grouping = _parts(clause, Grouping((), tail, rows), env)
+    parts, grouping = _split_clause(clause, Grouping((), tail, rows), env)
     factors: list[_Sets] = []
     for part in parts:
-        sets, grouping = _sets_of(part, grouping, env)
+        sets, grouping = _read_sets(part, grouping, env)
         factors.append(sets)
-    return _combine(factors, grouping.keys), grouping.tail, grouping.rows
+    return _combine_sets(factors, grouping.keys), grouping.tail, grouping.rows
 
 
-def _combine(factors: list[_Sets], keys: tuple[exp.Expr, ...]) -> Groups:
+def _combine_sets(factors: list[_Sets], keys: tuple[exp.Expr, ...]) -> Groups:
     """Each set of one part with each set of the others."""
     sets = tuple(tuple(sorted({i for s in combo for i in s})) for combo in product(*factors))
     if len(sets) > _MOST_SETS:
@@ -89,7 +89,7 @@ def _combine(factors: list[_Sets], keys: tuple[exp.Expr, ...]) -> Groups:
     return Groups(keys, sets, all(len(f) == 1 for f in factors) and sets == (tuple(range(len(keys))),))
 
 
-def _parts(clause: exp.Group, grouping: Grouping, env: Env) -> tuple[list[exp.Expr], Grouping]:
+def _split_clause(clause: exp.Group, grouping: Grouping, env: Env) -> tuple[list[exp.Expr], Grouping]:
     """What stands between commas; WITH ROLLUP, WITH CUBE or GROUPING SETS after them is about all of it."""
     parts: list[exp.Expr] = list(clause.expressions)
     for kind, name in ((exp.Rollup, "rollup"), (exp.Cube, "cube")):
@@ -102,9 +102,9 @@ def _parts(clause: exp.Group, grouping: Grouping, env: Env) -> tuple[list[exp.Ex
     return parts, grouping
 
 
-def _sets_of(part: exp.Expr, grouping: Grouping, env: Env) -> tuple[_Sets, Grouping]:
+def _read_sets(part: exp.Expr, grouping: Grouping, env: Env) -> tuple[_Sets, Grouping]:
     if isinstance(part, exp.GroupingSets):
-        return _nested_sets(part, grouping, env)
+        return _read_nested_sets(part, grouping, env)
     if not isinstance(part, exp.Rollup | exp.Cube):
         key, grouping = _read_key(part, grouping, env)
         return [(key,)], grouping
@@ -118,11 +118,11 @@ def _sets_of(part: exp.Expr, grouping: Grouping, env: Env) -> tuple[_Sets, Group
     return [tuple(i for e, c in zip(elements, c_, strict=True) if c for i in e) for c_ in chosen], grouping
 
 
-def _nested_sets(part: exp.GroupingSets, grouping: Grouping, env: Env) -> tuple[_Sets, Grouping]:
+def _read_nested_sets(part: exp.GroupingSets, grouping: Grouping, env: Env) -> tuple[_Sets, Grouping]:
     sets: _Sets = []
     for node in part.expressions:
         if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
-            more, grouping = _sets_of(node, grouping, env)
+            more, grouping = _read_sets(node, grouping, env)
         else:
             element, grouping = _read_element(node, grouping, env)
             more = [element]
@@ -145,7 +145,7 @@ def _read_keys(nodes: list[exp.Expr], grouping: Grouping, env: Env) -> tuple[tup
 
 def _read_key(node: exp.Expr, grouping: Grouping, env: Env) -> tuple[int, Grouping]:
     """The number of a key; one that is there already keeps its number."""
-    key, grouping = _key_node(node.unnest(), grouping, env)
+    key, grouping = _find_key(node.unnest(), grouping, env)
     if has_aggregate(key):
         raise InvalidDefinitionError("an aggregate function in GROUP BY", "Group by what it aggregates.")
     texts = [sql_of(k) for k in grouping.keys]
@@ -154,10 +154,10 @@ def _read_key(node: exp.Expr, grouping: Grouping, env: Env) -> tuple[int, Groupi
     return len(texts), replace(grouping, keys=(*grouping.keys, key))
 
 
-def _key_node(node: exp.Expr, grouping: Grouping, env: Env) -> tuple[exp.Expr, Grouping]:
+def _find_key(node: exp.Expr, grouping: Grouping, env: Env) -> tuple[exp.Expr, Grouping]:
     """A position or the name of a listed expression stands for it; columns come first."""
     tail, rows = grouping.tail, grouping.rows
-    at = _place_in_list(node, tail, rows)
+    at = _find_place_in_list(node, tail, rows)
     if at is None:
         key, rows = env.binder.compute_subqueries(resolve(node, rows.scope, env), rows, env)
         return key, replace(grouping, rows=rows)
@@ -168,9 +168,9 @@ def _key_node(node: exp.Expr, grouping: Grouping, env: Env) -> tuple[exp.Expr, G
     return value.copy(), replace(grouping, tail=replace(tail, items=items), rows=rows)
 
 
-def _place_in_list(node: exp.Expr, tail: Tail, rows: Relation) -> int | None:
+def _find_place_in_list(node: exp.Expr, tail: Tail, rows: Relation) -> int | None:
     if is_position(node):
-        return position_of(node, len(tail.items), "GROUP BY")
+        return read_position(node, len(tail.items), "GROUP BY")
     names = [item.name.lower() for item in tail.items]
     if _is_free(node) and rows.scope.find((node.name,)) is None and node.name.lower() in names:
         return names.index(node.name.lower())
@@ -199,7 +199,7 @@ def expand_grouping_sets(
     cases = tuple((integer(n), integer(i)) for n, i in enumerate(ids))
     gid = env.fresh("gid")
     numbered = Output(gid, Case(cases, operand=chosen))
-    expanded = Project(plan, (*outputs(plan.columns), *nulled, numbered))
+    expanded = Project(plan, (*keep_columns(plan.columns), *nulled, numbered))
     named = [Output(k.name, column(o.name)) for k, o in zip(keys, nulled, strict=True)]
     gid_key, set_key = env.fresh("gid"), env.fresh("set")
     keys = [*named, Output(gid_key, column(gid)), Output(set_key, chosen)]

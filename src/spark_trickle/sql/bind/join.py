@@ -10,16 +10,21 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.conditions import join_conjuncts
 from spark_trickle.algebra.expressions import Expr, Function
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Output, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.sql.bind.env import Env
-from spark_trickle.sql.bind.expressions import conjuncts, contains, is_subquery, to_expr
+from spark_trickle.sql.bind.expressions import contains, is_subquery, list_conjuncts, to_expr
 from spark_trickle.sql.bind.given import carry_values, mentions_given, merge_ties, tie_sides
 from spark_trickle.sql.bind.join_kinds import How
-from spark_trickle.sql.bind.key_types import align_types, equalities_aligned, key_pair
-from spark_trickle.sql.bind.on_clause import by_subqueries, compute_on_sides, full_by_subqueries, partners
+from spark_trickle.sql.bind.key_types import align_equalities, align_types, read_key_pair
+from spark_trickle.sql.bind.on_clause import (
+    compute_on_sides,
+    find_partners,
+    full_join_by_subqueries,
+    join_by_subqueries,
+)
 from spark_trickle.sql.bind.plans import add_outputs
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Named, Relation, Scope
@@ -33,11 +38,11 @@ def join_relations(one: Relation, two: Relation, node: exp.Join, how: How, env: 
         theirs = {n.lower() for n in two.scope.names()}
         names = [n for n in dict.fromkeys(map(str.lower, one.scope.names())) if n in theirs]
     if names:
-        return _using(one, two, how, names, env)
+        return _join_using(one, two, how, names, env)
     return join_on(one, two, how, (), node.args.get("on"), env)
 
 
-def _joined(
+def _build_join(
     one: Relation,
     two: Relation,
     how: How,
@@ -60,8 +65,8 @@ def join_on(
     one: Relation, two: Relation, how: How, keys: tuple[KeyPair, ...], on: exp.Expr | None, env: Env
 ) -> Relation:
     """Equalities between one side and the other are keys, the rest is tested on every pair."""
-    scope = replace(one.scope.joined(two.scope), outer=env.outer)
-    parts = [resolve(p, scope, env) for p in conjuncts(on)]
+    scope = replace(one.scope.join_scope(two.scope), outer=env.outer)
+    parts = [resolve(p, scope, env) for p in list_conjuncts(on)]
     if any(mentions_given(p, env) for p in parts) and not two.given:
         one = carry_values(one, env)
     one, two, ties = tie_sides(one, two, how, env)
@@ -73,17 +78,17 @@ def join_on(
             continue
         one, two, done = compute_on_sides(part, one, two, scope, env)
         (plain if done is not None else later).append(done if done is not None else part)
-    one, two, plain = _asked_before(plain, one, two, how)
-    found, residual = _conditions(plain, one, two, env)
+    one, two, plain = _filter_before(plain, one, two, how)
+    found, residual = _read_conditions(plain, one, two, env)
     keys, given = (*keys, *found), one.given or two.given
     if later and how.kind is not JoinKind.INNER:
-        pairs = partners(later, one, two, scope, (keys, residual), env)
+        pairs = find_partners(later, one, two, scope, (keys, residual), env)
         if how.kind is JoinKind.FULL:
             _refuse_ties(ties)
-            return Relation(full_by_subqueries(pairs, one, two, (keys, residual), env), scope, given)
-        one, two, more = by_subqueries(pairs, one, two, how)
+            return Relation(full_join_by_subqueries(pairs, one, two, (keys, residual), env), scope, given)
+        one, two, more = join_by_subqueries(pairs, one, two, how)
         keys, later = (*keys, *more), []
-    joined = Relation(_joined(one, two, how, ties, keys, residual), scope, given)
+    joined = Relation(_build_join(one, two, how, ties, keys, residual), scope, given)
     kept = one.scope if how.kind in (JoinKind.SEMI, JoinKind.ANTI) else scope
     return replace(filter_each(joined, later, env), scope=kept)
 
@@ -103,21 +108,21 @@ def filter_each(rows: Relation, conditions: list[exp.Expr], env: Env) -> Relatio
     return rows
 
 
-def _conditions(
+def _read_conditions(
     parts: list[exp.Expr], one: Relation, two: Relation, env: Env
 ) -> tuple[tuple[KeyPair, ...], Expr | None]:
     keys, rest = [], []
     for part in parts:
-        pair = key_pair(part, frozenset(one.plan.columns), frozenset(two.plan.columns))
+        pair = read_key_pair(part, frozenset(one.plan.columns), frozenset(two.plan.columns))
         if pair is not None:
             keys.append(pair)
         else:
             rest.append(part)
-    rest = equalities_aligned(rest, Join(one.plan, two.plan, JoinKind.INNER), env)
-    return align_types(tuple(keys), one.plan, two.plan, env), conjunction([to_expr(p) for p in rest])
+    rest = align_equalities(rest, Join(one.plan, two.plan, JoinKind.INNER), env)
+    return align_types(tuple(keys), one.plan, two.plan, env), join_conjuncts([to_expr(p) for p in rest])
 
 
-def _asked_before(
+def _filter_before(
     parts: list[exp.Expr], one: Relation, two: Relation, how: How
 ) -> tuple[Relation, Relation, list[exp.Expr]]:
     """What is asked of rows that are not kept, and of them alone, is asked first: fewer keys are touched."""
@@ -126,7 +131,7 @@ def _asked_before(
     side = one if how.swapped else two
     exprs, inside = [to_expr(part) for part in parts], frozenset(side.plan.columns)
     own = [bool(e.columns) and e.columns <= inside for e in exprs]
-    predicate = conjunction([e for e, is_own in zip(exprs, own, strict=True) if is_own])
+    predicate = join_conjuncts([e for e, is_own in zip(exprs, own, strict=True) if is_own])
     if predicate is None:
         return one, two, parts
     side = side.filter_rows(predicate)
@@ -137,20 +142,20 @@ def _asked_before(
 # --- USING -------------------------------------------------------------------------------------------
 
 
-def _using(one: Relation, two: Relation, how: How, names: list[str], env: Env) -> Relation:
-    mine, theirs = (tuple(_first(side.scope, name) for name in names) for side in (one, two))
+def _join_using(one: Relation, two: Relation, how: How, names: list[str], env: Env) -> Relation:
+    mine, theirs = (tuple(_find_first(side.scope, name) for name in names) for side in (one, two))
     keys = tuple(KeyPair(column(m.column), column(t.column)) for m, t in zip(mine, theirs, strict=True))
     one, two, ties = tie_sides(one, two, how, env)
-    plan = _joined(one, two, how, ties, align_types(keys, one.plan, two.plan, env), None)
+    plan = _build_join(one, two, how, ties, align_types(keys, one.plan, two.plan, env), None)
     shared = _Shared(mine, theirs, how)
     made: tuple[Output, ...] = ()
     if how.kind is JoinKind.FULL:
-        made = tuple(Output(env.fresh(m.name), _one_or_other(m, t)) for m, t in shared.pairs)
+        made = tuple(Output(env.fresh(m.name), _choose_present(m, t)) for m, t in shared.pairs)
     scope = shared.scope(one.scope, two.scope, made)
     return Relation(add_outputs(plan, made), scope, one.given or two.given)
 
 
-def _first(scope: Scope, name: str) -> Named:
+def _find_first(scope: Scope, name: str) -> Named:
     """Of several columns with the name Spark takes the first."""
     found = next((n for n in scope.columns if n.matches((name.lower(),))), None)
     if found is None:
@@ -158,7 +163,7 @@ def _first(scope: Scope, name: str) -> Named:
     return found
 
 
-def _one_or_other(mine: Named, theirs: Named) -> Expr:
+def _choose_present(mine: Named, theirs: Named) -> Expr:
     return Function("coalesce", (column(mine.column), column(theirs.column)))
 
 

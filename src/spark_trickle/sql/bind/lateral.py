@@ -8,14 +8,14 @@ from sqlglot import exp
 
 from spark_trickle.algebra.operators import JoinKind
 from spark_trickle.errors import UnsupportedError
-from spark_trickle.sql.bind.correlated import dependent
+from spark_trickle.sql.bind.correlated import bind_dependent
 from spark_trickle.sql.bind.env import Env
-from spark_trickle.sql.bind.expressions import conjuncts
+from spark_trickle.sql.bind.expressions import list_conjuncts
 from spark_trickle.sql.bind.generate import bind_generator
 from spark_trickle.sql.bind.given import carry_values, mentions_given
 from spark_trickle.sql.bind.join import filter_each, join_on
 from spark_trickle.sql.bind.join_kinds import How
-from spark_trickle.sql.bind.relations import bare, name_relation
+from spark_trickle.sql.bind.relations import name_relation, strip_relation
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Relation
 
@@ -34,13 +34,13 @@ def join_lateral(rows: Relation, node: exp.Join, how: How, env: Env) -> Relation
     if not isinstance(inner, exp.Subquery):
         inner = exp.Subquery(this=exp.select("*").from_(exp.Table(this=inner.copy())))
     rows = carry_values(rows, env)
-    body, keys = dependent(bare(inner), rows.with_outer(env.outer), env)
+    body, keys = bind_dependent(strip_relation(inner), rows.with_outer(env.outer), env)
     return join_on(rows, name_relation(replace(body, given=()), alias, env), how, keys, on, env)
 
 
 def _filter_on(rows: Relation, on: exp.Expr, env: Env) -> Relation:
     """The condition of an inner join with what a function makes of each row."""
     inside = rows.with_outer(env.outer)
-    if any(mentions_given(resolve(p, inside.scope, env), env) for p in conjuncts(on)):
+    if any(mentions_given(resolve(p, inside.scope, env), env) for p in list_conjuncts(on)):
         inside = carry_values(inside, env)
-    return replace(filter_each(inside, conjuncts(on), env), scope=rows.scope)
+    return replace(filter_each(inside, list_conjuncts(on), env), scope=rows.scope)

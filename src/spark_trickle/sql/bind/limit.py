@@ -12,9 +12,9 @@ from spark_trickle.algebra.operators import Filter, Operator, Project, column
 from spark_trickle.algebra.stateful_operators import Buffer, SortKey, TopK
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.env import Env
-from spark_trickle.sql.bind.expressions import bound, rewritten, to_expr, with_fields
-from spark_trickle.sql.bind.plans import number_rows, outputs
-from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, position_of
+from spark_trickle.sql.bind.expressions import rewrite, to_expr, with_fields, write_column
+from spark_trickle.sql.bind.plans import keep_columns, number_rows
+from spark_trickle.sql.bind.positions import is_all, is_position, read_keys, read_position
 from spark_trickle.sql.bind.scope import Bound
 
 _LARGEST_LIMIT = 2_147_483_647
@@ -24,34 +24,34 @@ _SPARE_ROWS = 100
 
 def bind_order_and_limit(node: exp.Expr, body: Bound, env: Env) -> Bound:
     """ORDER BY of a result that is complete: its keys are columns of the result."""
-    keys = keys_of(node.args.get("order"))
+    keys = read_keys(node.args.get("order"))
     if is_all(keys) and "all" not in (n.lower() for n, _ in body.outputs):
-        return bind_limit(node, body, [sort_key(keys[0], bound(c)) for c in body.columns], env)
-    return bind_limit(node, body, [sort_key(o, _find_in_output(o.this, body)) for o in keys], env)
+        return bind_limit(node, body, [make_sort_key(keys[0], write_column(c)) for c in body.columns], env)
+    return bind_limit(node, body, [make_sort_key(o, _find_in_output(o.this, body)) for o in keys], env)
 
 
 def _find_in_output(node: exp.Expr, body: Bound) -> exp.Expr:
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_name(part: exp.Expr) -> exp.Expr | None:
         if not isinstance(part, exp.Column):
             return None
         first, *rest = (p.name for p in part.parts)
-        if rest and (struct := columns_of(first)):
-            return with_fields(bound(struct[0]), rest)
-        if len(columns := columns_of(part.name)) == 1:
-            return bound(columns[0])
+        if rest and (struct := list_columns(first)):
+            return with_fields(write_column(struct[0]), rest)
+        if len(columns := list_columns(part.name)) == 1:
+            return write_column(columns[0])
         raise UnsupportedError(
             f'ORDER BY "{part.name}" after a set operation', "Order by a column of the result."
         )
 
-    def columns_of(name: str) -> list[str]:
+    def list_columns(name: str) -> list[str]:
         return [c for n, c in body.outputs if n.lower() == name.lower()]
 
     if is_position(node):
-        return bound(body.columns[position_of(node, len(body.columns), "ORDER BY")])
-    return rewritten(node, change)
+        return write_column(body.columns[read_position(node, len(body.columns), "ORDER BY")])
+    return rewrite(node, replace_name)
 
 
-def sort_key(ordered: exp.Ordered, resolved: exp.Expr) -> SortKey:
+def make_sort_key(ordered: exp.Ordered, resolved: exp.Expr) -> SortKey:
     descending = bool(ordered.args.get("desc"))
     nulls_first = ordered.args.get("nulls_first")
     return SortKey(
@@ -61,7 +61,7 @@ def sort_key(ordered: exp.Ordered, resolved: exp.Expr) -> SortKey:
 
 def bind_limit(node: exp.Expr, body: Bound, order: list[SortKey], env: Env) -> Bound:
     """Without a limit an order means nothing to a table."""
-    limit, offset = number_in(node, "limit"), number_in(node, "offset") or 0
+    limit, offset = read_number(node, "limit"), read_number(node, "offset") or 0
     if limit is None and not offset:
         return body
     if body.given:
@@ -77,7 +77,7 @@ def _buffer_rows(body: Bound, order: list[SortKey], limit: int, offset: int) -> 
     needed = tuple(c for c in body.plan.columns if c in used)
     everything = (*order, *(SortKey(column(c), False, True) for c in needed))
     need = offset + limit
-    buffer = Buffer(Project(body.plan, outputs(needed)), everything, need, need + max(need, _SPARE_ROWS))
+    buffer = Buffer(Project(body.plan, keep_columns(needed)), everything, need, need + max(need, _SPARE_ROWS))
     return TopK(buffer, everything, limit, offset, buffered=True)
 
 
@@ -90,7 +90,7 @@ def _limit_for_each(body: Bound, order: list[SortKey], limit: int | None, offset
     return replace(body, plan=Filter(plan, test))
 
 
-def number_in(node: exp.Expr, clause: str) -> int | None:
+def read_number(node: exp.Expr, clause: str) -> int | None:
     """The number in LIMIT or OFFSET; none if there is no such clause, or if it says ALL."""
     written = node.args.get(clause)
     if written is None:

@@ -14,67 +14,78 @@ from spark_trickle.algebra.operators import Output, Project
 from spark_trickle.errors import TrickleError, UnsupportedError
 from spark_trickle.sql.bind.aggregates import call_name
 from spark_trickle.sql.bind.env import Env
-from spark_trickle.sql.bind.expressions import SUBQUERIES, bound, is_bound, rewritten, to_expr, with_fields
+from spark_trickle.sql.bind.expressions import (
+    SUBQUERIES,
+    is_bound,
+    rewrite,
+    to_expr,
+    with_fields,
+    write_column,
+)
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Relation, Scope
 from spark_trickle.sql.bind.structs import is_star
 from spark_trickle.sql.bind.tail import Item
-from spark_trickle.sql.lexer.places import placed
+from spark_trickle.sql.lexer.places import place_errors
 
 _OTHERWISE = "otherwise"
 
 
-def further_right(node: exp.Expr, earlier: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
+def resolve_in_list(node: exp.Expr, earlier: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
     """A name that is no column may be that of an expression further left."""
 
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_name(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, SUBQUERIES) or is_star(part):  # names in EXCEPT are those of the star
             return part.copy()
-        with placed(part):
-            parts = _free(part)
-            return None if not parts or _is_column(parts, rows.scope) else _listed(parts, earlier)
+        with place_errors(part):
+            parts = _read_free_name(part)
+            return None if not parts or _is_column(parts, rows.scope) else _find_listed(parts, earlier)
 
-    return resolve(rewritten(node, change), rows.scope, env)
+    return resolve(rewrite(node, replace_name), rows.scope, env)
 
 
-def in_having(node: exp.Expr, items: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
+def resolve_in_having(node: exp.Expr, items: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
     """The same, but a column that turns out to be neither grouped nor aggregated gives way to the list."""
 
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_name(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, SUBQUERIES) or is_star(part):  # names in EXCEPT are those of the star
             return part.copy()
-        parts = _free(part)
-        if not parts or len(_named(parts[0], items)) != 1 or _is_qualified(parts, rows.scope):
+        parts = _read_free_name(part)
+        if not parts or len(_find_named_items(parts[0], items)) != 1 or _is_qualified(parts, rows.scope):
             return None
-        if (column := _clear_column(parts[0], rows.scope)) is None:
-            return _listed(parts, items)
-        found = bound(column)
-        found.meta[_OTHERWISE] = _listed(parts[:1], items)
+        if (column := _find_clear_column(parts[0], rows.scope)) is None:
+            return _find_listed(parts, items)
+        found = write_column(column)
+        found.meta[_OTHERWISE] = _find_listed(parts[:1], items)
         return with_fields(found, parts[1:])
 
-    return further_right(rewritten(node, change), items, rows, env)
+    return resolve_in_list(rewrite(node, replace_name), items, rows, env)
 
 
-def otherwise(node: exp.Expr) -> exp.Expr | None:
+def read_other_meaning(node: exp.Expr) -> exp.Expr | None:
     """What a column in HAVING means if it is neither grouped nor aggregated."""
     found = node.meta.get(_OTHERWISE)
     return found.copy() if isinstance(found, exp.Expr) else None
 
 
-def in_order(node: exp.Expr, items: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
+def resolve_in_order(node: exp.Expr, items: Sequence[Item], rows: Relation, env: Env) -> exp.Expr:
     """A name means the list, if just one expression there has it; aggregate functions know columns alone."""
 
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_name(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, (*SUBQUERIES, exp.Window)) or call_name(part):
-            return further_right(part, items, rows, env)
-        parts = _free(part)
-        if not parts or len(_named(parts[0], items)) != 1 or _is_listed_column(parts, items, rows.scope):
+            return resolve_in_list(part, items, rows, env)
+        parts = _read_free_name(part)
+        if (
+            not parts
+            or len(_find_named_items(parts[0], items)) != 1
+            or _is_listed_column(parts, items, rows.scope)
+        ):
             return None
-        found = _listed(parts, items)
-        known = len(parts) == 1 or not _is_column(parts, rows.scope) or _exists(found, rows, env)
+        found = _find_listed(parts, items)
+        known = len(parts) == 1 or not _is_column(parts, rows.scope) or _has_field(found, rows, env)
         return found if known else None
 
-    return further_right(rewritten(node, change), items, rows, env)
+    return resolve_in_list(rewrite(node, replace_name), items, rows, env)
 
 
 def _is_listed_column(parts: tuple[str, ...], items: Sequence[Item], scope: Scope) -> bool:
@@ -82,10 +93,10 @@ def _is_listed_column(parts: tuple[str, ...], items: Sequence[Item], scope: Scop
     if len(parts) == 1:
         return False
     column = scope.find(parts)
-    return any(is_bound(i.node) and i.node.name == column for i in _named(parts[-1], items))
+    return any(is_bound(i.node) and i.node.name == column for i in _find_named_items(parts[-1], items))
 
 
-def _exists(value: exp.Expr | None, rows: Relation, env: Env) -> bool:
+def _has_field(value: exp.Expr | None, rows: Relation, env: Env) -> bool:
     """Whether an expression of the list has such a field; only Spark knows."""
     if value is None:
         return False
@@ -96,7 +107,7 @@ def _exists(value: exp.Expr | None, rows: Relation, env: Env) -> bool:
     return True
 
 
-def _free(part: exp.Expr) -> tuple[str, ...]:
+def _read_free_name(part: exp.Expr) -> tuple[str, ...]:
     if not isinstance(part, exp.Column) or is_bound(part) or isinstance(part.this, exp.Star):
         return ()
     return tuple(p.name for p in part.parts)
@@ -110,7 +121,7 @@ def _is_qualified(parts: tuple[str, ...], scope: Scope) -> bool:
     return len(parts) > 1 and scope.find(parts) is not None
 
 
-def _clear_column(name: str, scope: Scope) -> str | None:
+def _find_clear_column(name: str, scope: Scope) -> str | None:
     """The column of a name; none if several have it."""
     try:
         return scope.find((name,))
@@ -118,12 +129,12 @@ def _clear_column(name: str, scope: Scope) -> str | None:
         return None
 
 
-def _named(name: str, items: Sequence[Item]) -> list[Item]:
+def _find_named_items(name: str, items: Sequence[Item]) -> list[Item]:
     return [i for i in items if i.name.lower() == name.lower()]
 
 
-def _listed(parts: tuple[str, ...], items: Sequence[Item]) -> exp.Expr | None:
-    named = _named(parts[0], items)
+def _find_listed(parts: tuple[str, ...], items: Sequence[Item]) -> exp.Expr | None:
+    named = _find_named_items(parts[0], items)
     if not named:
         return None
     if len(named) > 1:

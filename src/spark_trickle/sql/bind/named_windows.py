@@ -19,13 +19,13 @@ Windows = Mapping[str, exp.Window]  # names in the case that was written: Spark 
 
 def read_query(sql: str) -> exp.Query:
     """A text as a tree that can be bound part by part."""
-    return with_windows_written_out(parse_query(sql))
+    return write_out_windows(parse_query(sql))
 
 
-def with_windows_written_out(query: exp.Query) -> exp.Query:
+def write_out_windows(query: exp.Query) -> exp.Query:
     copy = query.copy()
     for select in reversed(list(copy.find_all(exp.Select))):  # inner ones first: their names count there
-        defined = _defined(select.args.get("windows") or ())
+        defined = _read_definitions(select.args.get("windows") or ())
         select.set("windows", None)
         if defined:
             _write_out(select, defined)
@@ -39,13 +39,13 @@ def with_windows_written_out(query: exp.Query) -> exp.Query:
     return copy
 
 
-def _defined(clause: Sequence[exp.Window]) -> Windows:
+def _read_definitions(clause: Sequence[exp.Window]) -> Windows:
     """Definitions without names in them; such a name is of a window that is itself written out."""
     plain = {w.name: w for w in clause if not w.alias}
-    return {w.name: _completed(w, plain) for w in clause if not w.alias or w.alias in plain}
+    return {w.name: _complete_window(w, plain) for w in clause if not w.alias or w.alias in plain}
 
 
-def _completed(window: exp.Window, defined: Windows) -> exp.Window:
+def _complete_window(window: exp.Window, defined: Windows) -> exp.Window:
     """OVER (w ORDER BY …) has from w what it does not say itself."""
     copy: exp.Window = window.copy()
     if (definition := defined.get(window.alias)) is None:
@@ -64,7 +64,7 @@ def _write_out(node: exp.Expr, defined: Windows) -> None:
         if not isinstance(child, SUBQUERIES) or _is_in_from(child):
             _write_out(child, defined)
     if isinstance(node, exp.Window) and node.alias in defined:
-        node.replace(_completed(node, defined))
+        node.replace(_complete_window(node, defined))
 
 
 def _is_in_from(query: exp.Expr) -> bool:

@@ -15,14 +15,14 @@ from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.scope import Bound
 
 
-def outputs(columns: Sequence[str]) -> tuple[Output, ...]:
+def keep_columns(columns: Sequence[str]) -> tuple[Output, ...]:
     """Columns under their own names."""
     return tuple(Output(c, column(c)) for c in columns)
 
 
 def add_outputs(plan: Operator, added: Sequence[Output]) -> Operator:
     """Each row with more columns beside it."""
-    return Project(plan, (*outputs(plan.columns), *added)) if added else plan
+    return Project(plan, (*keep_columns(plan.columns), *added)) if added else plan
 
 
 def with_names(body: Bound, names: list[str]) -> Bound:
@@ -38,17 +38,17 @@ def with_names(body: Bound, names: list[str]) -> Bound:
 
 def rename_apart(op: Operator, env: Env) -> Operator:
     """The same rows under new names, so that a tree can stand beside itself."""
-    return Project(op, _renamed_outputs(op, env))
+    return Project(op, _rename_outputs(op, env))
 
 
 def distinct_rows(plan: Operator, env: Env) -> Operator:
     """Each different row once: a group for each, without the count that its table keeps."""
-    keys = _renamed_outputs(plan, env)
+    keys = _rename_outputs(plan, env)
     grouped = Aggregate(plan, keys, (), env.fresh("n"))
-    return Settled(Project(grouped, outputs([k.name for k in keys])))
+    return Settled(Project(grouped, keep_columns([k.name for k in keys])))
 
 
-def _renamed_outputs(op: Operator, env: Env) -> tuple[Output, ...]:
+def _rename_outputs(op: Operator, env: Env) -> tuple[Output, ...]:
     return tuple(Output(env.fresh(re.sub(r"_\d+$", "", c)), column(c)) for c in op.columns)
 
 
@@ -64,7 +64,7 @@ def number_rows(
     return Window(plan, tuple(partition), (Output(number, call),)), number
 
 
-def free_columns(plan: Operator) -> frozenset[str]:
+def find_free_columns(plan: Operator) -> frozenset[str]:
     """The columns of outer queries that a tree uses.
 
     Every column has a name of its own, so what no part of the tree makes is one of a query around it.

@@ -12,12 +12,12 @@ _LARGEST = 2_147_483_647  # a larger number has another type, and is no position
 
 def is_position(node: exp.Expr) -> bool:
     """A number stands for a column of the list, also one that no list has, as -1; 1L is just a number."""
-    return _number(node) is not None
+    return _read_number(node) is not None
 
 
-def position_of(node: exp.Expr, width: int, clause: str) -> int:
+def read_position(node: exp.Expr, width: int, clause: str) -> int:
     """Where in a list of that many expressions, counted from zero."""
-    number = _number(node)
+    number = _read_number(node)
     if number is None or not 1 <= number <= width:
         raise InvalidDefinitionError(
             f"{clause} position {number} is not in the list",
@@ -27,7 +27,7 @@ def position_of(node: exp.Expr, width: int, clause: str) -> int:
     return number - 1
 
 
-def _number(node: exp.Expr) -> int | None:
+def _read_number(node: exp.Expr) -> int | None:
     """Spark reads -1 as one number, but -(1) and +1 as what is computed of one."""
     node = node.unnest()
     digits = node.this if isinstance(node, exp.Neg) else node
@@ -39,14 +39,14 @@ def _number(node: exp.Expr) -> int | None:
     return number if digits is node else -number
 
 
-def keys_of(order: exp.Expr | None) -> list[exp.Ordered]:
+def read_keys(order: exp.Expr | None) -> list[exp.Ordered]:
     """The keys of an ORDER BY, with ALL as the name of a column: it may be one."""
     if order is None:
         return []
-    return [_with_column(o) if isinstance(o.this, exp.Var) else o for o in order.expressions]
+    return [_replace_by_column(o) if isinstance(o.this, exp.Var) else o for o in order.expressions]
 
 
-def _with_column(ordered: exp.Ordered) -> exp.Ordered:
+def _replace_by_column(ordered: exp.Ordered) -> exp.Ordered:
     copy: exp.Ordered = ordered.copy()
     copy.set("this", exp.column(ordered.this.name))
     return copy

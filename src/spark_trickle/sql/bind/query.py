@@ -17,7 +17,7 @@ from spark_trickle.sql.bind.select import bind_select
 from spark_trickle.sql.bind.set_operations import bind_set_operation
 from spark_trickle.sql.bind.subquery import compute_subqueries, filter_by_subquery
 from spark_trickle.sql.dialect.depth import room_to_recurse
-from spark_trickle.sql.lexer.places import placed
+from spark_trickle.sql.lexer.places import place_errors
 
 
 def bind(sql: str, find: Find, types: Types, home: str, exact_floats: bool = False) -> Bound:
@@ -38,7 +38,7 @@ def bind_query(query: exp.Query, env: Env) -> Bound:
         case exp.Values():
             return repeat_for_values(bind_values(query, env), env)
         case exp.Select():
-            with placed(query):
+            with place_errors(query):
                 return bind_select(query, env)
     raise UnsupportedError(f"{type(query).__name__.upper()} in a stream table", "Write it as a SELECT.")
 

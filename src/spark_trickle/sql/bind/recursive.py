@@ -22,7 +22,7 @@ from spark_trickle.algebra.references import RoundRef
 from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.env import Env
-from spark_trickle.sql.bind.plans import outputs, with_names
+from spark_trickle.sql.bind.plans import keep_columns, with_names
 from spark_trickle.sql.bind.scope import Bound, Types
 
 _ADVICE = "Write a UNION [ALL] of a start and one step that reads the rows of the previous step."
@@ -32,14 +32,14 @@ def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> B
     if not isinstance(query, exp.Union) or query.args.get("limit") or query.args.get("order"):
         raise UnsupportedError(f'the recursive query "{name}" in this form', _ADVICE)
     base = with_names(env.binder.bind_query(query.left, env), names)
-    start = Project(base.plan, outputs(base.columns))
+    start = Project(base.plan, keep_columns(base.columns))
     source = RoundRef(next(env.numbers))
     columns = tuple((env.fresh(n), c) for n, c in base.outputs)
     last = Bound(
         Scan(source, columns),
         tuple((n, here) for (n, _), (here, _) in zip(base.outputs, columns, strict=True)),
     )
-    types = _types_with(env, source, start)
+    types = _add_types(env, source, start)
     inside = replace(env, ctes={**env.ctes, name.lower(): last}, types=types)
     step = env.binder.bind_query(query.right, inside)
     if len(step.outputs) != len(base.outputs):
@@ -58,19 +58,19 @@ def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> B
     return Bound(plan, base.outputs)
 
 
-def _types_with(env: Env, source: RoundRef, base: Operator) -> Types:
+def _add_types(env: Env, source: RoundRef, base: Operator) -> Types:
     """Types while the step is bound: the rows found last look like those of the start."""
 
-    def types(op: Operator) -> Mapping[str, str]:
-        return env.types(_replaced(op, source, base))
+    def find_types(op: Operator) -> Mapping[str, str]:
+        return env.types(_replace_source(op, source, base))
 
-    return types
+    return find_types
 
 
-def _replaced(op: Operator, source: RoundRef, base: Operator) -> Operator:
+def _replace_source(op: Operator, source: RoundRef, base: Operator) -> Operator:
     if isinstance(op, Scan) and op.source == source:
         return Project(base.at(At.NEW), tuple(Output(n, column(c)) for n, c in op.names))
-    return op.with_inputs(tuple(_replaced(child, source, base) for child in op.inputs))
+    return op.with_inputs(tuple(_replace_source(child, source, base) for child in op.inputs))
 
 
 def _refuse_non_monotone(name: str, plan: Operator, source: RoundRef) -> None:

@@ -6,38 +6,38 @@ from sqlglot import exp
 
 from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
 from spark_trickle.sql.bind.env import Env
-from spark_trickle.sql.bind.expressions import SUBQUERIES, bound, is_bound, rewritten
+from spark_trickle.sql.bind.expressions import SUBQUERIES, is_bound, rewrite, write_column
 from spark_trickle.sql.bind.scope import Scope
 from spark_trickle.sql.bind.structs import (
     Argument,
-    arguments,
     is_struct,
     is_zip,
-    named_struct,
+    make_struct,
+    make_zip,
+    read_arguments,
     takes_star,
-    zip_fields,
 )
 from spark_trickle.sql.dialect.functions import RANDOM, WITHOUT_BRACKETS
 from spark_trickle.sql.dialect.spark import name_of
-from spark_trickle.sql.lexer.places import placed
+from spark_trickle.sql.lexer.places import place_errors
 
 
 def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
     def place_and_change(part: exp.Expr) -> exp.Expr | None:
-        with placed(part):
-            return change(part)
+        with place_errors(part):
+            return replace_part(part)
 
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_part(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, SUBQUERIES):
             return part.copy()
         if isinstance(part, exp.Column) and not is_bound(part):
-            return _column(part, scope, env)
+            return _resolve_column(part, scope, env)
         if is_struct(part):
-            return named_struct(resolved_arguments(part))
+            return make_struct(resolve_arguments(part))
         if is_zip(part):
-            return zip_fields(resolved_arguments(part))
+            return make_zip(resolve_arguments(part))
         if takes_star(part):
-            return with_arguments(part)
+            return replace_arguments(part)
         if name_of(part) in RANDOM:
             raise UnsupportedError(
                 f"{name_of(part)}() in a stream table", "Its value would change with every refresh."
@@ -51,24 +51,24 @@ def resolve(node: exp.Expr, scope: Scope, env: Env) -> exp.Expr:
             )
         return None
 
-    def resolved_arguments(part: exp.Expr) -> list[Argument]:
-        return [(n, resolve(v, scope, env)) for n, v in arguments(part, scope)]
+    def resolve_arguments(part: exp.Expr) -> list[Argument]:
+        return [(n, resolve(v, scope, env)) for n, v in read_arguments(part, scope)]
 
-    def with_arguments(part: exp.Expr) -> exp.Expr:
+    def replace_arguments(part: exp.Expr) -> exp.Expr:
         copy = part.copy()
-        copy.set("expressions", [v for _, v in arguments(part, scope)])
+        copy.set("expressions", [v for _, v in read_arguments(part, scope)])
         return resolve(copy, scope, env)
 
-    return rewritten(node, place_and_change)
+    return rewrite(node, place_and_change)
 
 
-def _column(node: exp.Column, scope: Scope, env: Env) -> exp.Expr:
+def _resolve_column(node: exp.Column, scope: Scope, env: Env) -> exp.Expr:
     parts = tuple(p.name for p in node.parts)
     for taken in range(len(parts), 0, -1):
-        found = find(parts[:taken], scope, env)
+        found = find_column(parts[:taken], scope, env)
         if found is None:
             continue
-        result: exp.Expr = bound(found)
+        result: exp.Expr = write_column(found)
         for name in parts[taken:]:  # fields of a struct
             result = exp.Dot(this=result, expression=exp.to_identifier(name, quoted=True))
         return result
@@ -77,7 +77,7 @@ def _column(node: exp.Column, scope: Scope, env: Env) -> exp.Expr:
     raise ColumnNotFoundError(".".join(parts), scope.names())
 
 
-def find(parts: tuple[str, ...], scope: Scope, env: Env) -> str | None:
+def find_column(parts: tuple[str, ...], scope: Scope, env: Env) -> str | None:
     """The column of a name at this level or around it; if its values are given, the column that has them."""
     if (here := scope.find(parts)) is not None:
         return here

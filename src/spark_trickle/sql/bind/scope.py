@@ -84,7 +84,7 @@ class Scope:
     def everything(self) -> tuple[Named, ...]:
         return self.hidden + self.columns
 
-    def joined(self, other: Scope) -> Scope:
+    def join_scope(self, other: Scope) -> Scope:
         """The names of both sides of a join."""
         return replace(self, columns=self.columns + other.columns, hidden=self.hidden + other.hidden)
 
@@ -102,7 +102,7 @@ class Scope:
     def names(self) -> tuple[str, ...]:
         return tuple(n.name for n in self.columns)
 
-    def expanded(self, qualifier: tuple[str, ...] = ()) -> list[Named]:
+    def expand_star(self, qualifier: tuple[str, ...] = ()) -> list[Named]:
         """The columns of `*` or `t.*`; those that USING hides come first in the latter, as Spark has it."""
         if not qualifier:
             return list(self.columns)
@@ -112,12 +112,12 @@ class Scope:
             raise ColumnNotFoundError(f"{'.'.join(qualifier)}.*", self.names())
         return columns
 
-    def star(self) -> list[tuple[str, str]]:
+    def list_star(self) -> list[tuple[str, str]]:
         """What `*` shows: each name, and what the tree calls it."""
         return [(n.name, n.column) for n in self.columns]
 
 
-def scope_of(
+def make_scope(
     alias: tuple[str, ...], outputs: tuple[tuple[str, str], ...], outer: Scope | None = None
 ) -> Scope:
     """What a table, subquery or view in FROM is called: its columns under its alias."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_trickle.algebra.conditions import conjunction
+from spark_trickle.algebra.conditions import join_conjuncts
 from spark_trickle.algebra.expressions import Comparison, Expr, integer
 from spark_trickle.algebra.operators import Generate, Output, Project, column
 from spark_trickle.algebra.stateful_operators import SortKey, Window
@@ -16,27 +16,33 @@ from spark_trickle.sql.bind.aggregates import has_aggregate, is_aggregated
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import (
     SUBQUERIES,
-    bound,
-    conjuncts,
     contains,
     is_subquery,
-    rewritten,
+    list_conjuncts,
+    rewrite,
     to_expr,
+    write_column,
 )
-from spark_trickle.sql.bind.generate import generated_names, is_generator
-from spark_trickle.sql.bind.key_types import equalities_aligned
-from spark_trickle.sql.bind.limit import bind_limit, sort_key
-from spark_trickle.sql.bind.listed_names import further_right, in_having, in_order
-from spark_trickle.sql.bind.plans import distinct_rows, number_rows, outputs
-from spark_trickle.sql.bind.positions import is_all, is_position, keys_of, position_of
+from spark_trickle.sql.bind.generate import is_generator, name_generated
+from spark_trickle.sql.bind.key_types import align_equalities
+from spark_trickle.sql.bind.limit import bind_limit, make_sort_key
+from spark_trickle.sql.bind.listed_names import resolve_in_having, resolve_in_list, resolve_in_order
+from spark_trickle.sql.bind.plans import distinct_rows, keep_columns, number_rows
+from spark_trickle.sql.bind.positions import is_all, is_position, read_keys, read_position
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Bound, Relation
-from spark_trickle.sql.bind.structs import columns_of_star, field_names, is_star, names_in_except, qualifier
+from spark_trickle.sql.bind.structs import (
+    is_star,
+    read_except_names,
+    read_field_names,
+    read_qualifier,
+    select_star_columns,
+)
 from spark_trickle.sql.bind.subquery import compute_subqueries, filter_by_subquery
 from spark_trickle.sql.bind.tail import Item, Tail
 from spark_trickle.sql.bind.time_window import with_window_columns
 from spark_trickle.sql.dialect.spark import sql_of
-from spark_trickle.sql.lexer.places import place_of, placed
+from spark_trickle.sql.lexer.places import place_errors, place_of
 
 _MOST_FILTERS = 50  # one above the other: a tree should not be as deep as a condition is long
 _Values = tuple[dict[str, exp.Expr], Relation]  # of subqueries by their text, and the rows with them
@@ -44,13 +50,13 @@ _Values = tuple[dict[str, exp.Expr], Relation]  # of subqueries by their text, a
 
 def bind_select(select: exp.Select, env: Env) -> Bound:
     rows = env.binder.bind_from(select, env)
-    return finish(select, _filter_where(select, rows, env), env)
+    return bind_result(select, _filter_where(select, rows, env), env)
 
 
 def _filter_where(select: exp.Select, rows: Relation, env: Env) -> Relation:
     """Plain conditions first, then subqueries: they see only rows that count."""
     clause = select.args.get("where")
-    parts = conjuncts(clause.this if clause is not None else None)
+    parts = list_conjuncts(clause.this if clause is not None else None)
     plain = [part for part in parts if not contains(part, is_subquery)]
     for part in plain:
         if has_aggregate(part) or contains(part, lambda n: isinstance(n, exp.Window)):
@@ -58,15 +64,15 @@ def _filter_where(select: exp.Select, rows: Relation, env: Env) -> Relation:
                 "an aggregate or window function in WHERE", "Use HAVING or QUALIFY.", place_of(part)
             )
     resolved = [resolve(part, rows.scope, env) for part in plain]
-    tests = [to_expr(part) for part in equalities_aligned(resolved, rows.plan, env)]
-    for test in tests if len(tests) <= _MOST_FILTERS else filter(None, [conjunction(tests)]):
+    tests = [to_expr(part) for part in align_equalities(resolved, rows.plan, env)]
+    for test in tests if len(tests) <= _MOST_FILTERS else filter(None, [join_conjuncts(tests)]):
         rows = rows.filter_rows(test)
     for part in (part for part in parts if contains(part, is_subquery)):
         rows = filter_by_subquery(part, rows, env)
     return rows
 
 
-def finish(select: exp.Select, rows: Relation, env: Env) -> Bound:
+def bind_result(select: exp.Select, rows: Relation, env: Env) -> Bound:
     """What comes after WHERE, over the rows that it leaves."""
     select = with_window_columns(select, rows.scope)
     tail = _read_tail(select, rows, env)
@@ -79,23 +85,23 @@ def finish(select: exp.Select, rows: Relation, env: Env) -> Bound:
     tail, rows = _compute_windows(tail, rows, env)
     rows = _filter_by(tail.qualify, rows, env)
     tail, rows = _generate_rows(tail, rows, env)
-    return replace(_listed(select, tail, rows, env), single=single)
+    return replace(_bind_list(select, tail, rows, env), single=single)
 
 
 def _read_tail(select: exp.Select, rows: Relation, env: Env) -> Tail:
-    items = _items(select, rows, env)
-    order = _order_nodes(select, items, rows, env)
+    items = _read_items(select, rows, env)
+    order = _resolve_order(select, items, rows, env)
     having, qualify = select.args.get("having"), select.args.get("qualify")
     return Tail(
         items,
-        None if having is None else in_having(having.this, items, rows, env),
-        None if qualify is None else further_right(qualify.this, items, rows, env),
+        None if having is None else resolve_in_having(having.this, items, rows, env),
+        None if qualify is None else resolve_in_list(qualify.this, items, rows, env),
         order,
     )
 
 
 def _filter_by(node: exp.Expr | None, rows: Relation, env: Env) -> Relation:
-    for part in conjuncts(node):
+    for part in list_conjuncts(node):
         if contains(part, is_subquery):
             rows = filter_by_subquery(part, rows, env)
         else:
@@ -106,24 +112,24 @@ def _filter_by(node: exp.Expr | None, rows: Relation, env: Env) -> Relation:
 # --- the list ----------------------------------------------------------------------------------------
 
 
-def _items(select: exp.Select, rows: Relation, env: Env) -> tuple[Item, ...]:
+def _read_items(select: exp.Select, rows: Relation, env: Env) -> tuple[Item, ...]:
     items: list[Item] = []
     for written in select.expressions:
         node = written.unnest()  # (k) is called k
         if is_star(node):
-            items += _expanded(node, rows, env)
+            items += _expand_star(node, rows, env)
             continue
         if isinstance(node, exp.QueryTransform):
             raise UnsupportedError("TRANSFORM … USING in a stream table", "Use functions of SQL instead.")
         if isinstance(node, exp.Aliases):
             names = "\0".join(i.name for i in node.expressions)
-            items.append(Item(names, further_right(node.this, items, rows, env)))
+            items.append(Item(names, resolve_in_list(node.this, items, rows, env)))
             continue
-        items.append(Item(_name(node), further_right(node.unalias().unnest(), items, rows, env)))
+        items.append(Item(_read_name(node), resolve_in_list(node.unalias().unnest(), items, rows, env)))
     return tuple(items)
 
 
-def _name(node: exp.Expr) -> str:
+def _read_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Alias):
         return node.alias
     if isinstance(node, exp.Column | exp.Dot):
@@ -131,21 +137,25 @@ def _name(node: exp.Expr) -> str:
     return ""
 
 
-def _expanded(node: exp.Expr, rows: Relation, env: Env) -> list[Item]:
+def _expand_star(node: exp.Expr, rows: Relation, env: Env) -> list[Item]:
     star = node.this if isinstance(node, exp.Column) else node
     if star.args.get("replace") or star.args.get("rename"):
         raise UnsupportedError("* REPLACE in a stream table", "List the columns.")
     try:
-        found = rows.scope.expanded(qualifier(node))
+        found = rows.scope.expand_star(read_qualifier(node))
     except ColumnNotFoundError:
-        fields = _fields(qualifier(node), rows, env)
+        fields = _expand_struct(read_qualifier(node), rows, env)
         if not fields:
             raise
-        return [i for i in fields if (i.name.lower(),) not in names_in_except(node)]
-    return [Item(n.name, bound(n.column)) for n in columns_of_star(node, found) if n.column not in rows.given]
+        return [i for i in fields if (i.name.lower(),) not in read_except_names(node)]
+    return [
+        Item(n.name, write_column(n.column))
+        for n in select_star_columns(node, found)
+        if n.column not in rows.given
+    ]
 
 
-def _fields(name: tuple[str, ...], rows: Relation, env: Env) -> list[Item]:
+def _expand_struct(name: tuple[str, ...], rows: Relation, env: Env) -> list[Item]:
     """s.* of a struct: Spark tells its fields."""
     column_of = exp.column(name[-1], *reversed(name[:-1])) if len(name) <= 4 else None
     try:
@@ -160,31 +170,31 @@ def _fields(name: tuple[str, ...], rows: Relation, env: Env) -> list[Item]:
     kind = env.types(Project(rows.plan, (Output(probe, to_expr(value)),)))[probe]
     return [
         Item(n, exp.Dot(this=value.copy(), expression=exp.to_identifier(n, quoted=True)))
-        for n in field_names(kind)
+        for n in read_field_names(kind)
     ]
 
 
-def _order_nodes(
+def _resolve_order(
     select: exp.Select, items: tuple[Item, ...], rows: Relation, env: Env
 ) -> tuple[tuple[exp.Ordered, exp.Expr], ...]:
-    keys = keys_of(select.args.get("order"))
-    if not (select.args.get("limit") or select.args.get("offset") or _distinct_on(select)):
+    keys = read_keys(select.args.get("order"))
+    if not (select.args.get("limit") or select.args.get("offset") or _read_distinct_on(select)):
         return ()
     named = "all" in (i.name.lower() for i in items) or rows.scope.find(("all",)) is not None
     if is_all(keys) and not named:
-        return tuple((keys[0], item.node.copy()) for item in _places(items, len(items)))
-    return tuple((ordered, _order_node(ordered.this, items, rows, env)) for ordered in keys)
+        return tuple((keys[0], item.node.copy()) for item in _require_places(items, len(items)))
+    return tuple((ordered, _resolve_order_key(ordered.this, items, rows, env)) for ordered in keys)
 
 
-def _order_node(node: exp.Expr, items: tuple[Item, ...], rows: Relation, env: Env) -> exp.Expr:
+def _resolve_order_key(node: exp.Expr, items: tuple[Item, ...], rows: Relation, env: Env) -> exp.Expr:
     if not is_position(node):
-        return in_order(node, items, rows, env).unnest()
-    at = position_of(node, len(items), "ORDER BY")
-    with placed(node):
-        return _places(items, at)[at].node.copy()
+        return resolve_in_order(node, items, rows, env).unnest()
+    at = read_position(node, len(items), "ORDER BY")
+    with place_errors(node):
+        return _require_places(items, at)[at].node.copy()
 
 
-def _places(items: tuple[Item, ...], at: int) -> tuple[Item, ...]:
+def _require_places(items: tuple[Item, ...], at: int) -> tuple[Item, ...]:
     """The list, if it is known what stands there: a generator may make several columns."""
     for item in items[:at]:
         if is_generator(item.node) and (not item.name or "\0" in item.name):
@@ -194,7 +204,7 @@ def _places(items: tuple[Item, ...], at: int) -> tuple[Item, ...]:
     return items
 
 
-def _distinct_on(select: exp.Select) -> exp.Expr | None:
+def _read_distinct_on(select: exp.Select) -> exp.Expr | None:
     distinct = select.args.get("distinct")
     return distinct.args.get("on") if distinct is not None else None
 
@@ -232,7 +242,9 @@ def _add_windows(windows: dict[str, exp.Window], rows: Relation, env: Env) -> tu
         whole, rows = compute_subqueries(window.copy(), rows, env)
         partition = tuple(to_expr(p) for p in whole.args.get("partition_by") or ())
         if rows.given:
-            whole.set("partition_by", [*(bound(g) for g in rows.given), *whole.args.get("partition_by", [])])
+            whole.set(
+                "partition_by", [*(write_column(g) for g in rows.given), *whole.args.get("partition_by", [])]
+            )
             partition = (*(column(g) for g in rows.given), *partition)
         names[text] = env.fresh("w")
         by_partition.setdefault(partition, []).append(Output(names[text], to_expr(whole)))
@@ -242,14 +254,14 @@ def _add_windows(windows: dict[str, exp.Window], rows: Relation, env: Env) -> tu
 
 
 def _replace_windows(tail: Tail, names: dict[str, str]) -> Tail:
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_window(part: exp.Expr) -> exp.Expr | None:
         if isinstance(part, SUBQUERIES):
             return part.copy()
         if isinstance(part, exp.Window) and sql_of(part) in names:
-            return bound(names[sql_of(part)])
+            return write_column(names[sql_of(part)])
         return None
 
-    return tail.map(lambda n: rewritten(n, change))
+    return tail.map(lambda n: rewrite(n, replace_window))
 
 
 def _generate_rows(tail: Tail, rows: Relation, env: Env) -> tuple[Tail, Relation]:
@@ -264,13 +276,13 @@ def _generate_rows(tail: Tail, rows: Relation, env: Env) -> tuple[Tail, Relation
             continue
         generator = to_expr(item.node)
         written = item.name.split("\0") if item.name else []
-        names, new = generated_names(rows.plan, generator, False, env, written)
+        names, new = name_generated(rows.plan, generator, False, env, written)
         rows = rows.with_plan(Generate(rows.plan, generator, new))
-        made[sql_of(item.node)] = bound(new[0])
-        items += [Item(n, bound(c)) for n, c in zip(written or names, new, strict=True)]
+        made[sql_of(item.node)] = write_column(new[0])
+        items += [Item(n, write_column(c)) for n, c in zip(written or names, new, strict=True)]
     # What is ordered by it is ordered by the row that it made, not by rows made once more.
     order = (
-        tuple((o, rewritten(n, lambda part: made.get(sql_of(part)))) for o, n in tail.order)
+        tuple((o, rewrite(n, lambda part: made.get(sql_of(part)))) for o, n in tail.order)
         if made
         else tail.order
     )
@@ -280,24 +292,24 @@ def _generate_rows(tail: Tail, rows: Relation, env: Env) -> tuple[Tail, Relation
 # --- the result --------------------------------------------------------------------------------------
 
 
-def _listed(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> Bound:
+def _bind_list(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> Bound:
     tail, rows = _compute_once(tail, rows, env)
-    if (on := _distinct_on(select)) is not None:
+    if (on := _read_distinct_on(select)) is not None:
         rows = _keep_first_of_each(on, tail, rows, env)
     elif select.args.get("distinct") is not None:
-        return _different(select, tail, rows, env)
+        return _bind_distinct(select, tail, rows, env)
     listed = [Output(env.fresh(i.name), to_expr(i.node)) for i in tail.items]
     extra = [(o, Output(env.fresh("o"), to_expr(n))) for o, n in tail.order]
-    plan = Project(rows.plan, (*outputs(rows.given), *listed, *(o for _, o in extra)))
+    plan = Project(rows.plan, (*keep_columns(rows.given), *listed, *(o for _, o in extra)))
     names = tuple((i.name, o.name) for i, o in zip(tail.items, listed, strict=True))
-    keys = [sort_key(ordered, bound(o.name)) for ordered, o in extra]
+    keys = [make_sort_key(ordered, write_column(o.name)) for ordered, o in extra]
     return bind_limit(select, Bound(plan, names, rows.given), keys, env)
 
 
 def _compute_once(tail: Tail, rows: Relation, env: Env) -> tuple[Tail, Relation]:
     """The same subquery in the list and in ORDER BY is one value."""
 
-    def compute(node: exp.Expr, state: _Values) -> tuple[exp.Expr, _Values]:
+    def compute_value(node: exp.Expr, state: _Values) -> tuple[exp.Expr, _Values]:
         if not contains(node, is_subquery):
             return node, state
         known, rows = state
@@ -307,25 +319,25 @@ def _compute_once(tail: Tail, rows: Relation, env: Env) -> tuple[Tail, Relation]
         return known[text].copy(), (known, rows)
 
     start: _Values = {}, rows
-    tail, (_, rows) = tail.map_with(start, compute)
+    tail, (_, rows) = tail.map_with(start, compute_value)
     return tail, rows
 
 
-def _different(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> Bound:
+def _bind_distinct(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> Bound:
     """SELECT DISTINCT; what it is ordered by is computed of the list."""
     width = len(rows.given)
     listed = [Output(env.fresh(i.name), to_expr(i.node)) for i in tail.items]
-    plan = distinct_rows(Project(rows.plan, (*outputs(rows.given), *listed)), env)
+    plan = distinct_rows(Project(rows.plan, (*keep_columns(rows.given), *listed)), env)
     new = plan.columns[width:]
     position = {sql_of(i.node): c for i, c in zip(tail.items, new, strict=True)}
 
-    def change(part: exp.Expr) -> exp.Expr | None:
+    def replace_listed(part: exp.Expr) -> exp.Expr | None:
         found = position.get(sql_of(part))
-        return None if found is None else bound(found)
+        return None if found is None else write_column(found)
 
     keys: list[SortKey] = []
     for ordered, node in tail.order:
-        key = sort_key(ordered, rewritten(node, change))
+        key = make_sort_key(ordered, rewrite(node, replace_listed))
         if not key.expr.columns <= set(new):
             raise UnsupportedError("ORDER BY of what SELECT DISTINCT leaves out", "Add it to the list.")
         keys.append(key)
@@ -338,5 +350,5 @@ def _keep_first_of_each(on: exp.Expr, tail: Tail, rows: Relation, env: Env) -> R
     parts = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
     partition = [column(g) for g in rows.given]
     partition += [to_expr(resolve(p, rows.scope, env)) for p in parts]
-    plan, place = number_rows(rows.plan, partition, [sort_key(o, n) for o, n in tail.order], env)
+    plan, place = number_rows(rows.plan, partition, [make_sort_key(o, n) for o, n in tail.order], env)
     return rows.with_plan(plan).filter_rows(Comparison("=", column(place), integer(1)))

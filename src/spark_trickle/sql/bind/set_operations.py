@@ -25,29 +25,29 @@ from spark_trickle.algebra.operators import (
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.limit import bind_order_and_limit
-from spark_trickle.sql.bind.plans import distinct_rows, outputs, rename_apart
+from spark_trickle.sql.bind.plans import distinct_rows, keep_columns, rename_apart
 from spark_trickle.sql.bind.scope import Bound
 
 
 def bind_set_operation(node: exp.SetOperation, env: Env) -> Bound:
     if isinstance(node, exp.Union) and not node.args.get("by_name"):
-        return bind_order_and_limit(node, _union(node, env), env)
+        return bind_order_and_limit(node, _bind_union(node, env), env)
     left, right = env.binder.bind_query(node.left, env), env.binder.bind_query(node.right, env)
     if node.args.get("by_name"):
-        left, right = _by_name(left, right, env)
+        left, right = _align_by_name(left, right, env)
     _refuse_other_width(left, right)
-    first, second = _same_types(env, _shown(left), _shown(right))
+    first, second = _align_types(env, _show_columns(left), _show_columns(right))
     distinct = node.args.get("distinct") is not False
     plan: Operator
     if isinstance(node, exp.Union):
         plan = UnionAll((first, second))
         plan = distinct_rows(plan, env) if distinct else plan
     elif distinct:
-        plan = _matched(first, second, isinstance(node, exp.Intersect), env)
+        plan = _match_rows(first, second, isinstance(node, exp.Intersect), env)
     else:
         kind = SetKind.INTERSECT_ALL if isinstance(node, exp.Intersect) else SetKind.EXCEPT_ALL
         plan = SetOperation(first, second, kind)
-    return bind_order_and_limit(node, _named_as(left, plan), env)
+    return bind_order_and_limit(node, _restore_names(left, plan), env)
 
 
 def _refuse_other_width(left: Bound, right: Bound) -> None:
@@ -58,27 +58,27 @@ def _refuse_other_width(left: Bound, right: Bound) -> None:
         )
 
 
-def _named_as(side: Bound, plan: Operator) -> Bound:
+def _restore_names(side: Bound, plan: Operator) -> Bound:
     """Rows that have the columns of a side, under its names."""
     given = len(side.given)
     names = (n for n, _ in side.outputs)
     return Bound(plan, tuple(zip(names, plan.columns[given:], strict=True)), plan.columns[:given])
 
 
-def _union(node: exp.Union, env: Env) -> Bound:
+def _bind_union(node: exp.Union, env: Env) -> Bound:
     """A chain of unions as one of all its parts: side by side it is not as deep as it is long."""
     distinct = node.args.get("distinct") is not False
-    first, *others = (env.binder.bind_query(part, env) for part in _chain(node, distinct))
-    together = [rename_apart(_shown(first), env)]
+    first, *others = (env.binder.bind_query(part, env) for part in _split_chain(node, distinct))
+    together = [rename_apart(_show_columns(first), env)]
     types = list(env.types(together[0]).values())
     for other in others:
         _refuse_other_width(first, other)
-        together, types = _with_part(together, types, rename_apart(_shown(other), env), env)
+        together, types = _add_part(together, types, rename_apart(_show_columns(other), env), env)
     plan: Operator = UnionAll(tuple(together))
-    return _named_as(first, distinct_rows(plan, env) if distinct else plan)
+    return _restore_names(first, distinct_rows(plan, env) if distinct else plan)
 
 
-def _chain(node: exp.Union, distinct: bool) -> list[exp.Query]:
+def _split_chain(node: exp.Union, distinct: bool) -> list[exp.Query]:
     """The parts, from left to right; what is made distinct in the end need not be so before."""
     parts = [node.right]
     left = node.left
@@ -94,7 +94,7 @@ def _goes_on(union: exp.Union, distinct: bool) -> bool:
     return not any(union.args.get(clause) for clause in ("by_name", "with_", "order", "limit", "offset"))
 
 
-def _with_part(
+def _add_part(
     together: list[Operator], have: list[str], part: Operator, env: Env
 ) -> tuple[list[Operator], list[str]]:
     """One more part; if the common types become others, all before are cast as one, as Spark does."""
@@ -103,11 +103,11 @@ def _with_part(
     before = together[0] if len(together) == 1 else UnionAll(tuple(together))
     both = list(env.types(UnionAll((before, part))).values())
     if both == have:
-        return [*together, _cast(part, both, env)], have
-    return [_cast(before, both, env), _cast(part, both, env)], both
+        return [*together, _cast_columns(part, both, env)], have
+    return [_cast_columns(before, both, env), _cast_columns(part, both, env)], both
 
 
-def _matched(first: Operator, second: Operator, both: bool, env: Env) -> Operator:
+def _match_rows(first: Operator, second: Operator, both: bool, env: Env) -> Operator:
     """INTERSECT and EXCEPT: the different rows of one side that the other has, or has not.
 
     As a semi join or an anti join, a change reads only what it touches, where a set operation would be
@@ -125,15 +125,15 @@ def _is_distinct(op: Operator, env: Env) -> bool:
     return plain and bool(unique_key(op, lambda _: ()))
 
 
-def _by_name(left: Bound, right: Bound, env: Env) -> tuple[Bound, Bound]:
+def _align_by_name(left: Bound, right: Bound, env: Env) -> tuple[Bound, Bound]:
     """Both sides with the same columns in the same order; what one of them lacks is NULL there."""
     names = dict[str, str]()
     for name, _ in (*left.outputs, *right.outputs):
         names.setdefault(name.lower(), name)
-    return _with_all(left, names, env), _with_all(right, names, env)
+    return _add_missing(left, names, env), _add_missing(right, names, env)
 
 
-def _with_all(side: Bound, names: Mapping[str, str], env: Env) -> Bound:
+def _add_missing(side: Bound, names: Mapping[str, str], env: Env) -> Bound:
     own = {n.lower(): c for n, c in side.outputs}
     if len(own) != len(side.outputs):
         raise InvalidDefinitionError(
@@ -141,22 +141,22 @@ def _with_all(side: Bound, names: Mapping[str, str], env: Env) -> Bound:
         )
     lacking = {lowered: env.fresh(lowered) for lowered in names if lowered not in own}
     nulls = tuple(Output(c, NULL) for c in lacking.values())
-    plan = Project(side.plan, (*outputs(side.plan.columns), *nulls)) if nulls else side.plan
+    plan = Project(side.plan, (*keep_columns(side.plan.columns), *nulls)) if nulls else side.plan
     return replace(side, plan=plan, outputs=tuple((n, {**own, **lacking}[k]) for k, n in names.items()))
 
 
-def _shown(side: Bound) -> Operator:
-    return Project(side.plan, outputs((*side.given, *side.columns)))
+def _show_columns(side: Bound) -> Operator:
+    return Project(side.plan, keep_columns((*side.given, *side.columns)))
 
 
-def _same_types(env: Env, left: Operator, right: Operator) -> tuple[Operator, Operator]:
+def _align_types(env: Env, left: Operator, right: Operator) -> tuple[Operator, Operator]:
     """Both sides in their common types: a part of a union may later be read without the others."""
     left, right = rename_apart(left, env), rename_apart(right, env)
     both = list(env.types(UnionAll((left, right))).values())
-    return _cast(left, both, env), _cast(right, both, env)
+    return _cast_columns(left, both, env), _cast_columns(right, both, env)
 
 
-def _cast(op: Operator, wanted: list[str], env: Env) -> Operator:
+def _cast_columns(op: Operator, wanted: list[str], env: Env) -> Operator:
     found = list(env.types(op).values())
     if found == wanted:
         return op

@@ -39,7 +39,7 @@ from spark_trickle.algebra.expressions import (
     is_not_null,
 )
 from spark_trickle.algebra.stateful_operators import Call
-from spark_trickle.sql.bind.sums import Sums, only_if, sql_over
+from spark_trickle.sql.bind.sums import Sums, keep_if, read_sql
 
 _DIGITS = 14  # of a number in units: sums of products have 38, which leaves room for ten billion rows
 _SCALE = 6  # digits behind the point that count, of numbers that may have more
@@ -58,7 +58,7 @@ class Units:
     narrow: bool = False  # a product of two is a BIGINT too
 
 
-def units_of(arg: Expr, kind: str, exact_floats: bool = False) -> Units | None:
+def read_units(arg: Expr, kind: str, exact_floats: bool = False) -> Units | None:
     """None for types whose numbers are never added up, but always computed again."""
     if kind in ("tinyint", "smallint", "int"):
         return Units(Cast(arg, "BIGINT"), 0, narrow=True)
@@ -68,7 +68,7 @@ def units_of(arg: Expr, kind: str, exact_floats: bool = False) -> Units | None:
     if found := _DECIMAL.fullmatch(kind):
         precision, scale = int(found[1]), int(found[2])
         if precision <= _DIGITS:
-            return Units(_whole(Brackets(arg), scale), scale, narrow=precision <= _NARROW)
+            return Units(_cast_to_whole(Brackets(arg), scale), scale, narrow=precision <= _NARROW)
         return _short_decimal(arg, min(scale, _SCALE))
     if kind in ("float", "double") and not exact_floats:
         return _short_double(Cast(arg, "DOUBLE"))
@@ -80,21 +80,23 @@ def _short_decimal(arg: Expr, scale: int) -> Units:
     value = Brackets(arg)
     is_near = all_of([Comparison(">", value, Negate(end)), Comparison("<", value, end)])
     short = Cast(Case(((is_near, arg),)), f"DECIMAL({_DIGITS}, {scale})")
-    return Units(_whole(short, scale), scale, _is_true(Comparison("=", short, value)))
+    return Units(_cast_to_whole(short, scale), scale, _is_true(Comparison("=", short, value)))
 
 
 def _short_double(value: Expr) -> Units:
     end = Literal(f"{10 ** (_DIGITS - _SCALE) - 1}e0D")
     is_near = Comparison("<", Function("abs", (value,)), end)
     short = Cast(Case(((is_near, value),)), f"DECIMAL({_DIGITS}, {_SCALE})")
-    return Units(_whole(short, _SCALE), _SCALE, _is_true(Comparison("=", Cast(short, "DOUBLE"), value)))
+    return Units(
+        _cast_to_whole(short, _SCALE), _SCALE, _is_true(Comparison("=", Cast(short, "DOUBLE"), value))
+    )
 
 
 def _is_true(test: Expr) -> Expr:
     return Function("coalesce", (test, FALSE))
 
 
-def _whole(decimal: Expr, scale: int) -> Expr:
+def _cast_to_whole(decimal: Expr, scale: int) -> Expr:
     wide = Cast(decimal, f"DECIMAL(20, {scale})")
     return Cast(Arithmetic("*", wide, integer(10**scale)) if scale else decimal, "BIGINT")
 
@@ -107,75 +109,77 @@ class _Moments:
 
     def __init__(self, sums: Sums, test: Expr, units: list[Units]) -> None:
         self._sums, self._test, self._units = sums, test, units
-        count = sums.count_of(test)
+        count = sums.add_count(test)
         self.used, self._columns_of_sums = [count], {count}
         self.n = f"`{count}`"
 
-    def mean(self, at: int) -> str:
-        value = f"CAST({self._sum(at)} AS DOUBLE) / {self.n}{_divided(self._units[at].scale)}"
-        return self._derived("mean", value)
+    def write_mean(self, at: int) -> str:
+        value = f"CAST({self._add_sum(at)} AS DOUBLE) / {self.n}{_write_divisor(self._units[at].scale)}"
+        return self._derive_value("mean", value)
 
-    def differ(self, at: int) -> str:
+    def write_differ(self, at: int) -> str:
         """Whether not all values are equal."""
-        return self._derived("differ", f"{self._shifted(at, at)} > 0")
+        return self._derive_value("differ", f"{self._write_shifted(at, at)} > 0")
 
-    def moment(self, one: int, other: int) -> str:
+    def write_moment(self, one: int, other: int) -> str:
         """The sum of the products of what the values are off their means."""
-        rests = " * ".join(f"CAST({self._rest(at)} AS DOUBLE)" for at in (one, other))
+        rests = " * ".join(f"CAST({self._write_rest(at)} AS DOUBLE)" for at in (one, other))
         scale = self._units[one].scale + self._units[other].scale
-        exact = f"CAST({self._shifted(one, other)} AS DOUBLE)"
-        return self._derived("moment", f"({exact} - {rests} / {self.n}){_divided(scale)}")
+        exact = f"CAST({self._write_shifted(one, other)} AS DOUBLE)"
+        return self._derive_value("moment", f"({exact} - {rests} / {self.n}){_write_divisor(scale)}")
 
-    def _derived(self, name: str, value: str) -> str:
-        found = self._sums.derive(name, f"CASE WHEN {self.n} > 0 THEN {value} END", self._columns_of_sums)
+    def _derive_value(self, name: str, value: str) -> str:
+        found = self._sums.derive_value(
+            name, f"CASE WHEN {self.n} > 0 THEN {value} END", self._columns_of_sums
+        )
         self.used.append(found)
         return f"`{found}`"
 
-    def _shifted(self, one: int, other: int) -> str:
+    def _write_shifted(self, one: int, other: int) -> str:
         """The sum of the products of what the values are off their middles."""
-        rest, sums = self._rest(one), [self._sum(at) for at in (one, other)]
-        products = self._column(self._products(self._units[one], self._units[other]))
-        return f"({products} - {self._middle(one)} * {sums[1]} - {self._middle(other)} * {rest})"
+        rest, sums = self._write_rest(one), [self._add_sum(at) for at in (one, other)]
+        products = self._use_column(self._add_products(self._units[one], self._units[other]))
+        return f"({products} - {self._write_middle(one)} * {sums[1]} - {self._write_middle(other)} * {rest})"
 
-    def _rest(self, at: int) -> str:
+    def _write_rest(self, at: int) -> str:
         """The sum of what the values are off their middle."""
-        return f"({self._sum(at)} - {self._middle(at)} * {self._wide_count})"
+        return f"({self._add_sum(at)} - {self._write_middle(at)} * {self._wide_count})"
 
-    def _middle(self, at: int) -> str:
-        return f"CAST({self._sum(at)} / {self._wide_count} AS DECIMAL(20, 0))"
+    def _write_middle(self, at: int) -> str:
+        return f"CAST({self._add_sum(at)} / {self._wide_count} AS DECIMAL(20, 0))"
 
     @property
     def _wide_count(self) -> str:
         return f"CAST({self.n} AS DECIMAL(20, 0))"
 
-    def _column(self, name: str) -> str:
+    def _use_column(self, name: str) -> str:
         self._columns_of_sums.add(name)
         return f"`{name}`"
 
-    def _sum(self, at: int) -> str:
+    def _add_sum(self, at: int) -> str:
         one = self._units[at]
-        value = self._counted(one.value).sql if one.narrow else ""
-        return self._column(self._sums.sum_of(self._term(one.value), _SUM, value))
+        value = self._count_if_fits(one.value).sql if one.narrow else ""
+        return self._use_column(self._sums.add_sum(self._make_term(one.value), _SUM, value))
 
-    def _products(self, one: Units, other: Units) -> str:
+    def _add_products(self, one: Units, other: Units) -> str:
         if not (one.narrow and other.narrow):
             wide = Cast(one.value, "DECIMAL(20, 0)"), Cast(other.value, "DECIMAL(15, 0)")
-            return self._sums.sum_of(self._term(Arithmetic("*", *wide)), _SUM)
+            return self._sums.add_sum(self._make_term(Arithmetic("*", *wide)), _SUM)
         made = Arithmetic("*", one.value, other.value)
         # The upper and the lower half by themselves have sums of 64 bits, which Spark adds much faster.
-        upper = f"sum(shiftright({self._counted(made).sql}, 31))"
-        lower = f"sum(({self._counted(made).sql}) & 2147483647)"
+        upper = f"sum(shiftright({self._count_if_fits(made).sql}, 31))"
+        lower = f"sum(({self._count_if_fits(made).sql}) & 2147483647)"
         total = f"CAST({upper} AS DECIMAL(20, 0)) * 2147483648 + {lower}"
-        return self._sums.total_of(self._term(made), _SUM, total)
+        return self._sums.add_total(self._make_term(made), _SUM, total)
 
-    def _term(self, value: Expr) -> Expr:
-        return self._counted(Cast(value, _SUM))
+    def _make_term(self, value: Expr) -> Expr:
+        return self._count_if_fits(Cast(value, _SUM))
 
-    def _counted(self, value: Expr) -> Expr:
+    def _count_if_fits(self, value: Expr) -> Expr:
         return Case(((self._test, value),))
 
 
-def _divided(scale: int) -> str:
+def _write_divisor(scale: int) -> str:
     """From units back to numbers."""
     return f" / {10**scale}D" if scale else ""
 
@@ -183,9 +187,9 @@ def _divided(scale: int) -> str:
 # --- functions -----------------------------------------------------------------------------------------
 
 
-def statistic(sums: Sums, name: str, args: list[Expr], allowed: Expr) -> exp.Expr | None:
+def write_statistic(sums: Sums, name: str, args: list[Expr], allowed: Expr) -> exp.Expr | None:
     """The function over exact sums; None if numbers of these types are always computed again."""
-    units = [u for a in args if (u := units_of(a, sums.type_of(a), sums.exact_floats)) is not None]
+    units = [u for a in args if (u := read_units(a, sums.find_type(a), sums.exact_floats)) is not None]
     if len(units) < len(args):
         return None
     present = [allowed, *(is_not_null(a) for a in args)]
@@ -193,82 +197,82 @@ def statistic(sums: Sums, name: str, args: list[Expr], allowed: Expr) -> exp.Exp
     moments = _Moments(sums, all_of([*present, *fits]), units)
     made = _FUNCTIONS[name](moments)
     if not fits:
-        return sql_over(f"CASE {made} END", *moments.used)
+        return read_sql(f"CASE {made} END", *moments.used)
     is_left_out = all_of([*present, Not(Brackets(all_of(fits)))])
     left_out = Case(((is_left_out, integer(1)),), integer(0))
-    others = sums.sum_of(left_out, "BIGINT")
-    call = Function(name, (only_if(allowed, args[0]), *args[1:]))
+    others = sums.add_sum(left_out, "BIGINT")
+    call = Function(name, (keep_if(allowed, args[0]), *args[1:]))
     again = Opaque(f"CASE WHEN sum({left_out.sql}) > 0 THEN {call.sql} END", left_out.columns)
     spare = Call(sums.fresh(name), again, Cast(NULL, "DOUBLE"), "DOUBLE", again_if=others)
-    spared = sums.add(spare)
-    return sql_over(f"CASE WHEN `{others}` > 0 THEN `{spared}` {made} END", others, spared, *moments.used)
+    spared = sums.add_call(spare)
+    return read_sql(f"CASE WHEN `{others}` > 0 THEN `{spared}` {made} END", others, spared, *moments.used)
 
 
-def _variance(m: _Moments) -> str:
-    return f"WHEN {m.n} > 0 THEN {m.moment(0, 0)} / {m.n}"
+def _write_variance(m: _Moments) -> str:
+    return f"WHEN {m.n} > 0 THEN {m.write_moment(0, 0)} / {m.n}"
 
 
-def _variance_of_sample(m: _Moments) -> str:
-    return f"WHEN {m.n} > 1 THEN {m.moment(0, 0)} / ({m.n} - 1)"
+def _write_sample_variance(m: _Moments) -> str:
+    return f"WHEN {m.n} > 1 THEN {m.write_moment(0, 0)} / ({m.n} - 1)"
 
 
-def _deviation(m: _Moments) -> str:
-    return f"WHEN {m.n} > 0 THEN sqrt({m.moment(0, 0)} / {m.n})"
+def _write_deviation(m: _Moments) -> str:
+    return f"WHEN {m.n} > 0 THEN sqrt({m.write_moment(0, 0)} / {m.n})"
 
 
-def _deviation_of_sample(m: _Moments) -> str:
-    return f"WHEN {m.n} > 1 THEN sqrt({m.moment(0, 0)} / ({m.n} - 1))"
+def _write_sample_deviation(m: _Moments) -> str:
+    return f"WHEN {m.n} > 1 THEN sqrt({m.write_moment(0, 0)} / ({m.n} - 1))"
 
 
-def _covariance(m: _Moments) -> str:
-    return f"WHEN {m.n} > 0 THEN {m.moment(0, 1)} / {m.n}"
+def _write_covariance(m: _Moments) -> str:
+    return f"WHEN {m.n} > 0 THEN {m.write_moment(0, 1)} / {m.n}"
 
 
-def _covariance_of_sample(m: _Moments) -> str:
-    return f"WHEN {m.n} > 1 THEN {m.moment(0, 1)} / ({m.n} - 1)"
+def _write_sample_covariance(m: _Moments) -> str:
+    return f"WHEN {m.n} > 1 THEN {m.write_moment(0, 1)} / ({m.n} - 1)"
 
 
-def _correlation(m: _Moments) -> str:
-    made = f"{m.moment(0, 1)} / sqrt({m.moment(0, 0)} * {m.moment(1, 1)})"
-    return f"WHEN {m.differ(0)} AND {m.differ(1)} THEN {made}"
+def _write_correlation(m: _Moments) -> str:
+    made = f"{m.write_moment(0, 1)} / sqrt({m.write_moment(0, 0)} * {m.write_moment(1, 1)})"
+    return f"WHEN {m.write_differ(0)} AND {m.write_differ(1)} THEN {made}"
 
 
 # Of a regression the first argument is what depends on the second.
 
 
-def _r_squared(m: _Moments) -> str:
-    both = m.moment(0, 1)
-    made = f"{both} * {both} / ({m.moment(1, 1)} * {m.moment(0, 0)})"
-    return f"WHEN {m.differ(1)} AND {m.differ(0)} THEN {made} WHEN {m.differ(1)} THEN 1D"
+def _write_r_squared(m: _Moments) -> str:
+    both = m.write_moment(0, 1)
+    made = f"{both} * {both} / ({m.write_moment(1, 1)} * {m.write_moment(0, 0)})"
+    return f"WHEN {m.write_differ(1)} AND {m.write_differ(0)} THEN {made} WHEN {m.write_differ(1)} THEN 1D"
 
 
-def _slope(m: _Moments) -> str:
-    return f"WHEN {m.differ(1)} THEN {m.moment(0, 1)} / {m.moment(1, 1)}"
+def _write_slope(m: _Moments) -> str:
+    return f"WHEN {m.write_differ(1)} THEN {m.write_moment(0, 1)} / {m.write_moment(1, 1)}"
 
 
-def _intercept(m: _Moments) -> str:
-    made = f"{m.mean(0)} - {m.moment(0, 1)} / {m.moment(1, 1)} * {m.mean(1)}"
-    return f"WHEN {m.differ(1)} THEN {made}"
+def _write_intercept(m: _Moments) -> str:
+    made = f"{m.write_mean(0)} - {m.write_moment(0, 1)} / {m.write_moment(1, 1)} * {m.write_mean(1)}"
+    return f"WHEN {m.write_differ(1)} THEN {made}"
 
 
-def _squares(at: int) -> Callable[[_Moments], str]:
-    return lambda m: f"WHEN {m.n} > 0 THEN {m.moment(at, at)}"
+def _write_squares(at: int) -> Callable[[_Moments], str]:
+    return lambda m: f"WHEN {m.n} > 0 THEN {m.write_moment(at, at)}"
 
 
 _FUNCTIONS: dict[str, Callable[[_Moments], str]] = {
-    "var_pop": _variance,
-    **dict.fromkeys(("var_samp", "variance"), _variance_of_sample),
-    "stddev_pop": _deviation,
-    **dict.fromkeys(("stddev_samp", "stddev", "std"), _deviation_of_sample),
-    "covar_pop": _covariance,
-    "covar_samp": _covariance_of_sample,
-    "corr": _correlation,
-    "regr_r2": _r_squared,
-    "regr_slope": _slope,
-    "regr_intercept": _intercept,
-    "regr_sxx": _squares(1),
-    "regr_syy": _squares(0),
-    "regr_sxy": lambda m: f"WHEN {m.n} > 0 THEN {m.moment(0, 1)}",
+    "var_pop": _write_variance,
+    **dict.fromkeys(("var_samp", "variance"), _write_sample_variance),
+    "stddev_pop": _write_deviation,
+    **dict.fromkeys(("stddev_samp", "stddev", "std"), _write_sample_deviation),
+    "covar_pop": _write_covariance,
+    "covar_samp": _write_sample_covariance,
+    "corr": _write_correlation,
+    "regr_r2": _write_r_squared,
+    "regr_slope": _write_slope,
+    "regr_intercept": _write_intercept,
+    "regr_sxx": _write_squares(1),
+    "regr_syy": _write_squares(0),
+    "regr_sxy": lambda m: f"WHEN {m.n} > 0 THEN {m.write_moment(0, 1)}",
 }
 _OF_ONE = ("var_pop", "var_samp", "variance", "stddev_pop", "stddev_samp", "stddev", "std")
 STATISTICS = {name: 1 if name in _OF_ONE else 2 for name in _FUNCTIONS}  # how many arguments each has

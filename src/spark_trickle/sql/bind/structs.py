@@ -12,7 +12,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from spark_trickle.errors import ColumnNotFoundError, UnsupportedError
-from spark_trickle.sql.bind.expressions import bound
+from spark_trickle.sql.bind.expressions import write_column
 from spark_trickle.sql.bind.scope import Named, Scope
 from spark_trickle.sql.dialect.spark import name_of
 from spark_trickle.sql.lexer.words import split_words
@@ -37,24 +37,24 @@ def takes_star(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Func | exp.In | exp.Distinct):
         return False
     rows = name_of(node) == "count"
-    return any(is_star(part) and not (rows and not names_in_except(part)) for part in node.expressions)
+    return any(is_star(part) and not (rows and not read_except_names(part)) for part in node.expressions)
 
 
 Argument = tuple[str, exp.Expr]  # its name, if it has one
 
 
-def arguments(node: exp.Expr, scope: Scope) -> Iterator[Argument]:
+def read_arguments(node: exp.Expr, scope: Scope) -> Iterator[Argument]:
     for part in node.expressions:
         if is_star(part):
-            found = columns_of_star(part, scope.expanded(qualifier(part)))
-            yield from ((n.name, bound(n.column)) for n in found)
+            found = select_star_columns(part, scope.expand_star(read_qualifier(part)))
+            yield from ((n.name, write_column(n.column)) for n in found)
         elif isinstance(part, exp.Alias):
             yield part.alias, part.this
         else:
-            yield _written_name(part), part
+            yield _read_written_name(part), part
 
 
-def _written_name(node: exp.Expr) -> str:
+def _read_written_name(node: exp.Expr) -> str:
     """What Spark calls a value by how it is written: a column, a field, or a variable of a lambda."""
     node = node.unnest()
     match node:
@@ -65,13 +65,13 @@ def _written_name(node: exp.Expr) -> str:
     return ""
 
 
-def named_struct(fields: list[Argument]) -> exp.Expr:
+def make_struct(fields: list[Argument]) -> exp.Expr:
     named = [(name or f"col{n}", value) for n, (name, value) in enumerate(fields, start=1)]
     parts = [p for name, value in named for p in (exp.Literal.string(name), value)]
     return exp.Anonymous(this="named_struct", expressions=parts)
 
 
-def zip_fields(fields: list[Argument]) -> exp.Expr:
+def make_zip(fields: list[Argument]) -> exp.Expr:
     """coalesce(x) is x, but no column: Spark calls such a field by its position, whatever x is called."""
     values = [exp.Anonymous(this="coalesce", expressions=[value]) for _, value in fields]
     found = exp.Anonymous(this="arrays_zip", expressions=values)
@@ -82,7 +82,7 @@ def zip_fields(fields: list[Argument]) -> exp.Expr:
         (name or str(n), exp.Dot(this=one.copy(), expression=exp.to_identifier(str(n), quoted=True)))
         for n, (name, _) in enumerate(fields)
     ]
-    each = exp.Lambda(this=named_struct(inner), expressions=[one])
+    each = exp.Lambda(this=make_struct(inner), expressions=[one])
     return exp.Anonymous(this="transform", expressions=[found, each])
 
 
@@ -90,25 +90,25 @@ def is_star(node: exp.Expr) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
-def qualifier(star: exp.Expr) -> tuple[str, ...]:
+def read_qualifier(star: exp.Expr) -> tuple[str, ...]:
     return tuple(p.name for p in star.parts[:-1]) if isinstance(star, exp.Column) else ()
 
 
-def names_in_except(star: exp.Expr) -> list[tuple[str, ...]]:
+def read_except_names(star: exp.Expr) -> list[tuple[str, ...]]:
     """The names in * EXCEPT (…), in lower case."""
     inner = star.this if isinstance(star, exp.Column) else star
     listed = inner.args.get("except_") or ()
-    return [tuple(p.name.lower() for p in _parts(e)) for e in listed]
+    return [tuple(p.name.lower() for p in _list_parts(e)) for e in listed]
 
 
-def _parts(node: exp.Expr) -> list[exp.Expr]:
+def _list_parts(node: exp.Expr) -> list[exp.Expr]:
     return node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
 
 
-def columns_of_star(star: exp.Expr, found: list[Named]) -> list[Named]:
+def select_star_columns(star: exp.Expr, found: list[Named]) -> list[Named]:
     """The columns that a star stands for, without those of its EXCEPT."""
     left_out: set[str] = set()
-    for parts in names_in_except(star):
+    for parts in read_except_names(star):
         columns = {n.column for n in found if n.matches(parts)}
         if not columns:
             _refuse_fields(parts, found)
@@ -125,7 +125,7 @@ def _refuse_fields(parts: tuple[str, ...], found: list[Named]) -> None:
         )
 
 
-def field_names(kind: str) -> tuple[str, ...]:
+def read_field_names(kind: str) -> tuple[str, ...]:
     """The fields of a type in Spark's notation, or none."""
     words = split_words(kind)
     if words[0].upper != "STRUCT":

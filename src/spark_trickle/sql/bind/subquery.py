@@ -32,22 +32,22 @@ from spark_trickle.sql.bind.correlated import (
     MORE_THAN_ROWS,
     NotSimpleError,
     Side,
+    bind_dependent,
+    bind_rows_and_conditions,
     bind_side,
-    dependent,
-    outer_columns,
-    rows_and_conditions,
+    find_outer_columns,
 )
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import (
-    bound,
     contains,
     is_subquery,
     parse_expression,
     rewrite_with,
     to_expr,
+    write_column,
 )
 from spark_trickle.sql.bind.key_types import align_types
-from spark_trickle.sql.bind.plans import add_outputs, outputs
+from spark_trickle.sql.bind.plans import add_outputs, keep_columns
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Bound, Relation
 from spark_trickle.sql.bind.tail import Item, Tail
@@ -68,14 +68,14 @@ def filter_by_subquery(condition: exp.Expr, rows: Relation, env: Env) -> Relatio
     negated = isinstance(inner, exp.Not)
     test = inner.this.unnest() if negated else inner
     if isinstance(test, exp.Exists):
-        return _keep_by_existence(_any_row(test.this), negated, rows, env)
+        return _keep_by_existence(_drop_order_and_limit(test.this), negated, rows, env)
     if isinstance(test, exp.In) and test.args.get("query") and not contains(test.this, is_subquery):
         return _keep_by_membership(test, negated, rows, env)
     whole, rows = compute_subqueries(resolve(condition, rows.scope, env), rows, env)
     return rows.filter_rows(to_expr(whole))
 
 
-def _query(node: exp.Expr) -> exp.Query:
+def _read_query(node: exp.Expr) -> exp.Query:
     while isinstance(node, exp.Subquery) and not any(node.args.get(k) for k in ("with_", "order", "limit")):
         node = node.this
     if not isinstance(node, exp.Query):
@@ -83,9 +83,9 @@ def _query(node: exp.Expr) -> exp.Query:
     return node
 
 
-def _any_row(node: exp.Expr) -> exp.Query:
+def _drop_order_and_limit(node: exp.Expr) -> exp.Query:
     """The query of an EXISTS, for which neither order nor a limit matters, unless it is 0."""
-    query = _query(node).copy()
+    query = _read_query(node).copy()
     limit = query.args.get("limit")
     if limit is not None and not query.args.get("offset") and sql_of(limit.expression) not in ("0", "ALL"):
         query.set("limit", None)
@@ -96,18 +96,18 @@ def _any_row(node: exp.Expr) -> exp.Query:
 def _keep_by_existence(query: exp.Query, negated: bool, rows: Relation, env: Env) -> Relation:
     side = bind_side(query, rows, env, values=False)
     if not side.free_standing:
-        return rows.with_plan(side.join(rows.plan, JoinKind.ANTI if negated else JoinKind.SEMI))
+        return rows.with_plan(side.join_to(rows.plan, JoinKind.ANTI if negated else JoinKind.SEMI))
     some, rows = _ask_for_rows(side, rows, env)
     return rows.filter_rows(Not(column(some)) if negated else column(some))
 
 
 def _ask_for_rows(side: Side, rows: Relation, env: Env) -> tuple[str, Relation]:
     """Whether a subquery has rows: a column beside every row."""
-    found = _one_row(side.plan, env)
+    found = _reduce_to_one_row(side.plan, env)
     return found.columns[0], rows.with_plan(Join(rows.plan, found, JoinKind.INNER))
 
 
-def _one_row(plan: Operator, env: Env) -> Operator:
+def _reduce_to_one_row(plan: Operator, env: Env) -> Operator:
     """Whether there are rows at all; who reads it is not bothered while that stays the same."""
     count, some = env.fresh("n"), env.fresh("some")
     grouped = Aggregate(plan, (), (), count)
@@ -115,31 +115,31 @@ def _one_row(plan: Operator, env: Env) -> Operator:
 
 
 def _keep_by_membership(node: exp.In, negated: bool, rows: Relation, env: Env) -> Relation:
-    left = _members(node.this, rows, env)
-    side = bind_side(_query(node.args["query"]), rows, env, values=True)
-    _same_width(left, side)
-    pairs = _member_keys(left, side, rows, env)
+    left = _bind_members(node.this, rows, env)
+    side = bind_side(_read_query(node.args["query"]), rows, env, values=True)
+    _require_same_width(left, side)
+    pairs = _bind_member_keys(left, side, rows, env)
     if not negated:
-        return rows.with_plan(side.also(keys=pairs).join(rows.plan, JoinKind.SEMI))
+        return rows.with_plan(side.add_conditions(keys=pairs).join_to(rows.plan, JoinKind.SEMI))
     if side.free_standing and len(left) == 1:
         return _keep_outsiders(left[0], side, pairs, rows, env)
-    maybe = Function("coalesce", (_equal(pairs), TRUE))  # an unknown answer drops the row as well
-    return rows.with_plan(side.also(residual=(maybe,)).join(rows.plan, JoinKind.ANTI))
+    maybe = Function("coalesce", (_compare_pairs(pairs), TRUE))  # an unknown answer drops the row as well
+    return rows.with_plan(side.add_conditions(residual=(maybe,)).join_to(rows.plan, JoinKind.ANTI))
 
 
 def _keep_outsiders(left: Expr, side: Side, pairs: tuple[KeyPair, ...], rows: Relation, env: Env) -> Relation:
     """x NOT IN (…): no equal, no NULL among them, and x is not NULL unless there are none at all."""
-    rows = rows.with_plan(side.also(keys=pairs).join(rows.plan, JoinKind.ANTI))
-    whole, empty, rows = _facts(side, rows, env)
+    rows = rows.with_plan(side.add_conditions(keys=pairs).join_to(rows.plan, JoinKind.ANTI))
+    whole, empty, rows = _compute_facts(side, rows, env)
     known = Brackets(And((column(whole), is_not_null(left))))
     return rows.filter_rows(Or((column(empty), known)))
 
 
-def _equal(pairs: tuple[KeyPair, ...]) -> Expr:
+def _compare_pairs(pairs: tuple[KeyPair, ...]) -> Expr:
     return all_of([Comparison("=", Brackets(p.left), Brackets(p.right)) for p in pairs])
 
 
-def _facts(side: Side, rows: Relation, env: Env) -> tuple[str, str, Relation]:
+def _compute_facts(side: Side, rows: Relation, env: Env) -> tuple[str, str, Relation]:
     """Whether a list is without NULL, and whether it is empty: columns beside every row."""
     value = side.outputs[0]
     nulls, count = env.fresh("nulls"), env.fresh("n")
@@ -157,17 +157,17 @@ def _facts(side: Side, rows: Relation, env: Env) -> tuple[str, str, Relation]:
     return whole, empty, rows.with_plan(Join(rows.plan, Materialized(facts), JoinKind.INNER))
 
 
-def _members(node: exp.Expr, rows: Relation, env: Env) -> tuple[Expr, ...]:
+def _bind_members(node: exp.Expr, rows: Relation, env: Env) -> tuple[Expr, ...]:
     parts = node.expressions if isinstance(node, exp.Tuple) else [node]
     return tuple(to_expr(resolve(p, rows.scope, env)) for p in parts)
 
 
-def _member_keys(left: tuple[Expr, ...], side: Side, rows: Relation, env: Env) -> tuple[KeyPair, ...]:
+def _bind_member_keys(left: tuple[Expr, ...], side: Side, rows: Relation, env: Env) -> tuple[KeyPair, ...]:
     pairs = tuple(KeyPair(a, b) for a, b in zip(left, side.outputs, strict=True))
     return align_types(pairs, rows.plan, side.plan, env)
 
 
-def _same_width(left: tuple[Expr, ...], side: Side) -> None:
+def _require_same_width(left: tuple[Expr, ...], side: Side) -> None:
     if len(left) != len(side.outputs):
         raise InvalidDefinitionError(
             f"{len(left)} values are compared with {len(side.outputs)} columns", "Make them the same number."
@@ -192,51 +192,53 @@ def _is_quantified(node: exp.Expr) -> bool:
 def compute_subqueries(node: exp.Expr, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """The expression with a column in place of each subquery, and the rows with these columns."""
 
-    def change(part: exp.Expr, rows: Relation) -> tuple[exp.Expr, Relation] | None:
-        return _value(part, rows, env) if is_subquery_value(part) else None
+    def compute_part(part: exp.Expr, rows: Relation) -> tuple[exp.Expr, Relation] | None:
+        return _compute_value(part, rows, env) if is_subquery_value(part) else None
 
-    return rewrite_with(node, rows, change) if contains(node, is_subquery) else (node, rows)
+    return rewrite_with(node, rows, compute_part) if contains(node, is_subquery) else (node, rows)
 
 
-def _value(node: exp.Expr, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+def _compute_value(node: exp.Expr, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     match node:
         case exp.Exists():
-            return _exists_value(_any_row(node.this), rows, env)
+            return _compute_exists(_drop_order_and_limit(node.this), rows, env)
         case exp.In():
-            return _membership_value(node, rows, env)
+            return _compute_membership(node, rows, env)
         case exp.Binary():
-            return _quantified_value(node, rows, env)
-    return _scalar_value(_query(node), rows, env)
+            return _compute_quantified(node, rows, env)
+    return _compute_scalar(_read_query(node), rows, env)
 
 
-def _exists_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+def _compute_exists(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     side = bind_side(query, rows, env, values=False)
     if not side.free_standing:
         return _mark_rows(side, rows, env)
     some, rows = _ask_for_rows(side, rows, env)
-    return bound(some), rows
+    return write_column(some), rows
 
 
 def _mark_rows(side: Side, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """Whether a row has a match on the side: a column beside it."""
     mark = env.fresh("mark")
-    return bound(mark), rows.with_plan(side.join(rows.plan, JoinKind.MARK, mark))
+    return write_column(mark), rows.with_plan(side.join_to(rows.plan, JoinKind.MARK, mark))
 
 
-def _membership_value(node: exp.In, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+def _compute_membership(node: exp.In, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """x IN (…) is true, false, or unknown because of a NULL."""
     left, rows = _compute_members(node.this, rows, env)
-    side = _read_twice(bind_side(_query(node.args["query"]), rows, env, values=True))
-    _same_width(left, side)
-    pairs = _member_keys(left, side, rows, env)
-    hit, rows = _mark_rows(side.also(keys=pairs), rows, env)
+    side = _read_twice(bind_side(_read_query(node.args["query"]), rows, env, values=True))
+    _require_same_width(left, side)
+    pairs = _bind_member_keys(left, side, rows, env)
+    hit, rows = _mark_rows(side.add_conditions(keys=pairs), rows, env)
     if side.free_standing and len(left) == 1:
-        whole, empty, rows = _facts(side, rows, env)
+        whole, empty, rows = _compute_facts(side, rows, env)
         test = f"NOT `{empty}` AND (NOT `{whole}` OR ({left[0].sql}) IS NULL)"
         unknown = parse_expression(test, left[0].columns | {whole, empty})
-        return _three_valued(hit, unknown, True), rows
-    unknown, rows = _mark_rows(side.also(residual=(Is(Brackets(_equal(pairs)), NULL),)), rows, env)
-    return _three_valued(hit, unknown, True), rows
+        return _write_three_valued(hit, unknown, True), rows
+    unknown, rows = _mark_rows(
+        side.add_conditions(residual=(Is(Brackets(_compare_pairs(pairs)), NULL),)), rows, env
+    )
+    return _write_three_valued(hit, unknown, True), rows
 
 
 def _compute_members(node: exp.Expr, rows: Relation, env: Env) -> tuple[tuple[Expr, ...], Relation]:
@@ -256,7 +258,7 @@ def _read_twice(side: Side) -> Side:
     return replace(side, plan=Materialized(side.plan))
 
 
-def _three_valued(hit: exp.Expr, unknown: exp.Expr, answer: bool) -> exp.Expr:
+def _write_three_valued(hit: exp.Expr, unknown: exp.Expr, answer: bool) -> exp.Expr:
     return exp.Paren(
         this=exp.Case(
             ifs=[
@@ -268,28 +270,28 @@ def _three_valued(hit: exp.Expr, unknown: exp.Expr, answer: bool) -> exp.Expr:
     )
 
 
-def _quantified_value(node: exp.Binary, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+def _compute_quantified(node: exp.Binary, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """x > ANY (…) looks for a hit, x > ALL (…) for a miss."""
     value, rows = compute_subqueries(node.this, rows, env)
     left = to_expr(value)
     every = isinstance(node.expression, exp.All)
-    side = _read_twice(bind_side(_query(node.expression.this), rows, env, values=True))
-    _same_width((left,), side)
+    side = _read_twice(bind_side(_read_query(node.expression.this), rows, env, values=True))
+    _require_same_width((left,), side)
     right = side.outputs[0]
     compared = Brackets(Comparison(_COMPARISONS[type(node)], Brackets(left), Brackets(right)))
     looked_for = Not(compared) if every else compared
-    hit, rows = _mark_rows(side.also(residual=(looked_for,)), rows, env)
-    unknown, rows = _mark_rows(side.also(residual=(Is(compared, NULL),)), rows, env)
-    return _three_valued(hit, unknown, not every), rows
+    hit, rows = _mark_rows(side.add_conditions(residual=(looked_for,)), rows, env)
+    unknown, rows = _mark_rows(side.add_conditions(residual=(Is(compared, NULL),)), rows, env)
+    return _write_three_valued(hit, unknown, not every), rows
 
 
-def _scalar_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+def _compute_scalar(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """The one value of a subquery, NULL if it has no row; more than one row is an error when it happens."""
     try:
-        return _grouped_value(query, rows, env)
+        return _compute_grouped(query, rows, env)
     except NotSimpleError:
         pass  # computed for all values of the outer columns instead
-    body, keys = dependent(query, rows, env)
+    body, keys = bind_dependent(query, rows, env)
     if len(body.outputs) != 1:
         raise InvalidDefinitionError("a subquery in an expression needs exactly one column", "Select one.")
     if not body.single:
@@ -297,7 +299,7 @@ def _scalar_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr,
     pairs = tuple(KeyPair(k.left, column(g), True) for k, g in zip(keys, body.given, strict=True))
     plan = body.plan if pairs else Materialized(body.plan)
     joined = Join(rows.plan, plan, JoinKind.LEFT if pairs else JoinKind.INNER, pairs)
-    return bound(body.columns[0]), rows.with_plan(joined)
+    return write_column(body.columns[0]), rows.with_plan(joined)
 
 
 def _refuse_several_rows(body: Bound, env: Env) -> Bound:
@@ -310,11 +312,11 @@ def _refuse_several_rows(body: Bound, env: Env) -> Bound:
     guarded = Case(((several, Opaque(f"raise_error({_SEVERAL_ROWS})")),), column(value))
     result = env.fresh("value")
     names = tuple(g.name for g in given)
-    single = Project(grouped, (*outputs(names), Output(result, guarded)))
+    single = Project(grouped, (*keep_columns(names), Output(result, guarded)))
     return Bound(single, ((body.outputs[0][0], result),), names, single=True)
 
 
-def _grouped_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+def _compute_grouped(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """SELECT agg(x) FROM … WHERE inner = outer: grouped by the inner side, and joined to the outer.
 
     The value is computed above the join: a count without rows is 0, not NULL.
@@ -326,12 +328,12 @@ def _grouped_value(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr
     node = query.expressions[0].unalias()
     if not has_aggregate(node) or contains(node, is_subquery):
         raise NotSimpleError
-    inner, keys, residual = rows_and_conditions(query, rows, env)
+    inner, keys, residual = bind_rows_and_conditions(query, rows, env)
     if residual or not keys:
         raise NotSimpleError
     inside = env.for_subquery(rows.scope)
     value = resolve(node, inner.scope, inside)
-    if outer_columns(value, inner):
+    if find_outer_columns(value, inner):
         raise NotSimpleError
     columns = tuple(Output(env.fresh("key"), k.right) for k in keys)
     keyed = replace(inner, plan=add_outputs(inner.plan, columns), given=tuple(c.name for c in columns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_trickle.sql.bind.expressions import SUBQUERIES, rewritten
+from spark_trickle.sql.bind.expressions import SUBQUERIES, rewrite
 from spark_trickle.sql.bind.scope import Scope
 from spark_trickle.sql.dialect.spark import name_of
 
@@ -18,7 +18,7 @@ def with_window_columns(select: exp.Select, scope: Scope) -> exp.Select:
     if any(n.belongs_to(("window",)) for n in scope.columns):
         return select
 
-    def change(node: exp.Expr) -> exp.Expr | None:
+    def replace_window_column(node: exp.Expr) -> exp.Expr | None:
         if isinstance(node, SUBQUERIES):
             return node.copy()
         names = [p.name for p in node.parts] if isinstance(node, exp.Column) else []
@@ -30,12 +30,12 @@ def with_window_columns(select: exp.Select, scope: Scope) -> exp.Select:
         return found
 
     copy = select.copy()
-    copy.set("expressions", [_named(e, rewritten(e, change)) for e in select.expressions])
+    copy.set("expressions", [_keep_name(e, rewrite(e, replace_window_column)) for e in select.expressions])
     for clause in ("having", "order", "qualify"):
         if (node := select.args.get(clause)) is not None:
-            copy.set(clause, rewritten(node, change))
+            copy.set(clause, rewrite(node, replace_window_column))
     return copy
 
 
-def _named(before: exp.Expr, after: exp.Expr) -> exp.Expr:
+def _keep_name(before: exp.Expr, after: exp.Expr) -> exp.Expr:
     return exp.alias_(after, before.name) if isinstance(before, exp.Column) else after

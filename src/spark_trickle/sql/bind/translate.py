@@ -78,10 +78,10 @@ def keep_text(text: str, columns: frozenset[str] = frozenset()) -> Expr:
 def _translate(node: exp.Expr, is_column: IsColumn) -> Expr:
     read = _FORMS.get(type(node))
     found = read(node, is_column) if read is not None else None
-    return _opaque(node, is_column) if found is None else found
+    return _read_opaque(node, is_column) if found is None else found
 
 
-def _opaque(node: exp.Expr, is_column: IsColumn) -> Expr:
+def _read_opaque(node: exp.Expr, is_column: IsColumn) -> Expr:
     names = frozenset(c.parts[0].name for c in node.find_all(exp.Column) if is_column(c))
     return Opaque(sql_of(node), names)
 
@@ -91,7 +91,7 @@ def _has_only(node: exp.Expr, *names: str) -> bool:
     return not any(value for name, value in node.args.items() if name not in names)
 
 
-def _parts(nodes: list[exp.Expr], is_column: IsColumn) -> tuple[Expr, ...]:
+def _translate_all(nodes: list[exp.Expr], is_column: IsColumn) -> tuple[Expr, ...]:
     return tuple(_translate(n, is_column) for n in nodes)
 
 
@@ -162,24 +162,24 @@ def _read_extract(node: exp.Extract, is_column: IsColumn) -> Expr | None:
 def _read_function(node: exp.Anonymous, is_column: IsColumn) -> Expr | None:
     if not isinstance(node.this, str):
         return None
-    return Function(node.this.upper(), _parts(node.expressions, is_column))
+    return Function(node.this.upper(), _translate_all(node.expressions, is_column))
 
 
 def _read_coalesce(node: exp.Coalesce, is_column: IsColumn) -> Expr | None:
-    return Function("COALESCE", _parts([node.this, *node.expressions], is_column))
+    return Function("COALESCE", _translate_all([node.this, *node.expressions], is_column))
 
 
 def _read_substring(node: exp.Substring, is_column: IsColumn) -> Expr | None:
     start, length = node.args.get("start"), node.args.get("length")
     if start is None:
         return None
-    return Function("SUBSTRING", _parts([node.this, start, *([length] if length else [])], is_column))
+    return Function("SUBSTRING", _translate_all([node.this, start, *([length] if length else [])], is_column))
 
 
 def _read_if(node: exp.If, is_column: IsColumn) -> Expr | None:
     default = node.args.get("false")
     given = [node.this, node.args["true"], *([default] if default else [])]
-    return Function("IF", _parts(given, is_column))
+    return Function("IF", _translate_all(given, is_column))
 
 
 def _read_case(node: exp.Case, is_column: IsColumn) -> Expr | None:
@@ -201,14 +201,14 @@ def _read_comparison(node: exp.Binary, is_column: IsColumn) -> Expr | None:
 
 
 def _read_and(node: exp.And, is_column: IsColumn) -> Expr | None:
-    return And(_parts(_tests_of(node, exp.And), is_column))
+    return And(_translate_all(_list_tests(node, exp.And), is_column))
 
 
 def _read_or(node: exp.Or, is_column: IsColumn) -> Expr | None:
-    return Or(_parts(_tests_of(node, exp.Or), is_column))
+    return Or(_translate_all(_list_tests(node, exp.Or), is_column))
 
 
-def _tests_of(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
+def _list_tests(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
     found: list[exp.Expr] = []
     waiting = [top]
     while waiting:
@@ -234,17 +234,17 @@ def _read_is(node: exp.Is, is_column: IsColumn) -> Expr | None:
 def _read_in(node: exp.In, is_column: IsColumn) -> Expr | None:
     if not node.expressions or not _has_only(node, "this", "expressions"):
         return None
-    return InList(_translate(node.this, is_column), _parts(node.expressions, is_column))
+    return InList(_translate(node.this, is_column), _translate_all(node.expressions, is_column))
 
 
 def _read_between(node: exp.Between, is_column: IsColumn) -> Expr | None:
     if not _has_only(node, "this", "low", "high"):
         return None
-    return Between(*_parts([node.this, node.args["low"], node.args["high"]], is_column))
+    return Between(*_translate_all([node.this, node.args["low"], node.args["high"]], is_column))
 
 
 def _read_like(node: exp.Like, is_column: IsColumn) -> Expr | None:
-    value, pattern = _parts([node.this, node.expression], is_column)
+    value, pattern = _translate_all([node.this, node.expression], is_column)
     return Like(value, pattern, bool(node.args.get("negate")))
 
 

@@ -49,15 +49,15 @@ def without_additions(query: str) -> str:
     return found + query[end:]
 
 
-def _upper(words: tuple[Word, ...], at: int) -> str:
+def _read_upper(words: tuple[Word, ...], at: int) -> str:
     return words[at].upper if 0 <= at < len(words) else ""
 
 
-def _after_brackets(words: tuple[Word, ...], at: int) -> int:
+def _skip_brackets(words: tuple[Word, ...], at: int) -> int:
     """The place after the bracket that closes the one at `at`."""
     depth = 0
     for place in range(at, len(words)):
-        depth += {"(": 1, ")": -1}.get(_upper(words, place), 0)
+        depth += {"(": 1, ")": -1}.get(_read_upper(words, place), 0)
         if depth == 0:
             return place + 1
     return len(words)
@@ -66,51 +66,59 @@ def _after_brackets(words: tuple[Word, ...], at: int) -> int:
 # Each tells where the addition ends that begins at a word; before it, if there is none.
 
 
-def _quantifier(words: tuple[Word, ...], at: int) -> int:
+def _match_quantifier(words: tuple[Word, ...], at: int) -> int:
     """> ALL (SELECT …)"""
-    if _upper(words, at) not in ("ANY", "ALL", "SOME") or _upper(words, at - 1) not in _COMPARE:
+    if _read_upper(words, at) not in ("ANY", "ALL", "SOME") or _read_upper(words, at - 1) not in _COMPARE:
         return at
     inside = at + 1
-    while _upper(words, inside) == "(":
+    while _read_upper(words, inside) == "(":
         inside += 1
-    return at + 1 if inside > at + 1 and _upper(words, inside) in _QUERIES else at
+    return at + 1 if inside > at + 1 and _read_upper(words, inside) in _QUERIES else at
 
 
-def _distinct_on(words: tuple[Word, ...], at: int) -> int:
+def _match_distinct_on(words: tuple[Word, ...], at: int) -> int:
     """DISTINCT ON (a, b)"""
-    on = _upper(words, at) == "ON" and _upper(words, at - 1) == "DISTINCT" and _upper(words, at + 1) == "("
-    return _after_brackets(words, at + 1) if on else at
+    on = (
+        _read_upper(words, at) == "ON"
+        and _read_upper(words, at - 1) == "DISTINCT"
+        and _read_upper(words, at + 1) == "("
+    )
+    return _skip_brackets(words, at + 1) if on else at
 
 
-def _by_name(words: tuple[Word, ...], at: int) -> int:
+def _match_by_name(words: tuple[Word, ...], at: int) -> int:
     """UNION ALL BY NAME"""
-    named = _upper(words, at) == "BY" and _upper(words, at + 1) == "NAME" and _upper(words, at - 1) in _SETS
+    named = (
+        _read_upper(words, at) == "BY"
+        and _read_upper(words, at + 1) == "NAME"
+        and _read_upper(words, at - 1) in _SETS
+    )
     return at + 2 if named else at
 
 
-def _named_window(words: tuple[Word, ...], at: int) -> int:
+def _match_named_window(words: tuple[Word, ...], at: int) -> int:
     """OVER (w ORDER BY a)"""
-    opened = _upper(words, at - 1) == "(" and _upper(words, at - 2) in ("OVER", "AS")
-    name = words[at].is_identifier and _upper(words, at) not in _IN_WINDOWS | _QUERIES
-    return at + 1 if opened and name and _upper(words, at + 1) in _IN_WINDOWS else at
+    opened = _read_upper(words, at - 1) == "(" and _read_upper(words, at - 2) in ("OVER", "AS")
+    name = words[at].is_identifier and _read_upper(words, at) not in _IN_WINDOWS | _QUERIES
+    return at + 1 if opened and name and _read_upper(words, at + 1) in _IN_WINDOWS else at
 
 
-def _joined_pivot(words: tuple[Word, ...], at: int) -> int:
+def _match_joined_pivot(words: tuple[Word, ...], at: int) -> int:
     """JOIN t PIVOT (…) p ON …: Spark would pivot the join."""
-    if _upper(words, at) not in ("PIVOT", "UNPIVOT"):
+    if _read_upper(words, at) not in ("PIVOT", "UNPIVOT"):
         return at
-    start = at + 3 if _upper(words, at + 2) == "NULLS" else at + 1
-    if _upper(words, start) != "(":
+    start = at + 3 if _read_upper(words, at + 2) == "NULLS" else at + 1
+    if _read_upper(words, start) != "(":
         return at
-    end = _after_brackets(words, start)
-    following = [_upper(words, place) for place in range(end, end + 3)]
+    end = _skip_brackets(words, start)
+    following = [_read_upper(words, place) for place in range(end, end + 3)]
     return end if "ON" in following or "USING" in following else at
 
 
 _ADDITIONS: tuple[Callable[[tuple[Word, ...], int], int], ...] = (
-    _quantifier,
-    _distinct_on,
-    _by_name,
-    _named_window,
-    _joined_pivot,
+    _match_quantifier,
+    _match_distinct_on,
+    _match_by_name,
+    _match_named_window,
+    _match_joined_pivot,
 )

@@ -39,14 +39,14 @@ def with_flat_chains(tree: exp.Expr) -> exp.Expr:
     """a OR b OR c OR … becomes as deep as its logarithm: to the left it would be as deep as it is long."""
     for kind in (exp.And, exp.Or):
         for top in [n for n in tree.find_all(kind) if not isinstance(n.parent, kind)]:
-            parts = _parts(top, kind)
+            parts = _list_parts(top, kind)
             if len(parts) > _LONG:
-                flat = top.replace(_halved(parts, kind))
+                flat = top.replace(_halve_chain(parts, kind))
                 tree = flat if top is tree else tree
     return tree
 
 
-def _parts(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
+def _list_parts(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
     found: list[exp.Expr] = []
     waiting = [top]
     while waiting:
@@ -58,8 +58,8 @@ def _parts(top: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
     return found
 
 
-def _halved(parts: list[exp.Expr], kind: type[exp.Connector]) -> exp.Expr:
+def _halve_chain(parts: list[exp.Expr], kind: type[exp.Connector]) -> exp.Expr:
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
-    return kind(this=_halved(parts[:half], kind), expression=_halved(parts[half:], kind))
+    return kind(this=_halve_chain(parts[:half], kind), expression=_halve_chain(parts[half:], kind))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from spark_trickle.algebra.operators import Operator
-from spark_trickle.algebra.prune import expressions
+from spark_trickle.algebra.prune import list_expressions
 from spark_trickle.sql.dialect.functions import MOMENTS, WITHOUT_BRACKETS
 from spark_trickle.sql.lexer.words import Word, WordKind, split_words
 
@@ -19,12 +19,12 @@ _CASTS = frozenset(("CAST", "TRY_CAST"))
 _MAKE_TIMES = frozenset(("DATE", "TIMESTAMP", "TO_DATE", "TO_TIMESTAMP", "TRY_TO_DATE", "TRY_TO_TIMESTAMP"))
 
 
-def moments_of(plans: Iterable[Operator]) -> tuple[str, ...]:
-    texts = (e.sql for plan in plans for op in plan.walk() for e in expressions(op))
-    return tuple(dict.fromkeys(name for text in texts for name in moments_in(text)))
+def list_moments(plans: Iterable[Operator]) -> tuple[str, ...]:
+    texts = (e.sql for plan in plans for op in plan.walk() for e in list_expressions(op))
+    return tuple(dict.fromkeys(name for text in texts for name in read_moments(text)))
 
 
-def moments_in(text: str) -> Iterator[str]:
+def read_moments(text: str) -> Iterator[str]:
     words = split_words(text)
     for at, word in enumerate(words):
         if word.kind is WordKind.NAME and _is_call(words, at):
@@ -54,7 +54,7 @@ def fix_moment(text: str, moment: datetime) -> str:
     at = f"TIMESTAMP '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'"
     words, parts, end = split_words(text), list[str](), 0
     for n, word in enumerate(words):
-        found = _fixed(words, n)
+        found = _fix_word(words, n)
         if found is not None:
             form, last = found
             parts += [text[end : word.start], form.format(at)]
@@ -62,7 +62,7 @@ def fix_moment(text: str, moment: datetime) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _fixed(words: tuple[Word, ...], at: int) -> tuple[str, int] | None:
+def _fix_word(words: tuple[Word, ...], at: int) -> tuple[str, int] | None:
     """How a word that asks the clock is written for a moment, and the last word that belongs to it."""
     word, name = words[at], words[at].text.lower()
     if word.kind is WordKind.STRING:

@@ -31,15 +31,15 @@ class OperatorParser(Spark.Parser):  # type: ignore[misc, valid-type]
     TERM = {**Spark.Parser.TERM, TokenType.DPIPE: exp.DPipe}  # noqa: RUF012
 
     def _parse_bitwise(self) -> exp.Expr | None:
-        return self._left_to_right(self._parse_bitwise_xor, {TokenType.PIPE: exp.BitwiseOr})
+        return self._parse_left_to_right(self._parse_bitwise_xor, {TokenType.PIPE: exp.BitwiseOr})
 
     def _parse_bitwise_xor(self) -> exp.Expr | None:
-        return self._left_to_right(self._parse_bitwise_and, {TokenType.CARET: exp.BitwiseXor})
+        return self._parse_left_to_right(self._parse_bitwise_and, {TokenType.CARET: exp.BitwiseXor})
 
     def _parse_bitwise_and(self) -> exp.Expr | None:
-        return self._left_to_right(self._parse_shift, {TokenType.AMP: exp.BitwiseAnd})
+        return self._parse_left_to_right(self._parse_shift, {TokenType.AMP: exp.BitwiseAnd})
 
-    def _left_to_right(self, operand: _Reads, kinds: dict[TokenType, Any]) -> exp.Expr | None:
+    def _parse_left_to_right(self, operand: _Reads, kinds: dict[TokenType, Any]) -> exp.Expr | None:
         found = operand()
         while self._match_set(kinds):
             kind = kinds[self._prev.token_type]
@@ -52,11 +52,11 @@ class OperatorParser(Spark.Parser):  # type: ignore[misc, valid-type]
             if self._match_pair(TokenType.LT, TokenType.LT):
                 found = exp.BitwiseLeftShift(this=found, expression=self._parse_term())
             elif self._match_pair(TokenType.GT, TokenType.GT):
-                found = self._right_shift(found)
+                found = self._parse_right_shift(found)
             else:
                 return found
 
-    def _right_shift(self, value: exp.Expr | None) -> exp.Expr:
+    def _parse_right_shift(self, value: exp.Expr | None) -> exp.Expr:
         if self._match(TokenType.GT):
             return exp.Anonymous(this="shiftrightunsigned", expressions=[value, self._parse_term()])
         return exp.BitwiseRightShift(this=value, expression=self._parse_term())
@@ -70,7 +70,7 @@ class OperatorParser(Spark.Parser):  # type: ignore[misc, valid-type]
         start = self._index
         if not self._match(TokenType.INTERVAL):
             return None
-        parts = self._interval_parts()
+        parts = self._parse_interval_parts()
         if not parts and self._match(TokenType.STRING):
             parts = [exp.Interval(this=exp.Literal.string(self._prev.text))]
         if not parts:
@@ -81,24 +81,24 @@ class OperatorParser(Spark.Parser):  # type: ignore[misc, valid-type]
             total = exp.Add(this=total, expression=part)
         return exp.Paren(this=total) if len(parts) > 1 else total
 
-    def _interval_parts(self) -> list[exp.Expr]:
+    def _parse_interval_parts(self) -> list[exp.Expr]:
         parts: list[exp.Expr] = []
-        while (part := self._interval_part()) is not None:
+        while (part := self._parse_interval_part()) is not None:
             parts.append(part)
         return parts
 
-    def _interval_part(self) -> exp.Expr | None:
+    def _parse_interval_part(self) -> exp.Expr | None:
         """A number or a text with its unit."""
         start = self._index
         sign = self._prev.text if self._match_set((TokenType.DASH, TokenType.PLUS)) else ""
         if self._match_set((TokenType.NUMBER, TokenType.STRING)):
-            value = _signed(sign, self._prev)
-            if (unit := self._unit()) is not None:
+            value = _sign_literal(sign, self._prev)
+            if (unit := self._parse_interval_unit()) is not None:
                 return exp.Interval(this=value, unit=unit)
         self._retreat(start)
         return None
 
-    def _unit(self) -> exp.Expr | None:
+    def _parse_interval_unit(self) -> exp.Expr | None:
         if self._curr is None or self._curr.text.upper() not in _UNIT_WORDS:
             return None
         first: exp.Expr = self._parse_var(any_token=True, upper=True)
@@ -107,7 +107,7 @@ class OperatorParser(Spark.Parser):  # type: ignore[misc, valid-type]
         return exp.IntervalSpan(this=first, expression=self._parse_var(any_token=True, upper=True))
 
 
-def _signed(sign: str, token: Token) -> exp.Expr:
+def _sign_literal(sign: str, token: Token) -> exp.Expr:
     if sign != "-":
         return exp.Literal.string(token.text)
     if token.token_type is TokenType.NUMBER:

@@ -85,7 +85,7 @@ def _is_suffix(token: Token, before: list[Token]) -> bool:
 def parse_query(text: str) -> exp.Query:
     refuse_large_query(text)
     with room_to_recurse():
-        query = _parse(text)
+        query = _parse_text(text)
         with_flat_chains(query)
         return query
 
@@ -97,9 +97,9 @@ def parse_expression(text: str) -> exp.Expr | None:
         return None if found is None else with_flat_chains(found)
 
 
-def _parse(text: str) -> exp.Query:
+def _parse_text(text: str) -> exp.Query:
     try:
-        tokens = _tokens(text)
+        tokens = _read_tokens(text)
         _refuse_pipes(tokens)
         found = Verbatim().parser().parse(tokens, text)
     except ParseError as error:
@@ -116,8 +116,8 @@ def _parse(text: str) -> exp.Query:
         query = exp.select("*").from_(query)
     if not isinstance(query, exp.Query):
         raise SqlSyntaxError("expected one query", advice="Write a SELECT here.")
-    query = _plain_calls(query)
-    return _lambda_variables(_unit_words(_plain_subqueries(_plain_counts(query))))
+    query = _simplify_calls(query)
+    return _unify_lambda_variables(_mark_units(_simplify_subqueries(_simplify_counts(query))))
 
 
 _BEFORE_QUERY = (
@@ -131,9 +131,9 @@ _BEFORE_QUERY = (
 )
 
 
-def _tokens(text: str) -> list[Token]:
+def _read_tokens(text: str) -> list[Token]:
     """window(…) is a function, not the clause that names windows; TABLE t is a query."""
-    tokens = _without_levels(Verbatim().tokenize(text))
+    tokens = _drop_levels(Verbatim().tokenize(text))
     for token, after in pairwise(tokens):
         if token.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN:
             token.token_type = TokenType.VAR
@@ -158,7 +158,7 @@ def _refuse_pipes(tokens: list[Token]) -> None:
 _LEVEL = ["MAX", "RECURSION", "LEVEL"]
 
 
-def _without_levels(tokens: list[Token]) -> list[Token]:
+def _drop_levels(tokens: list[Token]) -> list[Token]:
     """r(n) MAX RECURSION LEVEL 10 AS (…) asks Spark to stop there; here a setting says when to stop."""
     words = [t.text.upper() for t in tokens]
     found: list[Token] = []
@@ -192,7 +192,7 @@ def refuse_large_query(text: str) -> None:
             )
 
 
-def _plain_counts(query: exp.Query) -> exp.Query:
+def _simplify_counts(query: exp.Query) -> exp.Query:
     """INTERVAL +1 DAY and LIMIT +3: there only a number can stand, so it is no call."""
     for place in query.find_all(exp.Interval, exp.Limit, exp.Offset, exp.Pivot):
         for call in list(place.find_all(exp.Anonymous)):
@@ -204,7 +204,7 @@ def _plain_counts(query: exp.Query) -> exp.Query:
 _HOMES = (["builtin"], ["system", "builtin"])
 
 
-def _plain_calls(query: exp.Query) -> exp.Query:
+def _simplify_calls(query: exp.Query) -> exp.Query:
     """`now`() and system.builtin.now() are now()."""
     for call in query.find_all(exp.Anonymous):
         if isinstance(call.this, exp.Identifier) and call.this.name.isidentifier():
@@ -219,7 +219,7 @@ def _plain_calls(query: exp.Query) -> exp.Query:
 _QUANTIFIERS = {"exists": exp.Exists, "any": exp.Any, "some": exp.Any, "all": exp.All}
 
 
-def _plain_subqueries(query: exp.Query) -> exp.Query:
+def _simplify_subqueries(query: exp.Query) -> exp.Query:
     """EXISTS ((SELECT …)) and > ALL ((SELECT …)): the second brackets make them look like calls."""
     for node in list(query.find_all(exp.Anonymous)):
         kind = _QUANTIFIERS.get(name_of(node))
@@ -235,7 +235,7 @@ _UNITS = frozenset(
 )
 
 
-def _unit_words(query: exp.Query) -> exp.Query:
+def _mark_units(query: exp.Query) -> exp.Query:
     """dateadd(DAY, 1, d): the unit is a keyword of the call, also beside a column of that name."""
     for call in query.find_all(exp.Anonymous):
         if name_of(call) in _TAKE_A_UNIT and len(call.expressions) == 3 and _is_unit(call.expressions[0]):
@@ -248,7 +248,7 @@ def _is_unit(node: exp.Expr) -> bool:
     return bare and node.name.lower() in _UNITS
 
 
-def _lambda_variables(query: exp.Query) -> exp.Query:
+def _unify_lambda_variables(query: exp.Query) -> exp.Query:
     """X -> x + 1: Spark finds variables whatever their case, sqlglot would leave x for a column."""
     for found in reversed(list(query.find_all(exp.Lambda))):  # inner ones first
         names = {v.name.lower() for v in found.expressions}

@@ -61,7 +61,7 @@ class Cursor:
         if not self.accept(*keywords):
             self.fail(f"expected {' '.join(keywords)}")
 
-    def next(self) -> Word:
+    def read_word(self) -> Word:
         if self.done:
             self.fail("the statement ends too early")
         self.at += 1
@@ -76,26 +76,26 @@ class Cursor:
         found = self.sql[word.start : word.end]
         raise SqlSyntaxError(f"{detail}, found {found}", word.line, word.column, advice)
 
-    def identifier(self) -> str:
+    def read_identifier(self) -> str:
         if not self.done and self.words[self.at].kind is WordKind.STRING:
             self.fail("expected a name", "Put names in backquotes, as in `my table`; quotes make a text.")
         if self.done or not self.words[self.at].is_identifier:
             self.fail("expected a name")
-        return self.next().text
+        return self.read_word().text
 
-    def name(self) -> tuple[str, ...]:
+    def read_name(self) -> tuple[str, ...]:
         """A dotted name."""
-        parts = [self.identifier()]
+        parts = [self.read_identifier()]
         while self.accept("."):
-            parts.append(self.identifier())
+            parts.append(self.read_identifier())
         return tuple(parts)
 
-    def string(self) -> str:
+    def read_string(self) -> str:
         if self.done or self.words[self.at].kind is not WordKind.STRING:
             self.fail("expected a text in quotes")
-        return self.next().text
+        return self.read_word().text
 
-    def until(self, *stops: str) -> str:
+    def read_until(self, *stops: str) -> str:
         """The text up to one of these words outside brackets and CASE … END, or to the end.
 
         A stop of two words, such as NOT NULL, is met only by both.
@@ -134,7 +134,7 @@ class Cursor:
             return after.upper in ("(", "-")
         return after.upper not in _AFTER_NAME
 
-    def rest(self) -> str:
+    def read_rest(self) -> str:
         first, self.at = self.at, len(self.words)
         return self.slice(first, self.at)
 
@@ -145,21 +145,21 @@ class Cursor:
 
     def skip_brackets(self) -> None:
         self.expect("(")
-        self.until()
+        self.read_until()
         while not self.accept(")"):
             if self.done:
                 self.fail("expected )")
             self.at += 1
-            self.until()
+            self.read_until()
 
-    def bracketed(self) -> list[str]:
+    def read_brackets(self) -> list[str]:
         """The texts between commas inside ( … )."""
         self.expect("(")
         parts: list[str] = []
         if self.accept(")"):
             return parts
         while True:
-            parts.append(self.until(","))
+            parts.append(self.read_until(","))
             if not parts[-1]:
                 self.fail("expected a value")
             if self.accept(")"):
@@ -167,11 +167,11 @@ class Cursor:
             if not self.accept(","):
                 self.fail("expected ) or a comma")
 
-    def names_in_brackets(self) -> tuple[str, ...]:
+    def read_names_in_brackets(self) -> tuple[str, ...]:
         self.expect("(")
-        names = [self.identifier()]
+        names = [self.read_identifier()]
         while self.accept(","):
-            names.append(self.identifier())
+            names.append(self.read_identifier())
         self.expect(")")
         return tuple(names)
 
@@ -189,6 +189,6 @@ class Cursor:
             place += 2
         return False
 
-    def end(self) -> None:
+    def expect_end(self) -> None:
         if not self.done:
             self.fail("unexpected text after the statement")

@@ -14,7 +14,7 @@ _PLACED = (ColumnNotFoundError, InvalidDefinitionError, UnsupportedError)
 
 
 @contextmanager
-def placed(node: exp.Expr) -> Iterator[None]:
+def place_errors(node: exp.Expr) -> Iterator[None]:
     """An error inside that has no place yet gets that of an expression."""
     try:
         yield
@@ -26,7 +26,7 @@ def placed(node: exp.Expr) -> Iterator[None]:
 
 
 @contextmanager
-def elsewhere() -> Iterator[None]:
+def drop_places() -> Iterator[None]:
     """An error inside is in another text, such as that of a view: its place means nothing here."""
     try:
         yield

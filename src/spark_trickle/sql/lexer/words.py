@@ -55,7 +55,7 @@ _LEXER = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-__all__ = ["Word", "WordKind", "literal", "quote", "split_words", "whole_number"]
+__all__ = ["Word", "WordKind", "quote", "quote_literal", "read_whole_number", "split_words"]
 _DIGITS = re.compile("[0-9]{1,1000}")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
@@ -71,9 +71,9 @@ def split_words(sql: str) -> tuple[Word, ...]:
             at = _after_comment(sql, at)
             continue
         if kind == "symbol" and found[0] in "'\"`":
-            raise _unclosed(sql, at, "quote")
+            raise _make_unclosed_error(sql, at, "quote")
         if kind not in ("space", "comment"):
-            words.append(_word(sql, found[0], at, kind))
+            words.append(_read_word(sql, found[0], at, kind))
         at = found.end()
     return tuple(words)
 
@@ -90,11 +90,11 @@ def _after_comment(sql: str, at: int) -> int:
                 return place
         else:
             place += 1
-    raise _unclosed(sql, at, "comment")
+    raise _make_unclosed_error(sql, at, "comment")
 
 
-def _unclosed(sql: str, at: int, what: str) -> SqlSyntaxError:
-    line, column = _place(sql, at)
+def _make_unclosed_error(sql: str, at: int, what: str) -> SqlSyntaxError:
+    line, column = _find_place(sql, at)
     return SqlSyntaxError(
         f"the {what} that begins here is not closed",
         line,
@@ -103,39 +103,39 @@ def _unclosed(sql: str, at: int, what: str) -> SqlSyntaxError:
     )
 
 
-def _place(sql: str, at: int) -> tuple[int, int]:
+def _find_place(sql: str, at: int) -> tuple[int, int]:
     return sql.count("\n", 0, at) + 1, at - (sql.rfind("\n", 0, at) + 1) + 1
 
 
-def _word(sql: str, text: str, start: int, kind: str) -> Word:
-    line, column = _place(sql, start)
+def _read_word(sql: str, text: str, start: int, kind: str) -> Word:
+    line, column = _find_place(sql, start)
     value, meaning = text, WordKind(kind if kind != "raw" else "string")
     if kind == "quoted":
         value = text[1:-1].replace("``", "`")
     elif kind == "raw":
         value = text[2:-1]
     elif kind == "string":
-        value = _unescaped(text.lstrip("xX"))
+        value = _unescape_text(text.lstrip("xX"))
     return Word(value, start, start + len(text), meaning, line, column)
 
 
-def _unescaped(text: str) -> str:
+def _unescape_text(text: str) -> str:
     quote_mark, inside = text[0], text[1:-1]
     pattern = re.compile(rf"\\u([0-9a-fA-F]{{4}})|\\(.)|{quote_mark}{quote_mark}", re.DOTALL)
 
-    def plain(found: re.Match[str]) -> str:
+    def replace_escape(found: re.Match[str]) -> str:
         if found[1]:
             return chr(int(found[1], 16))
         return _ESCAPES.get(found[2], found[2]) if found[2] else quote_mark
 
-    return pattern.sub(plain, inside)
+    return pattern.sub(replace_escape, inside)
 
 
-def whole_number(text: str) -> int | None:
+def read_whole_number(text: str) -> int | None:
     """The number that digits write, unless they are more than any number needs."""
     return int(text) if _DIGITS.fullmatch(text) else None
 
 
-def literal(text: str) -> str:
+def quote_literal(text: str) -> str:
     """A string constant that Spark reads back as the same text."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -21,17 +21,17 @@ def replace_references(sql: str, replacement: Callable[[Reference], str | None])
             continue
         inserts.append((words[reference.start].start, words[reference.end - 1].end, text))
         taken.update(range(reference.start, reference.end))
-        alias = _own_name(words, reference, references)
+        alias = _find_own_name(words, reference, references)
         if reference.alias_at is not None:
             place = words[reference.alias_at - 1].end
             inserts.append((place, place, f" AS {quote(alias)}"))
         if len(reference.parts) > 1 and _keeps_its_name(words, reference):
             qualified[tuple(p.lower() for p in reference.parts)] = alias
-    inserts += _shortened_qualifiers(words, qualified, taken)
-    return _apply(sql, inserts)
+    inserts += _shorten_qualifiers(words, qualified, taken)
+    return _apply_edits(sql, inserts)
 
 
-def _own_name(words: tuple[Word, ...], reference: Reference, references: tuple[Reference, ...]) -> str:
+def _find_own_name(words: tuple[Word, ...], reference: Reference, references: tuple[Reference, ...]) -> str:
     """The name that columns are reached by.
 
     Tables of one name in two schemas keep the schema in it, where the query tells them apart by it.
@@ -44,7 +44,7 @@ def _own_name(words: tuple[Word, ...], reference: Reference, references: tuple[R
     }
     taken = set(range(reference.start, reference.end))
     parts = tuple(p.lower() for p in reference.parts)
-    told_apart = len(alike) > 1 and len(parts) > 1 and _shortened_qualifiers(words, {parts: name}, taken)
+    told_apart = len(alike) > 1 and len(parts) > 1 and _shorten_qualifiers(words, {parts: name}, taken)
     return ".".join(reference.parts) if told_apart else name
 
 
@@ -56,7 +56,7 @@ def _keeps_its_name(words: tuple[Word, ...], reference: Reference) -> bool:
     return place < len(words) and words[place].text.lower() == reference.parts[-1].lower()
 
 
-def _shortened_qualifiers(
+def _shorten_qualifiers(
     words: tuple[Word, ...], qualified: dict[tuple[str, ...], str], taken: set[int]
 ) -> list[tuple[int, int, str]]:
     """`s.t.column` becomes `t.column`: an alias has only one part."""
@@ -72,7 +72,7 @@ def _shortened_qualifiers(
     return found
 
 
-def _apply(sql: str, edits: list[tuple[int, int, str]]) -> str:
+def _apply_edits(sql: str, edits: list[tuple[int, int, str]]) -> str:
     for start, end, text in sorted(edits, key=lambda e: (e[0], e[1]), reverse=True):
         sql = sql[:start] + text + sql[end:]
     return sql

@@ -20,25 +20,25 @@ def shows_only(plan: Operator, node: NodeRef) -> bool:
     return isinstance(plan, Scan) and plan.source == node
 
 
-def stored_columns(own: Scan) -> dict[str, str]:
+def name_stored_columns(own: Scan) -> dict[str, str]:
     return {f"_s{n}": c for n, c in enumerate(own.columns)}
 
 
-def shown_columns(result: Operator) -> dict[str, str]:
+def name_shown_columns(result: Operator) -> dict[str, str]:
     return {f"_o{n}": c for n, c in enumerate(result.columns)}
 
 
 def render_beside(delta: Operator, own: Scan, result: Operator) -> str:
-    stored = stored_columns(own)
+    stored = name_stored_columns(own)
     renamed = ", ".join(f"{quote(c)} AS {quote(s)}" for s, c in stored.items())
     kept = ", ".join(quote(s) for s in stored)
-    text, guarded = _levels(result, f"SELECT {renamed}, {W} FROM ({render(delta)})", stored, kept)
-    shown = ", ".join(f"{quote(c)} AS {quote(o)}" for o, c in shown_columns(result).items())
+    text, guarded = _render_levels(result, f"SELECT {renamed}, {W} FROM ({render(delta)})", stored, kept)
+    shown = ", ".join(f"{quote(c)} AS {quote(o)}" for o, c in name_shown_columns(result).items())
     keep = quote(KEEP) if guarded else f"true AS {quote(KEEP)}"
     return f"SELECT {kept}, {W}, {keep}, {shown} FROM ({text})"
 
 
-def _levels(op: Operator, source: str, stored: dict[str, str], kept: str) -> tuple[str, bool]:
+def _render_levels(op: Operator, source: str, stored: dict[str, str], kept: str) -> tuple[str, bool]:
     """The text of a chain of operators that carries the stored columns along.
 
     Rows that a filter took out stay, but nothing is computed of them: it might fail.
@@ -49,7 +49,7 @@ def _levels(op: Operator, source: str, stored: dict[str, str], kept: str) -> tup
         listed = ", ".join(f"{quote(where[c])} AS {quote(n)}" for n, c in op.names)
         return f"SELECT {carried}, {listed} FROM ({source})", False
     assert isinstance(op, Project | Filter)
-    inner, guarded = _levels(op.input, source, stored, kept)
+    inner, guarded = _render_levels(op.input, source, stored, kept)
     if guarded:
         carried += f", {quote(KEEP)}"
     if isinstance(op, Project):

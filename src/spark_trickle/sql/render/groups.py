@@ -8,17 +8,17 @@ from spark_trickle.algebra.change_operators import Added, Counted, Fold, Partial
 from spark_trickle.algebra.operators import column
 from spark_trickle.algebra.stateful_operators import Call
 from spark_trickle.model.table import WEIGHT as W
-from spark_trickle.sql.render.wide_decimals import minus, plus, zero
+from spark_trickle.sql.render.wide_decimals import write_minus, write_plus, write_zero
 
 
-def _names(columns: Iterable[str]) -> str:
+def _write_names(columns: Iterable[str]) -> str:
     return ", ".join(f"`{c}`" for c in columns)
 
 
-def partial(op: Partial, rows: str) -> str:
+def render_partial(op: Partial, rows: str) -> str:
     """What each group gains or loses."""
     sums = [
-        f"coalesce({c.combine}({_signed(c, c.term.sql)}), {zero(c.type)}) AS `{c.name}`"
+        f"coalesce({c.combine}({_sign_value(c, c.term.sql)}), {write_zero(c.type)}) AS `{c.name}`"
         for c in op.calls
         if c.term is not None and c.is_total
     ]
@@ -37,10 +37,10 @@ def partial(op: Partial, rows: str) -> str:
     return f"SELECT {', '.join(listed)} FROM (SELECT *{keys} FROM ({rows})){group}"
 
 
-def terms(op: Terms, rows: str) -> str:
+def render_terms(op: Terms, rows: str) -> str:
     """What each row adds to its group, or takes from it."""
     listed = [f"{k.expr.sql} AS `{k.name}`" for k in op.keys]
-    listed += [f"{_signed(c, c.term.sql)} AS `{c.name}`" for c in op.calls if c.term is not None]
+    listed += [f"{_sign_value(c, c.term.sql)} AS `{c.name}`" for c in op.calls if c.term is not None]
     return f"SELECT {', '.join([*listed, f'{W} AS `{op.count}`'])} FROM ({rows})"
 
 
@@ -49,16 +49,16 @@ def render_added(op: Added, terms: str, own: str) -> str:
     totals = (*op.sums, Call(op.count, column(op.count), type="BIGINT"))
     names, keys = tuple(c.name for c in totals), [f"`{k}`" for k in op.keys]
     stored = [
-        f"{_signed(c, f'`{c.name}`') if op.own.weighted else f'`{c.name}`'} AS `{c.name}`" for c in totals
+        f"{_sign_value(c, f'`{c.name}`') if op.own.weighted else f'`{c.name}`'} AS `{c.name}`" for c in totals
     ]
     both = (
-        f"SELECT {_names((*op.keys, *names))}, 1 AS fresh FROM ({terms}) UNION ALL "
+        f"SELECT {_write_names((*op.keys, *names))}, 1 AS fresh FROM ({terms}) UNION ALL "
         f"SELECT {', '.join([*keys, *stored])}, 0 AS fresh FROM ({own})"
     )
     if op.here:
         both = f"SELECT /*+ COALESCE(1) */ * FROM ({both})"
     sums = [
-        f"coalesce({c.combine}({value}), {zero(c.type)}) AS `{when}_{c.name}`"
+        f"coalesce({c.combine}({value}), {write_zero(c.type)}) AS `{when}_{c.name}`"
         for c in totals
         for when, value in (("was", f"CASE WHEN fresh = 0 THEN `{c.name}` END"), ("is", f"`{c.name}`"))
     ]
@@ -77,14 +77,14 @@ def render_added(op: Added, terms: str, own: str) -> str:
     )
 
 
-def _signed(call: Call, value: str) -> str:
+def _sign_value(call: Call, value: str) -> str:
     """What a row adds, or takes away; bit_xor does the same in both cases."""
     if call.combine != "sum":
         return value
-    return f"CASE WHEN {W} > 0 THEN {value} ELSE {minus(value, call.type)} END"
+    return f"CASE WHEN {W} > 0 THEN {value} ELSE {write_minus(value, call.type)} END"
 
 
-def _folded(call: Call) -> str:
+def _fold_value(call: Call) -> str:
     """What was, or what is: a sum of both, or the better of both."""
     was, comes = f"own.`{call.name}`", f"part.`{call.name}`"
     if call.pick:
@@ -92,12 +92,12 @@ def _folded(call: Call) -> str:
         return f"CASE WHEN sign < 0 THEN {was} ELSE {better}({was}, {comes}) END"
     if call.again_if:  # the group has only values that its sums hold
         return f"CASE WHEN sign < 0 THEN {was} END"
-    before = f"coalesce({was}, {zero(call.type)})"
-    total = plus(before, comes, call.type) if call.combine == "sum" else f"{before} ^ {comes}"
+    before = f"coalesce({was}, {write_zero(call.type)})"
+    total = write_plus(before, comes, call.type) if call.combine == "sum" else f"{before} ^ {comes}"
     return f"CASE WHEN sign < 0 THEN {was} ELSE {total} END"
 
 
-def _still_tied(call: Call, op: Fold) -> str:
+def _count_tied(call: Call, op: Fold) -> str:
     """A better value has one row at least. Otherwise none of those that had the best one went."""
     pick = next(c for c in op.sums if c.name == call.ties_of)
     was, comes = f"own.`{pick.name}`", f"part.`{pick.name}`"
@@ -125,10 +125,10 @@ def render_counted(op: Counted, groups: str, rows: str) -> str:
             f"FROM ({text}) AS best LEFT JOIN (SELECT {each} FROM ({keyed})) AS every "
             f"ON {' AND '.join(same)}{group}"
         )
-    return f"SELECT {_names(op.columns)} FROM ({text})"
+    return f"SELECT {_write_names(op.columns)} FROM ({text})"
 
 
-def shaken(op: Shaken, part: str, own: str) -> str:
+def render_shaken(op: Shaken, part: str, own: str) -> str:
     """The keys of groups in which what goes reaches the extremum, or which have values beside their sums."""
     same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys) or "true"
     tests = [
@@ -148,7 +148,7 @@ def render_folded(op: Fold, part: str, own: str) -> str:
     there = f"own.`{op.count}` IS NOT NULL"
     total = f"coalesce(own.`{op.count}`, 0) + part.`{op.count}`"
     keys = [f"CASE WHEN {there} THEN own.`{k}` ELSE part.`{k}` END AS `{k}`" for k in op.keys]
-    moves = [_still_tied(c, op) if c.ties_of else _folded(c) for c in op.sums]
+    moves = [_count_tied(c, op) if c.ties_of else _fold_value(c) for c in op.sums]
     sums = [f"CAST({m} AS {c.type}) AS `{c.name}`" for m, c in zip(moves, op.sums, strict=True)]
     count = f"CASE WHEN sign < 0 THEN own.`{op.count}` ELSE CAST({total} AS BIGINT) END AS `{op.count}`"
     same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys)

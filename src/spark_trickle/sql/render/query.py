@@ -49,7 +49,7 @@ _SQL_KIND = {
 }
 
 
-def frame_name(scan: Scan) -> str:
+def name_frame(scan: Scan) -> str:
     return f"{scan.source}_{scan.moment}"
 
 
@@ -58,18 +58,18 @@ def render(op: Operator) -> str:
     raise NotImplementedError(type(op).__name__)
 
 
-def _names(columns: tuple[str, ...], weighted: bool = False) -> str:
+def _write_names(columns: tuple[str, ...], weighted: bool = False) -> str:
     return ", ".join([*(quote(c) for c in columns), *([W] if weighted else [])]) or "1 AS nothing"
 
 
-def _columns(op: Operator) -> str:
-    return _names(op.columns, op.weighted)
+def _write_columns(op: Operator) -> str:
+    return _write_names(op.columns, op.weighted)
 
 
 @render.register
 def _(op: Scan) -> str:
     listed = ", ".join([*(f"{quote(c)} AS {quote(n)}" for n, c in op.names), *([W] if op.weighted else [])])
-    return f"SELECT {listed or '1 AS nothing'} FROM {{{frame_name(op)}}}"
+    return f"SELECT {listed or '1 AS nothing'} FROM {{{name_frame(op)}}}"
 
 
 @render.register
@@ -91,41 +91,50 @@ def _(op: Filter) -> str:
     return f"SELECT * FROM ({render(op.input)}) WHERE {op.predicate.sql}"
 
 
-def _condition(op: Join) -> str:
+def _write_condition(op: Join) -> str:
     tests = [f"{k.left.sql} {'<=>' if k.null_safe else '='} {k.right.sql}" for k in op.keys]
     if op.residual is not None:
         tests.append(f"({op.residual.sql})")
     return " AND ".join(tests)
 
 
-def _marked(op: Join, left: str, right: str) -> str:
+def _render_mark_by_join(op: Join, left: str, right: str) -> str:
     """Every left row has at most one partner among the different keys of the right side."""
     keys = [f"{k.right.sql} AS `{op.mark}_{n}`" for n, k in enumerate(op.keys)]
     same = [f"{k.left.sql} {'<=>' if k.null_safe else '='} `{op.mark}_{n}`" for n, k in enumerate(op.keys)]
     weight = f", {W}" if op.weighted else ""
     return (
-        f"SELECT {_names(op.left.columns)}, `{op.mark}_hit` IS NOT NULL AS `{op.mark}`{weight} FROM ({left}) "
+        f"SELECT {_write_names(op.left.columns)}, `{op.mark}_hit` IS NOT NULL AS `{op.mark}`{weight} "
+        f"FROM ({left}) "
         f"LEFT JOIN (SELECT DISTINCT {', '.join(keys)}, true AS `{op.mark}_hit` FROM ({right})) "
         f"ON {' AND '.join(same)}"
     )
 
 
-def _looked_for(op: Join, left: str, right: str) -> str:
+def _render_mark_by_exists(op: Join, left: str, right: str) -> str:
     """Any condition: columns of a tree differ in their names, so it means the same in a subquery."""
-    own, weight, on = _names(op.left.columns), f", {W}" if op.weighted else "", _condition(op) or "true"
+    own, weight, on = (
+        _write_names(op.left.columns),
+        f", {W}" if op.weighted else "",
+        _write_condition(op) or "true",
+    )
     return f"SELECT {own}, EXISTS (SELECT 1 FROM ({right}) WHERE {on}) AS `{op.mark}`{weight} FROM ({left})"
 
 
 @render.register
 def _(op: Join) -> str:
-    left, right, condition = render(op.left), render(op.right), _condition(op)
+    left, right, condition = render(op.left), render(op.right), _write_condition(op)
     on = f" ON {condition}" if condition else (" ON true" if op.kind is not JoinKind.INNER else "")
     if op.kind is JoinKind.MARK:
-        return _marked(op, left, right) if op.residual is None and op.keys else _looked_for(op, left, right)
+        return (
+            _render_mark_by_join(op, left, right)
+            if op.residual is None and op.keys
+            else _render_mark_by_exists(op, left, right)
+        )
     kind = _SQL_KIND[op.kind] if condition or op.kind is not JoinKind.INNER else "CROSS JOIN"
     if op.broadcast:
-        return f"SELECT /*+ BROADCAST(few) */ {_columns(op)} FROM ({left}) AS few {kind} ({right}){on}"
-    return f"SELECT {_columns(op)} FROM ({left}) {kind} ({right}){on}"
+        return f"SELECT /*+ BROADCAST(few) */ {_write_columns(op)} FROM ({left}) AS few {kind} ({right}){on}"
+    return f"SELECT {_write_columns(op)} FROM ({left}) {kind} ({right}){on}"
 
 
 @render.register
@@ -154,14 +163,14 @@ def _(op: UnionAll) -> str:
 
 @render.register
 def _(op: SetOperation) -> str:
-    left, right = (f"(SELECT {_names(s.columns)} FROM ({render(s)}))" for s in (op.left, op.right))
+    left, right = (f"(SELECT {_write_names(s.columns)} FROM ({render(s)}))" for s in (op.left, op.right))
     return f"SELECT * FROM ({left} {op.kind.value} {right})"
 
 
 @render.register
 def _(op: Window) -> str:
     listed = ", ".join(f"{o.expr.sql} AS {quote(o.name)}" for o in op.outputs)
-    return f"SELECT {_names(op.input.columns)}, {listed} FROM ({render(op.input)})"
+    return f"SELECT {_write_names(op.input.columns)}, {listed} FROM ({render(op.input)})"
 
 
 @render.register
@@ -169,14 +178,14 @@ def _(op: TopK) -> str:
     order = f" ORDER BY {', '.join(k.sql for k in op.order)}" if op.order else ""
     limit = f" LIMIT {op.limit}" if op.limit is not None else ""
     offset = f" OFFSET {op.offset}" if op.offset else ""
-    return f"SELECT {_names(op.columns)} FROM ({render(op.input)}){order}{limit}{offset}"
+    return f"SELECT {_write_names(op.columns)} FROM ({render(op.input)}){order}{limit}{offset}"
 
 
 @render.register
 def _(op: Buffer) -> str:
     place = f"rank() OVER (ORDER BY {', '.join(k.sql for k in op.order)})"
-    ranked = f"SELECT {_names(op.columns)}, {place} AS place FROM ({render(op.input)})"
-    return f"SELECT {_names(op.columns)} FROM ({ranked}) WHERE place <= {op.keep}"
+    ranked = f"SELECT {_write_names(op.columns)}, {place} AS place FROM ({render(op.input)})"
+    return f"SELECT {_write_names(op.columns)} FROM ({ranked}) WHERE place <= {op.keep}"
 
 
 @render.register
@@ -185,7 +194,7 @@ def _(op: Generate) -> str:
     outer = "OUTER " if op.outer else ""
     weight = f", {W}" if op.weighted else ""
     made = ", ".join(quote(n) for n in op.names)
-    listed = f"{_names(op.input.columns)}, {made}{weight}" if op.names else "*"
+    listed = f"{_write_names(op.input.columns)}, {made}{weight}" if op.names else "*"
     return f"SELECT {listed} FROM ({render(op.input)}) LATERAL VIEW {outer}{op.generator.sql} g{names}"
 
 
@@ -208,17 +217,18 @@ def _(op: Recursive) -> str:
 @render.register
 def _(op: Signed) -> str:
     weight = f"{op.sign} * {W}" if op.input.weighted else f"{op.sign}"
-    return f"SELECT {_names(op.columns)}, {weight} AS {W} FROM ({render(op.input)})"
+    return f"SELECT {_write_names(op.columns)}, {weight} AS {W} FROM ({render(op.input)})"
 
 
 @render.register
 def _(op: Half) -> str:
-    return f"SELECT {_names(op.columns)} FROM ({render(op.input)}) WHERE {W} {'>' if op.sign > 0 else '<'} 0"
+    compare = ">" if op.sign > 0 else "<"
+    return f"SELECT {_write_names(op.columns)} FROM ({render(op.input)}) WHERE {W} {compare} 0"
 
 
 @render.register
 def _(op: Different) -> str:
-    return f"SELECT DISTINCT {_names(op.columns)} FROM ({render(op.input)})"
+    return f"SELECT DISTINCT {_write_names(op.columns)} FROM ({render(op.input)})"
 
 
 @render.register
@@ -231,17 +241,18 @@ def _(op: Keys) -> str:
 def _(op: Touched) -> str:
     same = " AND ".join(f"{e.sql} <=> k{n}" for n, e in enumerate(op.exprs)) or "true"
     kind = "ANTI" if isinstance(op, Untouched) else "SEMI"
-    return f"SELECT {_columns(op)} FROM ({render(op.input)}) LEFT {kind} JOIN ({render(op.keys)}) ON {same}"
+    rows, keys = render(op.input), render(op.keys)
+    return f"SELECT {_write_columns(op)} FROM ({rows}) LEFT {kind} JOIN ({keys}) ON {same}"
 
 
 @render.register
 def _(op: Partial) -> str:
-    return render_groups.partial(op, render(op.input))
+    return render_groups.render_partial(op, render(op.input))
 
 
 @render.register
 def _(op: Terms) -> str:
-    return render_groups.terms(op, render(op.input))
+    return render_groups.render_terms(op, render(op.input))
 
 
 @render.register
@@ -256,7 +267,7 @@ def _(op: Counted) -> str:
 
 @render.register
 def _(op: Shaken) -> str:
-    return render_groups.shaken(op, render(op.partial), render(op.own))
+    return render_groups.render_shaken(op, render(op.partial), render(op.own))
 
 
 @render.register
@@ -266,7 +277,7 @@ def _(op: Fold) -> str:
 
 @render.register
 def _(op: Net) -> str:
-    names = _names(op.columns)
+    names = _write_names(op.columns)
     summed = (
         f"SELECT {names}, CAST(sum({W}) AS BIGINT) AS total FROM ({render(op.input)}) "
         f"GROUP BY {names} HAVING sum({W}) <> 0"
@@ -285,7 +296,7 @@ def _(op: Within) -> str:
 
     Nothing is beyond a buffer that has fewer rows than it needs.
     """
-    names = _names(op.columns)
+    names = _write_names(op.columns)
     order = ", ".join(k.sql for k in op.order)
     both = (
         f"SELECT {names}, {W}, 0 AS mine FROM ({render(op.delta)}) UNION ALL "

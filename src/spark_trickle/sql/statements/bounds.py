@@ -8,7 +8,7 @@ from spark_trickle.sql.lexer.words import Word, WordKind
 _LITERALS = (WordKind.NUMBER, WordKind.STRING)
 
 
-def most_key_rows(where: str, key: tuple[str, ...], qualifiers: tuple[str, ...] = ()) -> int | None:
+def count_most_key_rows(where: str, key: tuple[str, ...], qualifiers: tuple[str, ...] = ()) -> int | None:
     """The product of the values given for each key column; None if one of them is not fixed.
 
     `qualifiers` are the names by which the table itself is known in the condition.
@@ -17,12 +17,12 @@ def most_key_rows(where: str, key: tuple[str, ...], qualifiers: tuple[str, ...] 
     fixed: dict[str, int] = {}
     while True:
         first = cursor.at
-        cursor.until("AND", "OR", "BETWEEN")
+        cursor.read_until("AND", "OR", "BETWEEN")
         if cursor.accept("BETWEEN"):
-            cursor.until("AND", "OR")
+            cursor.read_until("AND", "OR")
             cursor.accept("AND")  # this one belongs to BETWEEN
-            cursor.until("AND", "OR")
-        if (found := _fixed(cursor.words[first : cursor.at], qualifiers)) is not None:
+            cursor.read_until("AND", "OR")
+        if (found := _read_fixed_column(cursor.words[first : cursor.at], qualifiers)) is not None:
             fixed[found[0]] = min(found[1], fixed.get(found[0], found[1]))
         if cursor.done:
             break
@@ -36,7 +36,7 @@ def most_key_rows(where: str, key: tuple[str, ...], qualifiers: tuple[str, ...] 
     return product
 
 
-def _fixed(words: tuple[Word, ...], qualifiers: tuple[str, ...]) -> tuple[str, int] | None:
+def _read_fixed_column(words: tuple[Word, ...], qualifiers: tuple[str, ...]) -> tuple[str, int] | None:
     """`column = constant` or `column IN (constants)` -> the column and the number of constants."""
     if len(words) >= 3 and words[1].text == "." and words[1].kind is WordKind.SYMBOL:
         if words[0].text.lower() not in {q.lower() for q in qualifiers}:

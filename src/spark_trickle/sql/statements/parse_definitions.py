@@ -43,20 +43,20 @@ _AFTER_DEFAULT = (
 )
 
 
-def create(c: Cursor) -> Statement | None:
+def parse_create(c: Cursor) -> Statement | None:
     c.expect("CREATE")
     swap = c.accept("OR", "REPLACE")
     if not swap and (c.accept("SCHEMA") or c.accept("DATABASE") or c.accept("NAMESPACE")):
         quiet = c.accept("IF", "NOT", "EXISTS")
-        return CreateSchema(c.identifier(), quiet)
+        return CreateSchema(c.read_identifier(), quiet)
     if parse_streams.accept_noun(c):
-        return parse_streams.create(c, swap)
+        return parse_streams.parse_create(c, swap)
     if c.accept("TABLE"):
-        return _create_table(c, swap)
+        return _parse_create_table(c, swap)
     if c.accept("VIEW"):
-        return _create_view(c, swap)
+        return _parse_create_view(c, swap)
     if c.accept("TEMPORARY", "VIEW") or c.accept("TEMP", "VIEW"):
-        return _create_temp_view(c, swap)
+        return _parse_create_temp_view(c, swap)
     if c.peek() == "INDEX":
         raise UnsupportedError("CREATE INDEX", "Files are pruned by their statistics; no index is needed.")
     if swap and c.peek() in ("SCHEMA", "DATABASE", "NAMESPACE"):
@@ -64,22 +64,22 @@ def create(c: Cursor) -> Statement | None:
     return None
 
 
-def _create_table(c: Cursor, swap: bool) -> CreateTable | MirrorTable:
+def _parse_create_table(c: Cursor, swap: bool) -> CreateTable | MirrorTable:
     quiet = c.accept("IF", "NOT", "EXISTS")
-    statement = CreateTable(c.name(), if_not_exists=quiet, replace=swap)
+    statement = CreateTable(c.read_name(), if_not_exists=quiet, replace=swap)
     if not swap and c.accept("FROM", "SOURCE"):
-        return parse_sources.mirror(c, statement.name, quiet)
+        return parse_sources.parse_mirror(c, statement.name, quiet)
     if c.peek() == "(":
-        statement = _table_elements(c, statement)
-    _table_options(c)
+        statement = _parse_table_elements(c, statement)
+    _parse_table_options(c)
     if c.accept("AS") or c.peek() in ("SELECT", "WITH"):
-        statement = replace(statement, query=_query(c))
+        statement = replace(statement, query=_parse_query(c))
     if not statement.columns and statement.query is None:
         c.fail("expected a list of columns or AS SELECT")
     return statement
 
 
-def _table_elements(c: Cursor, statement: CreateTable) -> CreateTable:
+def _parse_table_elements(c: Cursor, statement: CreateTable) -> CreateTable:
     columns: list[ColumnDefinition] = []
     key: tuple[str, ...] = ()
     enforced = True
@@ -91,13 +91,13 @@ def _table_elements(c: Cursor, statement: CreateTable) -> CreateTable:
             c.expect("PRIMARY", "KEY")
             if key:
                 c.fail("more than one primary key", "Write PRIMARY KEY (a, b) once, after the columns.")
-            key, enforced = c.names_in_brackets(), _enforcement(c)
+            key, enforced = c.read_names_in_brackets(), _parse_enforcement(c)
         elif c.peek() in ("FOREIGN", "UNIQUE", "CHECK") and c.peek(1) in ("KEY", "("):
             raise UnsupportedError(
                 f"a {c.peek()} constraint", "Declare a PRIMARY KEY, or check the data in a query."
             )
         else:
-            columns.append(_column(c))
+            columns.append(_parse_column(c))
         if not c.accept(","):
             break
     c.expect(")")
@@ -109,24 +109,24 @@ def _table_elements(c: Cursor, statement: CreateTable) -> CreateTable:
     return replace(statement, columns=tuple(columns), key=key, key_enforced=enforced)
 
 
-def _column(c: Cursor) -> ColumnDefinition:
-    column = ColumnDefinition(c.identifier(), "")
+def _parse_column(c: Cursor) -> ColumnDefinition:
+    column = ColumnDefinition(c.read_identifier(), "")
     if c.peek() == ".":
         c.fail("expected a type", "Fields of a struct cannot be added; create a new column.")
-    column = replace(column, type=_type(c))
+    column = replace(column, type=_parse_type(c))
     while True:
         if c.accept("NOT", "NULL"):
             column = replace(column, nullable=False)
         elif c.accept("NULL"):
             column = replace(column, nullable=True)
         elif c.accept("DEFAULT"):
-            column = replace(column, default=c.until(*_AFTER_DEFAULT))
+            column = replace(column, default=c.read_until(*_AFTER_DEFAULT))
             if not column.default:
                 c.fail("expected a value after DEFAULT")
         elif c.accept("COMMENT"):
-            column = replace(column, comment=c.string())
+            column = replace(column, comment=c.read_string())
         elif c.accept("PRIMARY", "KEY"):
-            column = replace(column, primary_key=True, key_enforced=_enforcement(c))
+            column = replace(column, primary_key=True, key_enforced=_parse_enforcement(c))
         elif c.peek() in ("GENERATED", "UNIQUE", "CHECK", "REFERENCES"):
             raise UnsupportedError(
                 f"{c.peek()} on a column", "Leave it out, or compute the value in a query."
@@ -135,7 +135,7 @@ def _column(c: Cursor) -> ColumnDefinition:
             return column
 
 
-def _enforcement(c: Cursor) -> bool:
+def _parse_enforcement(c: Cursor) -> bool:
     if c.accept("NOT", "ENFORCED"):
         c.accept("RELY") or c.accept("NORELY")
         return False
@@ -143,7 +143,7 @@ def _enforcement(c: Cursor) -> bool:
     return True
 
 
-def _type(c: Cursor) -> str:
+def _parse_type(c: Cursor) -> str:
     """A type up to the next word that cannot belong to it; commas inside <…> and (…) do."""
     first, angles, brackets = c.at, 0, 0
     while not c.done:
@@ -159,10 +159,10 @@ def _type(c: Cursor) -> str:
     return text
 
 
-def _table_options(c: Cursor) -> None:
+def _parse_table_options(c: Cursor) -> None:
     while not c.done and c.peek() not in ("AS", "SELECT", "WITH"):
         if c.accept("COMMENT"):
-            c.string()
+            c.read_string()
             continue
         word = c.peek()
         advice = {
@@ -176,20 +176,20 @@ def _table_options(c: Cursor) -> None:
         raise UnsupportedError(f"{word} in CREATE TABLE", advice or "")
 
 
-def _create_view(c: Cursor, swap: bool) -> CreateView:
+def _parse_create_view(c: Cursor, swap: bool) -> CreateView:
     quiet = c.accept("IF", "NOT", "EXISTS")
-    name = c.name()
-    columns = _view_columns(c) if c.peek() == "(" else ()
-    comment = c.string() if c.accept("COMMENT") else None
+    name = c.read_name()
+    columns = _parse_view_columns(c) if c.peek() == "(" else ()
+    comment = c.read_string() if c.accept("COMMENT") else None
     c.expect("AS")
-    return CreateView(name, _query(c), columns, comment, quiet, swap)
+    return CreateView(name, _parse_query(c), columns, comment, quiet, swap)
 
 
-def _view_columns(c: Cursor) -> tuple[str, ...]:
+def _parse_view_columns(c: Cursor) -> tuple[str, ...]:
     c.expect("(")
     names = []
     while True:
-        names.append(c.identifier())
+        names.append(c.read_identifier())
         if c.peek() == "COMMENT":
             raise UnsupportedError(
                 "a COMMENT on a column of a view", "Describe the columns in the view's COMMENT."
@@ -200,71 +200,71 @@ def _view_columns(c: Cursor) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _create_temp_view(c: Cursor, swap: bool) -> Statement | None:
-    name = c.identifier()
+def _parse_create_temp_view(c: Cursor, swap: bool) -> Statement | None:
+    name = c.read_identifier()
     if not c.accept("AS"):
         return None  # columns or USING: Spark's own forms
-    return CreateTempView(name, swap, _query(c))
+    return CreateTempView(name, swap, _parse_query(c))
 
 
-def _query(c: Cursor) -> str:
+def _parse_query(c: Cursor) -> str:
     if c.done or c.peek() in _NO_QUERY:
         c.fail("expected a query", "Write a SELECT here.")
-    return c.rest()
+    return c.read_rest()
 
 
-def drop(c: Cursor) -> Statement | None:
+def parse_drop(c: Cursor) -> Statement | None:
     c.expect("DROP")
     if parse_streams.accept_noun(c):
-        return parse_streams.drop(c)
+        return parse_streams.parse_drop(c)
     if c.accept("TABLE"):
         quiet = c.accept("IF", "EXISTS")
-        statement = DropTable(c.name(), quiet)
+        statement = DropTable(c.read_name(), quiet)
         c.accept("PURGE")
         return statement
     if c.accept("VIEW"):
         quiet = c.accept("IF", "EXISTS")
-        return DropView(c.name(), quiet)
+        return DropView(c.read_name(), quiet)
     if c.accept("SCHEMA") or c.accept("DATABASE") or c.accept("NAMESPACE"):
         quiet = c.accept("IF", "EXISTS")
-        name = c.identifier()
+        name = c.read_identifier()
         cascade = c.accept("CASCADE")
         c.accept("RESTRICT")
         return DropSchema(name, quiet, cascade)
     return None
 
 
-def alter(c: Cursor) -> Statement | None:
+def parse_alter(c: Cursor) -> Statement | None:
     c.expect("ALTER")
     if parse_streams.accept_noun(c):
-        return parse_streams.alter(c)
+        return parse_streams.parse_alter(c)
     if c.accept("SOURCE"):
-        return parse_sources.alter(c)
+        return parse_sources.parse_alter(c)
     if c.accept("WAREHOUSE"):
-        return parse_warehouse.alter(c)
+        return parse_warehouse.parse_alter(c)
     if not c.accept("TABLE"):
         return None
-    table = c.name()
+    table = c.read_name()
     if c.accept("ADD", "COLUMNS", "FROM", "SOURCE"):
-        return WidenMirror(table, c.names_in_brackets())
+        return WidenMirror(table, c.read_names_in_brackets())
     if c.accept("ADD"):
-        return _add_columns(c, table)
+        return _parse_add_columns(c, table)
     if c.accept("DROP"):
-        return _drop_columns(c, table)
+        return _parse_drop_columns(c, table)
     if c.accept("RENAME", "TO"):
-        return RenameTable(table, c.name())
+        return RenameTable(table, c.read_name())
     if c.accept("RENAME"):
         c.accept("COLUMN")
-        old = c.identifier()
+        old = c.read_identifier()
         c.expect("TO")
-        return RenameColumn(table, old, c.identifier())
+        return RenameColumn(table, old, c.read_identifier())
     if c.accept("ALTER") or c.accept("CHANGE") or c.accept("MODIFY"):
         c.accept("COLUMN")
-        return _alter_column(c, table)
+        return _parse_alter_column(c, table)
     c.fail("expected ADD, DROP, RENAME or ALTER COLUMN")
 
 
-def _add_columns(c: Cursor, table: Name) -> AddColumns:
+def _parse_add_columns(c: Cursor, table: Name) -> AddColumns:
     several = c.accept("COLUMNS")
     if not several:
         c.accept("COLUMN")
@@ -272,12 +272,12 @@ def _add_columns(c: Cursor, table: Name) -> AddColumns:
         raise UnsupportedError("adding a constraint", "Create a new table with it and copy the rows.")
     quiet = c.accept("IF", "NOT", "EXISTS")
     if c.peek() != "(":
-        columns = [_column(c)]
+        columns = [_parse_column(c)]
     else:
         c.expect("(")
-        columns = [_column(c)]
+        columns = [_parse_column(c)]
         while c.accept(","):
-            columns.append(_column(c))
+            columns.append(_parse_column(c))
         c.expect(")")
     if c.peek() in ("FIRST", "AFTER"):
         raise UnsupportedError(
@@ -286,19 +286,19 @@ def _add_columns(c: Cursor, table: Name) -> AddColumns:
     return AddColumns(table, tuple(columns), quiet)
 
 
-def _drop_columns(c: Cursor, table: Name) -> DropColumns:
+def _parse_drop_columns(c: Cursor, table: Name) -> DropColumns:
     c.accept("COLUMNS") or c.accept("COLUMN")
     quiet = c.accept("IF", "EXISTS")
     if c.peek() == "(":
-        return DropColumns(table, c.names_in_brackets(), quiet)
-    names = [c.identifier()]
+        return DropColumns(table, c.read_names_in_brackets(), quiet)
+    names = [c.read_identifier()]
     while c.accept(","):
-        names.append(c.identifier())
+        names.append(c.read_identifier())
     return DropColumns(table, tuple(names), quiet)
 
 
-def _alter_column(c: Cursor, table: Name) -> AlterColumn:
-    change = AlterColumn(table, c.identifier())
+def _parse_alter_column(c: Cursor, table: Name) -> AlterColumn:
+    change = AlterColumn(table, c.read_identifier())
     if c.accept("SET", "NOT", "NULL"):
         return replace(change, nullable=False)
     if c.accept("DROP", "NOT", "NULL"):
@@ -306,11 +306,11 @@ def _alter_column(c: Cursor, table: Name) -> AlterColumn:
     if c.accept("SET", "DEFAULT"):
         if c.done:
             c.fail("expected a value after DEFAULT")
-        return replace(change, default=c.rest())
+        return replace(change, default=c.read_rest())
     if c.accept("DROP", "DEFAULT"):
         return replace(change, drop_default=True)
     if c.accept("COMMENT"):
-        return replace(change, comment=c.string())
+        return replace(change, comment=c.read_string())
     if c.accept("TYPE") or c.accept("SET", "DATA", "TYPE"):
-        return replace(change, type=_type(c))
+        return replace(change, type=_parse_type(c))
     c.fail("expected TYPE, SET or DROP NOT NULL, SET or DROP DEFAULT, or COMMENT")

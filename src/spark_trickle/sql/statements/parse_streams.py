@@ -23,59 +23,59 @@ def accept_noun(c: Cursor) -> bool:
     return c.accept("STREAM", "TABLE") or c.accept("MATERIALIZED", "VIEW")
 
 
-def create(c: Cursor, swap: bool) -> CreateStream:
+def parse_create(c: Cursor, swap: bool) -> CreateStream:
     quiet = c.accept("IF", "NOT", "EXISTS")
-    name = c.name()
-    columns = c.names_in_brackets() if c.peek() == "(" else ()
+    name = c.read_name()
+    columns = c.read_names_in_brackets() if c.peek() == "(" else ()
     schedule: str | None = None
     mode = "AUTO"
     options: tuple[tuple[str, str], ...] = ()
     while not c.accept("AS"):
         if c.peek() == "SCHEDULE" or c.peek() == "CRON":
-            schedule = _schedule(c)
+            schedule = _parse_schedule(c)
         elif c.accept("REFRESH", "MODE"):
-            mode = _mode(c)
+            mode = _parse_mode(c)
         elif c.accept("WITH"):
-            options = _options(c)
+            options = _parse_options(c)
         else:
             c.fail("expected SCHEDULE, REFRESH MODE, WITH or AS")
     if c.done or c.peek() not in ("SELECT", "WITH", "(", "VALUES", "FROM", "TABLE"):
         c.fail("expected a query", "Write a SELECT here.")
-    return CreateStream(name, c.rest(), columns, schedule, mode, options, quiet, swap)
+    return CreateStream(name, c.read_rest(), columns, schedule, mode, options, quiet, swap)
 
 
-def _schedule(c: Cursor) -> str:
+def _parse_schedule(c: Cursor) -> str:
     c.accept("SCHEDULE")
     cron = c.accept("CRON")
     if c.done or c.words[c.at].kind is not WordKind.STRING:
         c.fail("expected a schedule in quotes", "Write SCHEDULE '1m', 'calculated', or CRON '*/5 * * * *'.")
-    text = c.string()
+    text = c.read_string()
     return f"cron {text}" if cron else text
 
 
-def _mode(c: Cursor) -> str:
+def _parse_mode(c: Cursor) -> str:
     if c.peek() not in MODES:
         c.fail(f"expected one of {', '.join(MODES)}")
-    return c.next().upper
+    return c.read_word().upper
 
 
-def _options(c: Cursor) -> tuple[tuple[str, str], ...]:
-    return tuple(pair for text in c.bracketed() for pair in _pairs(Cursor(text)))
+def _parse_options(c: Cursor) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for text in c.read_brackets() for pair in _parse_pairs(Cursor(text)))
 
 
-def alter(c: Cursor) -> AlterStream | SteerStream:
-    name = c.name()
+def parse_alter(c: Cursor) -> AlterStream | SteerStream:
+    name = c.read_name()
     for word, suspended in (("SUSPEND", True), ("RESUME", False)):
         if c.accept(word):
             return SteerStream(name, suspended)
     if c.accept("AS"):
-        return AlterStream(name, query=c.rest())
+        return AlterStream(name, query=c.read_rest())
     c.expect("SET")
     if c.peek() in ("SCHEDULE", "CRON"):
-        return AlterStream(name, schedule=_schedule(c))
+        return AlterStream(name, schedule=_parse_schedule(c))
     if c.accept("REFRESH", "MODE"):
-        return AlterStream(name, mode=_mode(c))
-    pairs = dict(_options(c) if c.peek() == "(" else _pairs(c))
+        return AlterStream(name, mode=_parse_mode(c))
+    pairs = dict(_parse_options(c) if c.peek() == "(" else _parse_pairs(c))
     mode = pairs.pop("refresh_mode", None)
     if mode is not None and mode.upper() not in MODES:
         c.fail(f"expected one of {', '.join(MODES)}")
@@ -83,39 +83,39 @@ def alter(c: Cursor) -> AlterStream | SteerStream:
     return AlterStream(name, None, schedule, mode.upper() if mode else None, tuple(pairs.items()))
 
 
-def _pairs(c: Cursor) -> tuple[tuple[str, str], ...]:
+def _parse_pairs(c: Cursor) -> tuple[tuple[str, str], ...]:
     """key = value, key = value"""
     found = []
     while True:
-        key = c.identifier().lower()
+        key = c.read_identifier().lower()
         c.expect("=")
-        found.append((key, c.next().text))
+        found.append((key, c.read_word().text))
         if not c.accept(","):
             return tuple(found)
 
 
-def drop(c: Cursor) -> DropStream:
+def parse_drop(c: Cursor) -> DropStream:
     quiet = c.accept("IF", "EXISTS")
-    name = c.name()
+    name = c.read_name()
     cascade = c.accept("CASCADE")
     c.accept("RESTRICT")
     return DropStream(name, quiet, cascade)
 
 
-def explain(c: Cursor) -> Statement | None:
+def parse_explain(c: Cursor) -> Statement | None:
     """EXPLAIN of a stream table; of anything else it is Spark's."""
     c.expect("EXPLAIN")
     if accept_noun(c):
-        return ExplainStream(c.name())
+        return ExplainStream(c.read_name())
     if c.accept("CREATE"):
         swap = c.accept("OR", "REPLACE")
         if accept_noun(c):
-            return ExplainQuery(create(c, swap).query)
+            return ExplainQuery(parse_create(c, swap).query)
     return None
 
 
-def refresh(c: Cursor) -> Statement | None:
+def parse_refresh(c: Cursor) -> Statement | None:
     c.expect("REFRESH")
     if not accept_noun(c):
         return None
-    return RefreshStream(c.name())
+    return RefreshStream(c.read_name())

@@ -9,12 +9,12 @@ from spark_trickle.sql.lexer.words import WordKind
 from spark_trickle.sql.statements.kinds import BackUp, RenewIdentity, Statement, Vacuum
 
 
-def vacuum(c: Cursor) -> Statement:
+def parse_vacuum(c: Cursor) -> Statement:
     c.expect("VACUUM")
-    table = None if c.done or _at_retain(c) or _at_dry_run(c) else c.name()
+    table = None if c.done or _is_at_retain(c) or _is_at_dry_run(c) else c.read_name()
     hours = None
     if c.accept("RETAIN"):
-        word = c.next()
+        word = c.read_word()
         if word.kind is not WordKind.NUMBER or not isfinite(hours := float(word.text)):
             c.at -= 1
             c.fail("expected a number of hours")
@@ -23,20 +23,20 @@ def vacuum(c: Cursor) -> Statement:
     return Vacuum(table, hours, c.accept("DRY", "RUN"))
 
 
-def _at_retain(c: Cursor) -> bool:
+def _is_at_retain(c: Cursor) -> bool:
     return c.peek() == "RETAIN" and c.peek(2) in ("HOURS", "HOUR")
 
 
-def _at_dry_run(c: Cursor) -> bool:
+def _is_at_dry_run(c: Cursor) -> bool:
     return c.peek() == "DRY" and c.peek(1) == "RUN"
 
 
-def back_up(c: Cursor) -> Statement:
+def parse_backup(c: Cursor) -> Statement:
     c.expect("BACKUP", "WAREHOUSE", "TO")
-    return BackUp(c.string(), c.accept("WITH", "LINKS"))
+    return BackUp(c.read_string(), c.accept("WITH", "LINKS"))
 
 
-def alter(c: Cursor) -> Statement:
+def parse_alter(c: Cursor) -> Statement:
     """After ALTER WAREHOUSE."""
     c.expect("RENEW", "IDENTITY")
     return RenewIdentity()

@@ -30,24 +30,24 @@ def find_single_read(sql: str) -> SingleRead | None:
     if uppers.count("SELECT") != 1 or uppers[0] != "SELECT" or _MORE & set(uppers) or len(references) != 1:
         return None
     reference = references[0]
-    where = _after_alias(words, reference.end)
+    where = _skip_alias(words, reference.end)
     if reference.is_function or reference.at is not None or uppers[where : where + 1] != ["WHERE"]:
         return None
-    end = _end_of_condition(words, where + 1)
+    end = _find_end_of_condition(words, where + 1)
     if end == where + 1:
         return None
     relation = sql[words[reference.start].start : words[where - 1].end]
     return SingleRead(reference.parts, relation, sql[words[where + 1].start : words[end - 1].end])
 
 
-def _after_alias(words: tuple[Word, ...], at: int) -> int:
+def _skip_alias(words: tuple[Word, ...], at: int) -> int:
     if at < len(words) and words[at].upper == "AS":
         return at + 2
     is_alias = at < len(words) and words[at].is_identifier and words[at].upper not in {"WHERE", *_ENDS_WHERE}
     return at + 1 if is_alias else at
 
 
-def _end_of_condition(words: tuple[Word, ...], start: int) -> int:
+def _find_end_of_condition(words: tuple[Word, ...], start: int) -> int:
     depth = 0
     for at in range(start, len(words)):
         depth += {"(": 1, ")": -1}.get(words[at].upper, 0)

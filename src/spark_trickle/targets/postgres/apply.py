@@ -10,13 +10,13 @@ from spark_trickle.errors import RepairNeededError, TargetChangedError
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.targets.postgres import rows
 from spark_trickle.targets.postgres.follow import widen_columns
-from spark_trickle.targets.postgres.ledger import Applied, Entry, lock_entry, note
-from spark_trickle.targets.postgres.run import changing
+from spark_trickle.targets.postgres.ledger import Applied, Entry, lock_entry, note_change
+from spark_trickle.targets.postgres.run import begin_change
 from spark_trickle.targets.postgres.status import compare_table
 from spark_trickle.targets.postgres.target import Target
 
 
-def apply(
+def apply_change(
     connection: Connection,
     target: Target,
     after: int | None,
@@ -33,25 +33,25 @@ def apply(
     Doing it again does nothing, so after a lost connection it is simply called again. A row to delete that is
     not there, or not as we wrote it, means that somebody else changed the table: then nothing is done.
     """
-    with changing(connection, target.full_name, lock_seconds):
+    with begin_change(connection, target.full_name, lock_seconds):
         entry = open_entry(connection, target)
         if entry.snapshot is not None and entry.snapshot >= snapshot:
             return Applied(False, entry.snapshot)
-        _require_at(target, entry, after, marks[0])
-        rows.lock(connection, target)
+        _require_snapshot(target, entry, after, marks[0])
+        rows.lock_target(connection, target)
         if after is None:
             _require_empty(connection, target)
-        gone = rows.load(connection, target, rows.DELETED, deleted)
+        gone = rows.load_rows(connection, target, rows.DELETED, deleted)
         if gone and target.key:
-            come = rows.load(connection, target, rows.INSERTED, inserted)
-            rows.change(connection, target, gone, come)
+            come = rows.load_rows(connection, target, rows.INSERTED, inserted)
+            rows.change_rows(connection, target, gone, come)
         else:
-            rows.delete(connection, target, gone)
+            rows.delete_rows(connection, target, gone)
             come = rows.copy_in(connection, target, inserted)
         if after is None:
-            rows.analyze(connection, target)
+            rows.analyze_target(connection, target)
         done = Applied(True, snapshot, come, gone)
-        note(connection, target, entry.rows + come - gone, done, marks[1])
+        note_change(connection, target, entry.rows + come - gone, done, marks[1])
         return done
 
 
@@ -65,7 +65,7 @@ def open_entry(connection: Connection, target: Target) -> Entry:
     return entry
 
 
-def _require_at(target: Target, entry: Entry, after: int | None, mark: str) -> None:
+def _require_snapshot(target: Target, entry: Entry, after: int | None, mark: str) -> None:
     if entry.mark and mark and entry.mark != mark:
         raise RepairNeededError(target.full_name, f"it shows snapshot {after} of another warehouse history")
     if entry.snapshot != after:

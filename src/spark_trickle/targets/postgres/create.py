@@ -9,31 +9,31 @@ from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.targets.postgres.ledger import (
     add_entry,
     find_entry,
+    find_relation,
     is_ours,
-    ledger_of,
     lock_entry,
+    name_ledger,
     note_site,
-    own_entry,
     prepare_ledger,
     prepare_schema,
     refuse_copy,
-    relation_of,
     remove_entry,
+    require_entry,
 )
-from spark_trickle.targets.postgres.run import changing, execute, value
+from spark_trickle.targets.postgres.run import begin_change, execute_statement, read_value
 from spark_trickle.targets.postgres.status import compare_table
-from spark_trickle.targets.postgres.target import COMMA, Target, hash_of, pg_type
+from spark_trickle.targets.postgres.target import COMMA, Target, compose_hash, pg_type
 
 _CREATE_LOCK = 5_117_430_862_916
 _NULLS_NOT_DISTINCT = 150_000  # the first version that can call two NULLs the same key
 
 
-def create(connection: Connection, target: Target, lock_seconds: float = 30.0) -> None:
+def create_target(connection: Connection, target: Target, lock_seconds: float = 30.0) -> None:
     """Make the table, empty and at no snapshot; doing it again changes nothing.
 
     A table of this name that is not ours stays as it is, and so does one that another stream table fills.
     """
-    with changing(connection, target.full_name, lock_seconds):
+    with begin_change(connection, target.full_name, lock_seconds):
         _take_turns(connection)
         prepare_ledger(connection, target.ledger)
         entry = find_entry(connection, target, lock=True)
@@ -41,95 +41,99 @@ def create(connection: Connection, target: Target, lock_seconds: float = 30.0) -
             raise TargetExistsError(target.full_name, f'the stream table "{entry.stream}" is published there')
         if entry and entry.site not in (None, target.site):
             refuse_copy(target, entry.site)
-        found = relation_of(connection, target.schema, target.name)
+        found = find_relation(connection, target.schema, target.name)
         if found is None:
-            _build(connection, target)
+            _build_table(connection, target)
         elif entry is None or entry.relation != found:
             _go_on_with_kept(connection, target, found)
         elif changed := compare_table(connection, target, entry).changes:
             raise TargetChangedError(target.full_name, changed)
 
 
-def drop(connection: Connection, target: Target, keep: bool = False, lock_seconds: float = 30.0) -> None:
+def drop_target(
+    connection: Connection, target: Target, keep: bool = False, lock_seconds: float = 30.0
+) -> None:
     """Forget a published table; with `keep` the table stays as it is, and can be published again.
 
     A table that was dropped and made anew by somebody else is not touched.
     """
-    with changing(connection, target.full_name, lock_seconds):
+    with begin_change(connection, target.full_name, lock_seconds):
         _take_turns(connection)
         entry = lock_entry(connection, target)
-        found = relation_of(connection, target.schema, target.name)
+        found = find_relation(connection, target.schema, target.name)
         if found == entry.relation and not keep:
-            execute(connection, sql.SQL("DROP TABLE {}").format(target.sql))
-        elif found == entry.relation and _comment_of(connection, found) is None:  # one of others stays
+            execute_statement(connection, sql.SQL("DROP TABLE {}").format(target.sql))
+        elif found == entry.relation and _read_comment(connection, found) is None:  # one of others stays
             comment = sql.SQL("COMMENT ON TABLE {} IS {}")
-            execute(connection, comment.format(target.sql, sql.Literal(_kept_mark(target))))
+            execute_statement(connection, comment.format(target.sql, sql.Literal(_compose_kept_mark(target))))
         remove_entry(connection, target)
-        ledger = ledger_of(target.ledger)
-        if not value(connection, sql.SQL("SELECT EXISTS (SELECT FROM {})").format(ledger)):
-            execute(connection, sql.SQL("DROP TABLE {}").format(ledger))
+        ledger = name_ledger(target.ledger)
+        if not read_value(connection, sql.SQL("SELECT EXISTS (SELECT FROM {})").format(ledger)):
+            execute_statement(connection, sql.SQL("DROP TABLE {}").format(ledger))
 
 
-def adopt(connection: Connection, target: Target, lock_seconds: float = 30.0) -> None:
+def adopt_target(connection: Connection, target: Target, lock_seconds: float = 30.0) -> None:
     """Let the warehouse at the site of the target write the table from now on, and no other copy of it."""
-    with changing(connection, target.full_name, lock_seconds):
+    with begin_change(connection, target.full_name, lock_seconds):
         _take_turns(connection)
-        own_entry(connection, target, lock=True)
+        require_entry(connection, target, lock=True)
         note_site(connection, target)
 
 
-def _kept_mark(target: Target) -> str:
+def _compose_kept_mark(target: Target) -> str:
     """What we leave on a table that is published no more; with another key it would need other indexes."""
     return f"UNPUBLISH kept this table; its key is ({', '.join(target.key)})"
 
 
-def _comment_of(connection: Connection, relation: int) -> str | None:
-    found = value(connection, sql.SQL("SELECT obj_description({}, 'pg_class')").format(relation))
+def _read_comment(connection: Connection, relation: int) -> str | None:
+    found = read_value(connection, sql.SQL("SELECT obj_description({}, 'pg_class')").format(relation))
     return None if found is None else str(found)
 
 
 def _go_on_with_kept(connection: Connection, target: Target, relation: int) -> None:
     """Publish again what was unpublished and kept: its rows are compared, and readers see no gap."""
-    if _comment_of(connection, relation) != _kept_mark(target):
+    if _read_comment(connection, relation) != _compose_kept_mark(target):
         raise TargetExistsError(target.full_name, "spark-trickle did not create it")
     add_entry(connection, target, relation)
-    if changed := compare_table(connection, target, own_entry(connection, target)).changes:
+    if changed := compare_table(connection, target, require_entry(connection, target)).changes:
         raise TargetChangedError(target.full_name, changed)
-    execute(connection, sql.SQL("COMMENT ON TABLE {} IS NULL").format(target.sql))
+    execute_statement(connection, sql.SQL("COMMENT ON TABLE {} IS NULL").format(target.sql))
 
 
 def _take_turns(connection: Connection) -> None:
     """The first one makes the ledger, the last one removes it."""
-    execute(connection, sql.SQL("SELECT pg_advisory_xact_lock({})").format(_CREATE_LOCK))
+    execute_statement(connection, sql.SQL("SELECT pg_advisory_xact_lock({})").format(_CREATE_LOCK))
 
 
-def _build(connection: Connection, target: Target) -> None:
+def _build_table(connection: Connection, target: Target) -> None:
     prepare_schema(connection, target.schema)
-    execute(connection, _table(target))
-    for statement in _indexes(target, connection.info.server_version):
-        execute(connection, statement)
-    relation = relation_of(connection, target.schema, target.name)
+    execute_statement(connection, _compose_table(target))
+    for statement in _compose_indexes(target, connection.info.server_version):
+        execute_statement(connection, statement)
+    relation = find_relation(connection, target.schema, target.name)
     assert relation is not None
     add_entry(connection, target, relation)
 
 
-def _table(target: Target) -> sql.Composed:
+def _compose_table(target: Target) -> sql.Composed:
     columns = [
         sql.SQL("{} {}").format(sql.Identifier(c.name), sql.SQL(pg_type(c.type))) for c in target.columns
     ]
     if target.key_is_primary:
-        columns.append(sql.SQL("PRIMARY KEY ({})").format(_key(target)))
+        columns.append(sql.SQL("PRIMARY KEY ({})").format(_compose_key(target)))
     return sql.SQL("CREATE TABLE {} ({})").format(target.sql, COMMA.join(columns))
 
 
-def _indexes(target: Target, version: int) -> list[sql.Composed]:
+def _compose_indexes(target: Target, version: int) -> list[sql.Composed]:
     """Where no primary key finds a row, a hash of it does; a key that may be null is unique all the same."""
     if target.key_is_primary:
         return []
-    find = sql.SQL("CREATE INDEX ON {} (({}))").format(target.sql, hash_of(target))
-    unique = sql.SQL("CREATE UNIQUE INDEX ON {} ({}) NULLS NOT DISTINCT").format(target.sql, _key(target))
+    find = sql.SQL("CREATE INDEX ON {} (({}))").format(target.sql, compose_hash(target))
+    unique = sql.SQL("CREATE UNIQUE INDEX ON {} ({}) NULLS NOT DISTINCT").format(
+        target.sql, _compose_key(target)
+    )
     return [find, unique] if target.key and version >= _NULLS_NOT_DISTINCT else [find]
 
 
-def _key(target: Target) -> sql.Composed:
+def _compose_key(target: Target) -> sql.Composed:
     return COMMA.join(map(sql.Identifier, target.key))

@@ -34,14 +34,14 @@ def to_csv(target: Target, rows: pa.Table) -> Iterator[bytes]:
     """NULL is nothing, an empty text is \"\"; columns in the order of the target, found by name."""
     for start in range(0, rows.num_rows, _PIECE):
         piece = rows.slice(start, _PIECE)
-        texts = [to_text(c, _plain(piece.column(c.name))) for c in target.columns]
+        texts = [to_text(c, _is_plain_column(piece.column(c.name))) for c in target.columns]
         output = pa.BufferOutputStream()
         options = csv.WriteOptions(include_header=False, quoting_style="needed")
         csv.write_csv(pa.table(texts, names=[str(n) for n in range(len(texts))]), output, options)
         yield output.getvalue().to_pybytes()
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
+def _is_plain_column(column: pa.ChunkedArray) -> pa.Array:
     found = column.combine_chunks()
     return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
 
@@ -50,58 +50,58 @@ def to_text(column: Column, values: pa.Array) -> pa.Array:
     """Values as texts; numbers and truth values may stay what they are, because CSV shows them exactly."""
     if can_hold(column.type):
         values = values.cast(arrow_type(column.type))
-    return _written(column, column.type, values)
+    return _write_values(column, column.type, values)
 
 
-def _written(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
+def _write_values(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
     match kind:
         case Array(Scalar() as element):
-            return _list(values, _written(column, element, values.values))
+            return _write_lists(values, _write_values(column, element, values.values))
         case Array() | Struct():
-            return pc.if_else(values.is_null(), None, _json(column, kind, values))
+            return pc.if_else(values.is_null(), None, _write_json(column, kind, values))
         case Scalar("string"):
-            return _checked(column, values)
+            return _check_texts(column, values)
         case Scalar("binary"):
-            return _texts(None if v is None else _hex(v) for v in values.to_pylist())
+            return _cast_to_text(None if v is None else _write_hex(v) for v in values.to_pylist())
         case Scalar("date"):
-            return _dates(column, values)
+            return _write_dates(column, values)
         case Scalar("timestamp" | "timestamp_ntz"):
-            return _timestamps(column, values)
+            return _write_timestamps(column, values)
         case Scalar(name) if name.startswith(("decimal", "time(")):
             return values.cast(pa.string())
         case Scalar(name) if name.startswith("interval"):
-            write = _months if "year" in name or "month" in name else _duration
+            write = _write_months if "year" in name or "month" in name else _write_duration
             numbers = values.cast(pa.int64()).to_pylist()
-            return _texts(None if v is None else write(v) for v in numbers)
+            return _cast_to_text(None if v is None else write(v) for v in numbers)
         case Scalar():
-            return _checked(column, values) if pa.types.is_string(values.type) else values
+            return _check_texts(column, values) if pa.types.is_string(values.type) else values
 
 
-def _texts(values: Iterable[str | None]) -> pa.Array:
+def _cast_to_text(values: Iterable[str | None]) -> pa.Array:
     return pa.array(list(values), pa.string())
 
 
-def _checked(column: Column, texts: pa.Array) -> pa.Array:
+def _check_texts(column: Column, texts: pa.Array) -> pa.Array:
     """PostgreSQL has no place for the character 0, neither in texts nor in JSON."""
     bad = pc.match_substring(texts, "\0")
     if pc.any(bad).as_py():
-        raise _refused(column, repr(texts.filter(bad)[0].as_py()))
+        raise _make_refusal(column, repr(texts.filter(bad)[0].as_py()))
     return texts
 
 
-def _refused(column: Column, value: str) -> TargetValueError:
+def _make_refusal(column: Column, value: str) -> TargetValueError:
     return TargetValueError(column.name, pg_type(column.type), value)
 
 
-def _hex(value: bytes) -> str:
+def _write_hex(value: bytes) -> str:
     return f"\\x{value.hex()}"
 
 
-def _months(value: int) -> str:
+def _write_months(value: int) -> str:
     return f"{value} months"
 
 
-def _duration(value: int) -> str:
+def _write_duration(value: int) -> str:
     """As hours, minutes and seconds: days of PostgreSQL need not have 24 hours."""
     seconds, micros = divmod(abs(value), 1_000_000)
     minutes, seconds = divmod(seconds, 60)
@@ -112,50 +112,50 @@ def _duration(value: int) -> str:
 # --- arrays --------------------------------------------------------------------------------------
 
 
-def _list(lists: pa.ListArray, elements: pa.Array) -> pa.Array:
+def _write_lists(lists: pa.ListArray, elements: pa.Array) -> pa.Array:
     """{"one","with \\" and \\\\",NULL}, all lists at once."""
     texts = elements.cast(pa.string())
     escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
-    quoted = pc.fill_null(_enclosed('"', escaped, '"'), "NULL")
-    return pc.if_else(lists.is_null(), None, _joined("{", lists, quoted, "}"))
+    quoted = pc.fill_null(_enclose_texts('"', escaped, '"'), "NULL")
+    return pc.if_else(lists.is_null(), None, _join_elements("{", lists, quoted, "}"))
 
 
-def _joined(opening: str, lists: pa.ListArray, elements: pa.Array, closing: str) -> pa.Array:
+def _join_elements(opening: str, lists: pa.ListArray, elements: pa.Array, closing: str) -> pa.Array:
     joined = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, elements), ",")
-    return _enclosed(opening, joined, closing)
+    return _enclose_texts(opening, joined, closing)
 
 
-def _enclosed(opening: str, texts: pa.Array, closing: str) -> pa.Array:
+def _enclose_texts(opening: str, texts: pa.Array, closing: str) -> pa.Array:
     return pc.binary_join_element_wise(opening, texts, closing, "")
 
 
 # --- dates and times -----------------------------------------------------------------------------
 
 
-def _dates(column: Column, values: pa.Array) -> pa.Array:
+def _write_dates(column: Column, values: pa.Array) -> pa.Array:
     days = values.cast(pa.int32())
     _require_within(column, days, 1)
-    if _within(days, *_COMMON):
+    if _is_within(days, *_COMMON):
         return values.cast(pa.string())
-    return _texts(None if d is None else "".join(_day(d)) for d in days.to_pylist())
+    return _cast_to_text(None if d is None else "".join(_write_day(d)) for d in days.to_pylist())
 
 
-def _timestamps(column: Column, values: pa.Array) -> pa.Array:
+def _write_timestamps(column: Column, values: pa.Array) -> pa.Array:
     """In UTC, the time zone of our connections. Both ways write the same, because JSON keeps the text."""
     micros = values.cast(pa.int64())
     _require_within(column, micros, _DAY)
-    if _within(micros, _COMMON[0] * _DAY, _COMMON[1] * _DAY):
+    if _is_within(micros, _COMMON[0] * _DAY, _COMMON[1] * _DAY):
         return micros.cast(pa.timestamp("us")).cast(pa.string())
-    return _texts(None if m is None else _moment(m) for m in micros.to_pylist())
+    return _cast_to_text(None if m is None else _write_moment(m) for m in micros.to_pylist())
 
 
-def _moment(micros: int) -> str:
+def _write_moment(micros: int) -> str:
     days, rest = divmod(micros, _DAY)
-    day, era = _day(days)
-    return f"{day} {_duration(rest)}{era}"
+    day, era = _write_day(days)
+    return f"{day} {_write_duration(rest)}{era}"
 
 
-def _day(days: int) -> tuple[str, str]:
+def _write_day(days: int) -> tuple[str, str]:
     """A day as it is written, and " BC" if it needs that; Python's own calendar has only 9999 years."""
     cycles, rest = divmod(days + _EPOCH - 1, _ERA)
     found = date(1, 1, 1) + timedelta(rest)
@@ -168,10 +168,10 @@ def _require_within(column: Column, values: pa.Array, unit: int) -> None:
     for value in pc.min_max(values).values():
         number = value.as_py()
         if number is not None and not _FIRST_DAY <= number // unit <= _LAST_DAY:
-            raise _refused(column, "".join(_day(number // unit)))
+            raise _make_refusal(column, "".join(_write_day(number // unit)))
 
 
-def _within(values: pa.Array, low: int, end: int) -> bool:
+def _is_within(values: pa.Array, low: int, end: int) -> bool:
     least, most = (v.as_py() for v in pc.min_max(values).values())
     return least is None or (low <= least and most < end)
 
@@ -179,27 +179,27 @@ def _within(values: pa.Array, low: int, end: int) -> bool:
 # --- JSON ----------------------------------------------------------------------------------------
 
 
-def _json(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
+def _write_json(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
     """Each value as a piece of JSON, null included; whole columns, so that no type of Python is between."""
     match kind:
         case Struct(fields):
-            parts = [_json(column, f.type, v) for f, v in zip(fields, values.flatten(), strict=True)]
+            parts = [_write_json(column, f.type, v) for f, v in zip(fields, values.flatten(), strict=True)]
             names = [f"{json.dumps(f.name, ensure_ascii=False)}:" for f in fields]
             pairs = [pc.binary_join_element_wise(n, p, "") for n, p in zip(names, parts, strict=True)]
-            written = _enclosed("{", pc.binary_join_element_wise(*pairs, ","), "}")
+            written = _enclose_texts("{", pc.binary_join_element_wise(*pairs, ","), "}")
         case Array(element):
-            written = _joined("[", values, _json(column, element, values.values), "]")
+            written = _join_elements("[", values, _write_json(column, element, values.values), "]")
         case _:
             written = _json_scalar(column, kind, values)
     return pc.fill_null(pc.if_else(values.is_null(), None, written), "null")
 
 
 def _json_scalar(column: Column, kind: Scalar, values: pa.Array) -> pa.Array:
-    texts = _written(column, kind, values).cast(pa.string())
+    texts = _write_values(column, kind, values).cast(pa.string())
     if is_float(kind):
         known = pc.is_finite(values)
         words = pc.replace_substring(pc.replace_substring(texts, "inf", "Infinity"), "nan", "NaN")
-        return pc.if_else(known, texts, _enclosed('"', words, '"'))
+        return pc.if_else(known, texts, _enclose_texts('"', words, '"'))
     if _NUMERIC.match(kind.name):
         return texts
-    return _texts(None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist())
+    return _cast_to_text(None if t is None else json.dumps(t, ensure_ascii=False) for t in texts.to_pylist())

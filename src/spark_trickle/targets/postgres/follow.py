@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from psycopg import sql
 
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.targets.postgres.run import execute
+from spark_trickle.targets.postgres.run import execute_statement
 from spark_trickle.targets.postgres.target import COMMA, Target, pg_type
 
 _INTEGERS = ("smallint", "integer", "bigint")
@@ -44,4 +44,4 @@ def widen_columns(connection: Connection, target: Target, wider: Mapping[str, st
     if wider:
         alter = sql.SQL("ALTER COLUMN {} TYPE {}")
         changes = [alter.format(sql.Identifier(name), sql.SQL(kind)) for name, kind in wider.items()]
-        execute(connection, sql.SQL("ALTER TABLE {} {}").format(target.sql, COMMA.join(changes)))
+        execute_statement(connection, sql.SQL("ALTER TABLE {} {}").format(target.sql, COMMA.join(changes)))

@@ -1,17 +1,17 @@
 """A stream table -> a table in PostgreSQL that is always at one whole snapshot of it.
 
-`create` makes the table, `apply` brings it from one snapshot to a later one in a single transaction, `repair`
-brings it to given rows whatever it holds, `adopt` makes another copy of the warehouse its writer, `drop`
-forgets it. All take an open connection in autocommit mode
-(see cdc.postgres.connect), and rows as Arrow tables.
+`create_target` makes the table, `apply_change` brings it from one snapshot to a later one in a single
+transaction, `repair_rows` brings it to given rows whatever it holds, `adopt_target` makes another copy of the
+warehouse its writer, `drop_target` forgets it. All take an open connection in autocommit mode
+(see sources.postgres.connect), and rows as Arrow tables.
 """
 
-from spark_trickle.targets.postgres.apply import apply
-from spark_trickle.targets.postgres.create import adopt, create, drop
+from spark_trickle.targets.postgres.apply import apply_change
+from spark_trickle.targets.postgres.create import adopt_target, create_target, drop_target
 from spark_trickle.targets.postgres.ledger import CHANNEL, Applied, refuse_copy
-from spark_trickle.targets.postgres.repair import repair
+from spark_trickle.targets.postgres.repair import repair_rows
 from spark_trickle.targets.postgres.rights import publish_rights
-from spark_trickle.targets.postgres.status import State, has_rows, published, state
+from spark_trickle.targets.postgres.status import State, has_rows, read_published, read_state
 from spark_trickle.targets.postgres.target import LEDGER, Target, target_for
 
 __all__ = [
@@ -20,15 +20,15 @@ __all__ = [
     "Applied",
     "State",
     "Target",
-    "adopt",
-    "apply",
-    "create",
-    "drop",
+    "adopt_target",
+    "apply_change",
+    "create_target",
+    "drop_target",
     "has_rows",
     "publish_rights",
-    "published",
+    "read_published",
+    "read_state",
     "refuse_copy",
-    "repair",
-    "state",
+    "repair_rows",
     "target_for",
 ]

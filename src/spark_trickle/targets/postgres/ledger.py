@@ -12,7 +12,7 @@ from psycopg import sql
 from spark_trickle.errors import NotPublishedError, WarehouseCopiedError
 from spark_trickle.model.source import Site
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.targets.postgres.run import execute, value
+from spark_trickle.targets.postgres.run import execute_statement, read_value
 from spark_trickle.targets.postgres.target import Target
 
 CHANNEL = "trickle_published"  # of NOTIFY, whatever the schema is
@@ -51,15 +51,15 @@ class Applied:
     deleted: int = 0
 
 
-def ledger_of(schema: str) -> sql.Identifier:
+def name_ledger(schema: str) -> sql.Identifier:
     return sql.Identifier(schema, "tables")
 
 
 def prepare_ledger(connection: Connection, schema: str) -> None:
     """Make the ledger if it is not there; the schema may have been made for us by somebody else."""
     prepare_schema(connection, schema)
-    ledger = ledger_of(schema)
-    if relation_of(connection, schema, "tables") is None:
+    ledger = name_ledger(schema)
+    if find_relation(connection, schema, "tables") is None:
         # A name instead of a number in dumps: what is restored from one finds its tables again.
         create = sql.SQL(
             "CREATE TABLE {} (schema_name text NOT NULL, table_name text NOT NULL, "
@@ -69,8 +69,8 @@ def prepare_ledger(connection: Connection, schema: str) -> None:
             "host text, catalog text, mark text, "
             "PRIMARY KEY (schema_name, table_name))"
         )
-        execute(connection, create.format(ledger))
-        execute(connection, sql.SQL("COMMENT ON TABLE {} IS {}").format(ledger, sql.Literal(_MARK)))
+        execute_statement(connection, create.format(ledger))
+        execute_statement(connection, sql.SQL("COMMENT ON TABLE {} IS {}").format(ledger, sql.Literal(_MARK)))
 
 
 def _add_columns(connection: Connection, schema: str) -> None:
@@ -79,28 +79,30 @@ def _add_columns(connection: Connection, schema: str) -> None:
         "SELECT count(*) FROM pg_attribute "
         "WHERE attrelid = to_regclass({}) AND attname IN ('host', 'catalog', 'mark')"
     )
-    if value(connection, count.format(_text(schema, "tables"))) < 3:
+    if read_value(connection, count.format(_compose_text(schema, "tables"))) < 3:
         add = sql.SQL(
             "ALTER TABLE {} ADD COLUMN IF NOT EXISTS host text, ADD COLUMN IF NOT EXISTS catalog text, "
             "ADD COLUMN IF NOT EXISTS mark text"
         )
-        execute(connection, add.format(ledger_of(schema)))
+        execute_statement(connection, add.format(name_ledger(schema)))
 
 
 def prepare_schema(connection: Connection, schema: str) -> None:
     # CREATE SCHEMA IF NOT EXISTS asks for the right to create one even if it exists.
-    found = sql.SQL("SELECT to_regnamespace({}) IS NOT NULL").format(_text(schema))
-    if not value(connection, found):
-        execute(connection, sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    found = sql.SQL("SELECT to_regnamespace({}) IS NOT NULL").format(_compose_text(schema))
+    if not read_value(connection, found):
+        execute_statement(connection, sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
 
 
-def relation_of(connection: Connection, schema: str, name: str) -> int | None:
+def find_relation(connection: Connection, schema: str, name: str) -> int | None:
     """The oid of whatever has this name."""
-    found = value(connection, sql.SQL("SELECT to_regclass({})::oid::int8").format(_text(schema, name)))
+    found = read_value(
+        connection, sql.SQL("SELECT to_regclass({})::oid::int8").format(_compose_text(schema, name))
+    )
     return None if found is None else int(found)
 
 
-def _text(*name: str) -> sql.Literal:
+def _compose_text(*name: str) -> sql.Literal:
     return sql.Literal(sql.Identifier(*name).as_string(None))
 
 
@@ -113,26 +115,29 @@ _FIELDS = sql.SQL(
 )
 
 
-def entries(connection: Connection, ledger: str) -> list[Entry]:
+def read_entries(connection: Connection, ledger: str) -> list[Entry]:
     """All of a ledger by name; none if there is no such ledger."""
-    if relation_of(connection, ledger, "tables") is None:
+    if find_relation(connection, ledger, "tables") is None:
         return []
     query = sql.SQL("SELECT {} FROM {} AS t ORDER BY schema_name, table_name")
-    return [_entry(row) for row in execute(connection, query.format(_FIELDS, ledger_of(ledger))).fetchall()]
+    return [
+        _row_to_entry(row)
+        for row in execute_statement(connection, query.format(_FIELDS, name_ledger(ledger))).fetchall()
+    ]
 
 
 def find_entry(connection: Connection, target: Target, lock: bool = False) -> Entry | None:
     """What is noted under the name of the target, whoever noted it."""
-    if relation_of(connection, target.ledger, "tables") is None:
+    if find_relation(connection, target.ledger, "tables") is None:
         return None
     query = sql.SQL("SELECT {} FROM {} AS t WHERE {} {}").format(
-        _FIELDS, ledger_of(target.ledger), _named(target), sql.SQL("FOR UPDATE" if lock else "")
+        _FIELDS, name_ledger(target.ledger), _compose_condition(target), sql.SQL("FOR UPDATE" if lock else "")
     )
-    found = execute(connection, query).fetchone()
-    return _entry(found) if found else None
+    found = execute_statement(connection, query).fetchone()
+    return _row_to_entry(found) if found else None
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
+def _row_to_entry(row: tuple[Any, ...]) -> Entry:
     host, catalog, mark = row[-3:]
     site = None if host is None else Site(host, catalog)
     return replace(Entry(*row[:-3]), site=site, mark=mark or "")
@@ -142,7 +147,7 @@ def is_ours(entry: Entry, target: Target) -> bool:
     return (entry.warehouse, entry.stream) == (target.warehouse, target.stream)
 
 
-def own_entry(connection: Connection, target: Target, lock: bool = False) -> Entry:
+def require_entry(connection: Connection, target: Target, lock: bool = False) -> Entry:
     """The entry of a table that this warehouse publishes, whichever copy of it."""
     entry = find_entry(connection, target, lock)
     if entry is None:
@@ -156,7 +161,7 @@ def own_entry(connection: Connection, target: Target, lock: bool = False) -> Ent
 
 def lock_entry(connection: Connection, target: Target) -> Entry:
     """Be the only one who changes the table until the transaction ends, and the only copy that may."""
-    entry = own_entry(connection, target, lock=True)
+    entry = require_entry(connection, target, lock=True)
     if entry.site not in (None, target.site):
         refuse_copy(target, entry.site)
     return entry
@@ -172,9 +177,9 @@ def note_site(connection: Connection, target: Target) -> None:
     """From now on the warehouse at this site writes the table."""
     _add_columns(connection, target.ledger)
     update = sql.SQL("UPDATE {} SET host = {}, catalog = {} WHERE {}").format(
-        ledger_of(target.ledger), target.site.host, target.site.catalog, _named(target)
+        name_ledger(target.ledger), target.site.host, target.site.catalog, _compose_condition(target)
     )
-    execute(connection, update)
+    execute_statement(connection, update)
 
 
 def add_entry(connection: Connection, target: Target, relation: int) -> None:
@@ -185,10 +190,10 @@ def add_entry(connection: Connection, target: Target, relation: int) -> None:
         "ON CONFLICT (schema_name, table_name) DO UPDATE SET relation = excluded.relation, snapshot = NULL, "
         "applied_at = NULL, row_count = 0, inserted = 0, deleted = 0"
     )
-    execute(
+    execute_statement(
         connection,
         insert.format(
-            ledger=ledger_of(target.ledger),
+            ledger=name_ledger(target.ledger),
             schema=target.schema,
             name=target.name,
             relation=relation,
@@ -200,32 +205,35 @@ def add_entry(connection: Connection, target: Target, relation: int) -> None:
 
 
 def remove_entry(connection: Connection, target: Target) -> None:
-    execute(connection, sql.SQL("DELETE FROM {} WHERE {}").format(ledger_of(target.ledger), _named(target)))
+    execute_statement(
+        connection,
+        sql.SQL("DELETE FROM {} WHERE {}").format(name_ledger(target.ledger), _compose_condition(target)),
+    )
 
 
-def note(connection: Connection, target: Target, rows: int, done: Applied, mark: str = "") -> None:
+def note_change(connection: Connection, target: Target, rows: int, done: Applied, mark: str = "") -> None:
     """Write down what was done, and tell who listens; both become true with the commit."""
     update = sql.SQL(
         "UPDATE {ledger} SET snapshot = {snapshot}, applied_at = clock_timestamp(), row_count = {rows}, "
         "mark = {mark}, inserted = inserted + {inserted}, deleted = deleted + {deleted} WHERE {named}"
     )
-    execute(
+    execute_statement(
         connection,
         update.format(
-            ledger=ledger_of(target.ledger),
+            ledger=name_ledger(target.ledger),
             snapshot=done.snapshot,
             rows=rows,
             mark=mark,
             inserted=done.inserted,
             deleted=done.deleted,
-            named=_named(target),
+            named=_compose_condition(target),
         ),
     )
-    notify = sql.SQL("SELECT pg_notify({}, {})").format(CHANNEL, sql.Literal(_payload(target, done)))
-    execute(connection, notify)
+    notify = sql.SQL("SELECT pg_notify({}, {})").format(CHANNEL, sql.Literal(_write_payload(target, done)))
+    execute_statement(connection, notify)
 
 
-def _payload(target: Target, done: Applied) -> str:
+def _write_payload(target: Target, done: Applied) -> str:
     return json.dumps({
         "schema": target.schema,
         "table": target.name,
@@ -236,5 +244,5 @@ def _payload(target: Target, done: Applied) -> str:
     })  # fmt: skip
 
 
-def _named(target: Target) -> sql.Composed:
+def _compose_condition(target: Target) -> sql.Composed:
     return sql.SQL("schema_name = {} AND table_name = {}").format(target.schema, target.name)

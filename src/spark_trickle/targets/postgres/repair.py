@@ -10,14 +10,19 @@ from psycopg import sql
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.targets.postgres import rows
 from spark_trickle.targets.postgres.apply import open_entry
-from spark_trickle.targets.postgres.ledger import Applied, note
-from spark_trickle.targets.postgres.run import changing, execute
-from spark_trickle.targets.postgres.target import Target, fields, grouping_key, stored
+from spark_trickle.targets.postgres.ledger import Applied, note_change
+from spark_trickle.targets.postgres.run import begin_change, execute_statement
+from spark_trickle.targets.postgres.target import (
+    Target,
+    compose_grouping_key,
+    list_fields,
+    list_stored_fields,
+)
 
 WANTED = "trickle_wanted"
 
 
-def repair(
+def repair_rows(
     connection: Connection,
     target: Target,
     snapshot: int,
@@ -26,22 +31,22 @@ def repair(
     mark: str = "",
 ) -> Applied:
     """Bring the table to these rows, whatever it holds and wherever it is; also back to an older snapshot."""
-    with changing(connection, target.full_name, lock_seconds):
+    with begin_change(connection, target.full_name, lock_seconds):
         open_entry(connection, target)
-        rows.lock(connection, target)
-        held = rows.load(connection, target, WANTED, wanted)
-        gone = _differing(connection, target, rows.DELETED, sql.SQL("-"))
-        come = _differing(connection, target, rows.INSERTED, sql.SQL(""))
-        rows.change(connection, target, gone, come)
-        rows.analyze(connection, target)
+        rows.lock_target(connection, target)
+        held = rows.load_rows(connection, target, WANTED, wanted)
+        gone = _select_differing(connection, target, rows.DELETED, sql.SQL("-"))
+        come = _select_differing(connection, target, rows.INSERTED, sql.SQL(""))
+        rows.change_rows(connection, target, gone, come)
+        rows.analyze_target(connection, target)
         done = Applied(True, snapshot, come, gone)
-        note(connection, target, held, done, mark)
+        note_change(connection, target, held, done, mark)
         return done
 
 
-def _differing(connection: Connection, target: Target, name: str, sign: sql.SQL) -> int:
+def _select_differing(connection: Connection, target: Target, name: str, sign: sql.SQL) -> int:
     """Rows that are more often on one side, as often as they are too many; NULLs are the same here."""
-    rows.make(connection, target, name)
+    rows.make_temporary(connection, target, name)
     query = sql.SQL(
         "INSERT INTO {into} ({columns}) SELECT {columns} FROM ("
         "SELECT {columns}, {sign} sum(d.side) AS copies FROM ("
@@ -49,15 +54,15 @@ def _differing(connection: Connection, target: Target, name: str, sign: sql.SQL)
         ") AS d ({columns}, side) GROUP BY {grouping} HAVING {sign} sum(d.side) > 0"
         ") AS d, generate_series(1, d.copies)"
     ).format(
-        into=rows.temporary(name),
-        columns=rows.own_columns(target),
+        into=rows.name_temporary(name),
+        columns=rows.list_own_columns(target),
         sign=sign,
-        wanted=stored(target, "w"),
-        held=rows.temporary(WANTED),
-        found=fields(target, "t"),
+        wanted=list_stored_fields(target, "w"),
+        held=rows.name_temporary(WANTED),
+        found=list_fields(target, "t"),
         table=target.sql,
-        grouping=grouping_key(target, "d"),
+        grouping=compose_grouping_key(target, "d"),
     )
-    found = execute(connection, query).rowcount
-    rows.know(connection, name)
+    found = execute_statement(connection, query).rowcount
+    rows.analyze_temporary(connection, name)
     return found

@@ -13,16 +13,16 @@ from psycopg import sql
 from spark_trickle.errors import RepairNeededError
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.targets.postgres.encode import to_csv
-from spark_trickle.targets.postgres.run import execute, value
+from spark_trickle.targets.postgres.run import execute_statement, read_value
 from spark_trickle.targets.postgres.target import (
     COMMA,
     Target,
-    fields,
-    grouping_key,
-    hash_of,
-    identity_of,
+    compose_grouping_key,
+    compose_hash,
+    compose_identity,
+    list_fields,
+    list_stored_fields,
     pg_type,
-    stored,
 )
 
 DELETED = "trickle_deleted"
@@ -32,15 +32,15 @@ INSERTED = "trickle_inserted"
 # --- into the database ---------------------------------------------------------------------------
 
 
-def temporary(name: str) -> sql.Identifier:
+def name_temporary(name: str) -> sql.Identifier:
     return sql.Identifier("pg_temp", name)
 
 
-def own_columns(target: Target) -> sql.Composed:
+def list_own_columns(target: Target) -> sql.Composed:
     return COMMA.join(sql.Identifier(f"c{n}") for n in range(len(target.columns)))
 
 
-def make(connection: Connection, target: Target, name: str) -> None:
+def make_temporary(connection: Connection, target: Target, name: str) -> None:
     """A table for one side of a change; `h` is what its rows are joined by."""
     columns = COMMA.join(
         sql.SQL("{} {}").format(sql.Identifier(f"c{n}"), sql.SQL(pg_type(c.type)))
@@ -49,25 +49,27 @@ def make(connection: Connection, target: Target, name: str) -> None:
     statement = sql.SQL(
         "CREATE TEMPORARY TABLE {} ({}, h int8 GENERATED ALWAYS AS ({}) STORED) ON COMMIT DROP"
     )
-    execute(connection, statement.format(temporary(name), columns, hash_of(target, own=True)))
+    execute_statement(
+        connection, statement.format(name_temporary(name), columns, compose_hash(target, own=True))
+    )
 
 
-def load(connection: Connection, target: Target, name: str, tables: Iterable[pa.Table]) -> int:
+def load_rows(connection: Connection, target: Target, name: str, tables: Iterable[pa.Table]) -> int:
     """Rows in a temporary table; how many."""
-    make(connection, target, name)
-    into = sql.SQL("{} ({})").format(temporary(name), own_columns(target))
-    found = _copy(connection, target, into, tables)
-    know(connection, name)
+    make_temporary(connection, target, name)
+    into = sql.SQL("{} ({})").format(name_temporary(name), list_own_columns(target))
+    found = _copy_rows(connection, target, into, tables)
+    analyze_temporary(connection, name)
     return found
 
 
 def copy_in(connection: Connection, target: Target, tables: Iterable[pa.Table]) -> int:
     """Rows straight in the published table; how many."""
     names = COMMA.join(map(sql.Identifier, target.column_names))
-    return _copy(connection, target, sql.SQL("{} ({})").format(target.sql, names), tables)
+    return _copy_rows(connection, target, sql.SQL("{} ({})").format(target.sql, names), tables)
 
 
-def _copy(connection: Connection, target: Target, into: sql.Composed, tables: Iterable[pa.Table]) -> int:
+def _copy_rows(connection: Connection, target: Target, into: sql.Composed, tables: Iterable[pa.Table]) -> int:
     statement = sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(into)
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:
@@ -77,51 +79,57 @@ def _copy(connection: Connection, target: Target, into: sql.Composed, tables: It
         return cursor.rowcount
 
 
-def know(connection: Connection, name: str) -> None:
+def analyze_temporary(connection: Connection, name: str) -> None:
     """Let the planner know how many rows there are: a few are looked up, many are joined."""
-    execute(connection, sql.SQL("ANALYZE {} (h)").format(temporary(name)))
+    execute_statement(connection, sql.SQL("ANALYZE {} (h)").format(name_temporary(name)))
 
 
-def analyze(connection: Connection, target: Target) -> None:
+def analyze_target(connection: Connection, target: Target) -> None:
     """Nothing else tells the planner that the hash of a row finds one row."""
-    execute(connection, sql.SQL("ANALYZE {}").format(target.sql))
+    execute_statement(connection, sql.SQL("ANALYZE {}").format(target.sql))
 
 
-def lock(connection: Connection, target: Target) -> None:
+def lock_target(connection: Connection, target: Target) -> None:
     """Keep other writers out, not readers, so that what is compared is what is changed."""
-    execute(connection, sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(target.sql))
+    execute_statement(connection, sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(target.sql))
 
 
 def is_empty(connection: Connection, target: Target) -> bool:
-    return not value(connection, sql.SQL("SELECT EXISTS (SELECT FROM {})").format(target.sql))
+    return not read_value(connection, sql.SQL("SELECT EXISTS (SELECT FROM {})").format(target.sql))
 
 
 # --- the change ----------------------------------------------------------------------------------
 
 
-def change(connection: Connection, target: Target, gone: int, come: int) -> None:
+def change_rows(connection: Connection, target: Target, gone: int, come: int) -> None:
     """What is in the two tables; a row whose key stays is updated, so that references to it hold."""
     if not target.key:
-        delete(connection, target, gone)
-        _require(target, execute(connection, _insert(target, sql.SQL("true"))).rowcount, come)
+        delete_rows(connection, target, gone)
+        _require_count(
+            target, execute_statement(connection, _compose_insert(target, sql.SQL("true"))).rowcount, come
+        )
         return
     stays = sql.SQL("EXISTS (SELECT FROM {} AS o WHERE {})")
-    coming = stays.format(temporary(INSERTED), _same_key(target, "o", "d"))
-    going = stays.format(temporary(DELETED), _same_key(target, "o", "i"))
-    removed = execute(connection, _delete(target, sql.SQL("NOT {}").format(coming))).rowcount
-    updated = execute(connection, _update(target)).rowcount
-    _require(target, removed + updated, gone)
-    added = execute(connection, _insert(target, sql.SQL("NOT {}").format(going))).rowcount
+    coming = stays.format(name_temporary(INSERTED), _compose_same_key(target, "o", "d"))
+    going = stays.format(name_temporary(DELETED), _compose_same_key(target, "o", "i"))
+    removed = execute_statement(
+        connection, _compose_delete(target, sql.SQL("NOT {}").format(coming))
+    ).rowcount
+    updated = execute_statement(connection, _compose_update(target)).rowcount
+    _require_count(target, removed + updated, gone)
+    added = execute_statement(connection, _compose_insert(target, sql.SQL("NOT {}").format(going))).rowcount
     if updated + added != come:
         raise RepairNeededError(target.full_name, "two of the new rows have the same key")
 
 
-def delete(connection: Connection, target: Target, gone: int) -> None:
+def delete_rows(connection: Connection, target: Target, gone: int) -> None:
     if gone:
-        _require(target, execute(connection, _delete(target, sql.SQL("true"))).rowcount, gone)
+        _require_count(
+            target, execute_statement(connection, _compose_delete(target, sql.SQL("true"))).rowcount, gone
+        )
 
 
-def _require(target: Target, found: int, wanted: int) -> None:
+def _require_count(target: Target, found: int, wanted: int) -> None:
     if found != wanted:
         missing = wanted - found
         raise RepairNeededError(
@@ -130,7 +138,7 @@ def _require(target: Target, found: int, wanted: int) -> None:
         )
 
 
-def _delete_copies(target: Target, condition: sql.Composable) -> sql.Composed:
+def _compose_delete_copies(target: Target, condition: sql.Composable) -> sql.Composed:
     return sql.SQL(
         "WITH wanted AS (SELECT min(d.ctid) AS one, count(*) AS copies FROM {deleted} AS d "
         "WHERE {condition} GROUP BY {grouping}), "
@@ -138,46 +146,48 @@ def _delete_copies(target: Target, condition: sql.Composable) -> sql.Composed:
         "FROM wanted AS w JOIN {deleted} AS d ON d.ctid = w.one JOIN {table} AS t ON {same}) "
         "DELETE FROM {table} AS t USING found AS f WHERE t.ctid = f.place AND f.n <= f.copies"
     ).format(
-        deleted=temporary(DELETED),
+        deleted=name_temporary(DELETED),
         condition=condition,
-        grouping=grouping_key(target, "d"),
+        grouping=compose_grouping_key(target, "d"),
         table=target.sql,
-        same=_same_row(target),
+        same=_compose_same_row(target),
     )
 
 
-def _delete(target: Target, condition: sql.Composable) -> sql.Composed:
+def _compose_delete(target: Target, condition: sql.Composable) -> sql.Composed:
     """As many copies of each row as are to go, no matter which; of a row with a primary key there is one."""
     if not target.key_is_primary:
-        return _delete_copies(target, condition)
+        return _compose_delete_copies(target, condition)
     return sql.SQL("DELETE FROM {} AS t USING {} AS d WHERE {} AND {}").format(
-        target.sql, temporary(DELETED), _same_row(target), condition
+        target.sql, name_temporary(DELETED), _compose_same_row(target), condition
     )
 
 
-def _update(target: Target) -> sql.Composed:
+def _compose_update(target: Target) -> sql.Composed:
     names = COMMA.join(map(sql.Identifier, target.column_names))
     return sql.SQL("UPDATE {} AS t SET ({}) = ROW({}) FROM {} AS d, {} AS i WHERE {} AND {}").format(
         target.sql,
         names,
-        stored(target, "i"),
-        temporary(DELETED),
-        temporary(INSERTED),
-        _same_row(target),
-        _same_key(target, "d", "i"),
+        list_stored_fields(target, "i"),
+        name_temporary(DELETED),
+        name_temporary(INSERTED),
+        _compose_same_row(target),
+        _compose_same_key(target, "d", "i"),
     )
 
 
-def _insert(target: Target, condition: sql.Composable) -> sql.Composed:
+def _compose_insert(target: Target, condition: sql.Composable) -> sql.Composed:
     names = COMMA.join(map(sql.Identifier, target.column_names))
     return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} AS i WHERE {}").format(
-        target.sql, names, stored(target, "i"), temporary(INSERTED), condition
+        target.sql, names, list_stored_fields(target, "i"), name_temporary(INSERTED), condition
     )
 
 
-def _same_row(target: Target) -> sql.Composed:
+def _compose_same_row(target: Target) -> sql.Composed:
     """A row `t` of the published table that is `d` to the last bit; found by its key or its hash."""
-    image = sql.SQL("ROW({})::record *= ROW({})::record").format(fields(target, "t"), stored(target, "d"))
+    image = sql.SQL("ROW({})::record *= ROW({})::record").format(
+        list_fields(target, "t"), list_stored_fields(target, "d")
+    )
     if target.key_is_primary:
         pairs = [(target.column_names[n], f"c{n}") for n in target.identity]
         found = sql.SQL(" AND ").join(
@@ -185,15 +195,15 @@ def _same_row(target: Target) -> sql.Composed:
             for name, own in pairs
         )
     else:
-        found = sql.SQL("{} = d.h").format(hash_of(target, "t"))
+        found = sql.SQL("{} = d.h").format(compose_hash(target, "t"))
     return sql.SQL("{} AND {}").format(found, image)
 
 
-def _same_key(target: Target, one: str, other: str) -> sql.Composed:
+def _compose_same_key(target: Target, one: str, other: str) -> sql.Composed:
     """Whether two rows of ours have the same key; records take NULL for NULL."""
     return sql.SQL("{a}.h = {b}.h AND {x}::record = {y}::record").format(
         a=sql.Identifier(one),
         b=sql.Identifier(other),
-        x=identity_of(target, one, own=True),
-        y=identity_of(target, other, own=True),
+        x=compose_identity(target, one, own=True),
+        y=compose_identity(target, other, own=True),
     )

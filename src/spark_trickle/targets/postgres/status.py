@@ -11,9 +11,9 @@ from psycopg import sql
 from spark_trickle.model.source import Site
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.targets.postgres.follow import find_wider
-from spark_trickle.targets.postgres.ledger import Entry, entries, own_entry, relation_of
+from spark_trickle.targets.postgres.ledger import Entry, find_relation, read_entries, require_entry
 from spark_trickle.targets.postgres.rows import is_empty
-from spark_trickle.targets.postgres.run import asking, execute
+from spark_trickle.targets.postgres.run import ask_server, execute_statement
 from spark_trickle.targets.postgres.target import LEDGER, Target, pg_type
 
 
@@ -40,28 +40,28 @@ class State:
         return bool(self.changes)
 
 
-def published(connection: Connection, ledger: str = LEDGER) -> list[State]:
+def read_published(connection: Connection, ledger: str = LEDGER) -> list[State]:
     """All tables of a ledger, whichever warehouse fills them; only that they are gone is noticed here."""
-    with asking(connection, ledger):
-        return [_state(e, _gone(connection, e)) for e in entries(connection, ledger)]
+    with ask_server(connection, ledger):
+        return [_make_state(e, _describe_absence(connection, e)) for e in read_entries(connection, ledger)]
 
 
-def state(connection: Connection, target: Target) -> State:
+def read_state(connection: Connection, target: Target) -> State:
     """How far a table is. Its rows are as many as we wrote; that others changed them is found out later."""
-    with asking(connection, target.full_name):
-        entry = own_entry(connection, target)
+    with ask_server(connection, target.full_name):
+        entry = require_entry(connection, target)
         found = compare_table(connection, target, entry)
-        return replace(_state(entry, found.changes), columns_behind=bool(found.grown))
+        return replace(_make_state(entry, found.changes), columns_behind=bool(found.grown))
 
 
 def has_rows(connection: Connection, target: Target) -> bool:
-    with asking(connection, target.full_name):
+    with ask_server(connection, target.full_name):
         return not is_empty(connection, target)
 
 
 @dataclass(frozen=True)
 class Differences:
-    """What is not as `create` made it; `grown` columns have a wider type here, which a push brings there."""
+    """What is not as `create_target` made it; a push brings the wider types of `grown` columns there."""
 
     changes: tuple[str, ...] = ()
     grown: Mapping[str, str] = field(default_factory=dict)
@@ -69,9 +69,12 @@ class Differences:
 
 def compare_table(connection: Connection, target: Target, entry: Entry) -> Differences:
     """A published table with what it should be, as far as a difference keeps us from writing."""
-    if gone := _gone(connection, entry):
+    if gone := _describe_absence(connection, entry):
         return Differences(gone)
-    found = {name: rest for name, *rest in execute(connection, _COLUMNS.format(entry.relation)).fetchall()}
+    found = {
+        name: rest
+        for name, *rest in execute_statement(connection, _COLUMNS.format(entry.relation)).fetchall()
+    }
     wanted = {c.name: pg_type(c.type) for c in target.columns}
     grown = find_wider(target, {name: kind for name, (kind, _) in found.items()})
     changes = (
@@ -90,14 +93,14 @@ def compare_table(connection: Connection, target: Target, entry: Entry) -> Diffe
     return Differences(changes, grown)
 
 
-def _gone(connection: Connection, entry: Entry) -> tuple[str, ...]:
-    now = relation_of(connection, entry.schema, entry.name)
+def _describe_absence(connection: Connection, entry: Entry) -> tuple[str, ...]:
+    now = find_relation(connection, entry.schema, entry.name)
     if now is None:
         return ("it was dropped or renamed",)
     return () if now == entry.relation else ("another table now has its name",)
 
 
-def _state(entry: Entry, changes: tuple[str, ...]) -> State:
+def _make_state(entry: Entry, changes: tuple[str, ...]) -> State:
     return State(
         schema=entry.schema,
         name=entry.name,

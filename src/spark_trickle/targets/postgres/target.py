@@ -142,25 +142,25 @@ def _check_name(name: str) -> None:
 COMMA = sql.SQL(", ")
 
 
-def fields(target: Target, row: str) -> sql.Composed:
+def list_fields(target: Target, row: str) -> sql.Composed:
     """The columns of the target, of a row of it."""
     return COMMA.join(sql.Identifier(row, name) for name in target.column_names)
 
 
-def stored(target: Target, row: str) -> sql.Composed:
+def list_stored_fields(target: Target, row: str) -> sql.Composed:
     """The same of a table of ours, which has names of its own."""
     return COMMA.join(sql.Identifier(row, f"c{n}") for n in range(len(target.columns)))
 
 
-def hash_of(target: Target, row: str = "", own: bool = False) -> sql.Composed:
+def compose_hash(target: Target, row: str = "", own: bool = False) -> sql.Composed:
     """A number for what a row is looked for by; NULL is a value like others in it.
 
     No operator that takes NULL for NULL can use an index or a hash join, a number can.
     """
-    return sql.SQL("hash_record_extended({}, 0)").format(identity_of(target, row, own))
+    return sql.SQL("hash_record_extended({}, 0)").format(compose_identity(target, row, own))
 
 
-def identity_of(target: Target, row: str = "", own: bool = False) -> sql.Composed:
+def compose_identity(target: Target, row: str = "", own: bool = False) -> sql.Composed:
     names = [f"c{n}" if own else target.column_names[n] for n in target.identity]
     prefix = (row,) if row else ()
     return sql.SQL("ROW({})").format(COMMA.join(sql.Identifier(*prefix, name) for name in names))
@@ -170,18 +170,18 @@ def identity_of(target: Target, row: str = "", own: bool = False) -> sql.Compose
 _IMAGES = {"real": "float4send", "double precision": "float8send", "interval": "interval_send"}
 
 
-def grouping_key(target: Target, row: str) -> sql.Composed:
+def compose_grouping_key(target: Target, row: str) -> sql.Composed:
     """What rows of ours are grouped by so that only those that are the same to the last bit fall together."""
     columns = [sql.Identifier(row, f"c{n}") for n in range(len(target.columns))]
     images = [
         sql.SQL("{}({})").format(sql.SQL(function), column)
         for column, c in zip(columns, target.columns, strict=True)
-        if (function := _image(c.type))
+        if (function := _choose_image(c.type))
     ]
     return COMMA.join([*columns, *images])
 
 
-def _image(kind: ColumnType) -> str | None:
+def _choose_image(kind: ColumnType) -> str | None:
     shown = pg_type(kind)
     if shown == "jsonb":
         return "jsonb_send"

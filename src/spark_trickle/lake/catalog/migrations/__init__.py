@@ -23,7 +23,7 @@ def is_current(connection: Connection) -> bool:
     return found == HEAD
 
 
-def upgrade(connection: Connection) -> None:
+def upgrade_catalog(connection: Connection) -> None:
     # alembic takes a quarter of a second to import, and an up-to-date catalog does not need it.
     from alembic import command
     from alembic.config import Config

@@ -1,4 +1,4 @@
-"""How alembic runs here: inside the transaction that `upgrade` was given."""
+"""How alembic runs here: inside the transaction that `upgrade_catalog` was given."""
 
 from alembic import context
 
