@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from spark_trickle.scheduler.survey import look
+from spark_trickle.scheduler.survey import survey_world
 from tests.sources.conftest import Shop
 
 CLOCK = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US+00:00')"
@@ -17,7 +17,7 @@ def clock(shop: Shop) -> datetime:
 
 
 def changed_since(shop: Shop) -> datetime:
-    (found,) = look(shop.tr._connection.place).standings.values()
+    (found,) = survey_world(shop.tr._connection.place).standings.values()
     assert found.changed_since is not None
     return found.changed_since
 

@@ -139,7 +139,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]
     nothing = cast(Any, _Nothing())
     shelf = ColumnIndex(warehouse.storage, 0)
     place = Place(warehouse, nothing, Settings(), "main", nothing, nothing, ViewCache(), shelf)
-    yield {name: observe.answer(begin_work(place), name) for name in ANSWERS}
+    yield {name: observe.answer_function(begin_work(place), name) for name in ANSWERS}
     warehouse.engine.dispose()
 
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_trickle.errors import QueryError, TrickleError, UnsupportedError
-from spark_trickle.spark.errors import explain
+from spark_trickle.spark.errors import explain_error
 
 _SAID: list[tuple[str, type[TrickleError], str]] = [
     # Spark's text, our error, its message
@@ -57,7 +57,7 @@ class Said(PySparkException):
 
 @pytest.mark.parametrize(("said", "kind", "message"), _SAID)
 def test_what_spark_says_is_told_in_plain_words(said: str, kind: type[TrickleError], message: str) -> None:
-    error = explain(Said(said))
+    error = explain_error(Said(said))
     assert type(error) is kind
     assert error.message == message
     assert "ansi" not in str(error).lower()

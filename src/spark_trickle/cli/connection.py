@@ -26,14 +26,14 @@ def open_connection(
 ) -> Iterator[Trickle]:
     from spark_trickle.session import connect  # Spark takes a second to import
 
-    with _own_interrupt(), _kept_aside(verbose):
+    with _restore_interrupt(), _keep_stderr_aside(verbose):
         connection = connect(warehouse, settings=settings, data_path=data_path)
     with connection:
         yield connection
 
 
 @contextmanager
-def _own_interrupt() -> Iterator[None]:
+def _restore_interrupt() -> Iterator[None]:
     """Ctrl-C ends the command at once; PySpark would first wait for Spark to stop its jobs."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -46,7 +46,7 @@ def _own_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def _kept_aside(verbose: bool) -> Iterator[None]:
+def _keep_stderr_aside(verbose: bool) -> Iterator[None]:
     """What Java writes to stderr goes to a file without a name; it is shown only if the start fails.
 
     Java inherits stderr when it starts, so this holds for as long as it runs. Errors of statements
@@ -66,14 +66,14 @@ def _kept_aside(verbose: bool) -> Iterator[None]:
             yield
         except Exception:
             os.dup2(stderr, 2)
-            _show(log)
+            _show_log(log)
             raise
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
 
 
-def _show(log: BinaryIO) -> None:
+def _show_log(log: BinaryIO) -> None:
     log.seek(0)
     with suppress(AttributeError, OSError):  # stderr may be no file when something captures it
         shutil.copyfileobj(log, sys.stderr.buffer)

@@ -36,9 +36,9 @@ class Outlets:
     webhook: str | None = None
 
 
-def serve(tr: Trickle, seconds: float | None, outlets: Outlets, as_json: bool) -> None:
+def serve_warehouse(tr: Trickle, seconds: float | None, outlets: Outlets, as_json: bool) -> None:
     metrics = Metrics(tr.answer)
-    scheduler = tr.scheduler(on_alert=_alerts(as_json, outlets.webhook))
+    scheduler = tr.scheduler(on_alert=_make_alert_listener(as_json, outlets.webhook))
     scheduler.report_listeners += [metrics.observe, lambda report: _say_report(report, as_json)]
     scheduler.sync_listeners += [metrics.observe_sync, lambda report: _say_sync(report, as_json)]
     scheduler.listeners.append(lambda alert: metrics.count_alert(alert.event))
@@ -50,7 +50,7 @@ def serve(tr: Trickle, seconds: float | None, outlets: Outlets, as_json: bool) -
     if outlets.metrics_port is not None:
         server = metrics.serve(outlets.metrics_port, outlets.metrics_address)
     where = f", metrics on port {server.port}" if server is not None else ""
-    _say(f"keeping {tr.catalog_url} fresh{where}; press Ctrl-C to stop", as_json, "started")
+    _say_event(f"keeping {tr.catalog_url} fresh{where}; press Ctrl-C to stop", as_json, "started")
     try:
         with scheduler:
             end = None if seconds is None else time.monotonic() + seconds
@@ -61,25 +61,25 @@ def serve(tr: Trickle, seconds: float | None, outlets: Outlets, as_json: bool) -
             server.close()
     if scheduler.failure is not None:
         raise scheduler.failure
-    _say("stopped", as_json, "stopped")
+    _say_event("stopped", as_json, "stopped")
 
 
-def _alerts(as_json: bool, webhook: str | None) -> Callable[[Alert], None]:
-    def tell(alert: Alert) -> None:
+def _make_alert_listener(as_json: bool, webhook: str | None) -> Callable[[Alert], None]:
+    def tell_alert(alert: Alert) -> None:
         value = {
             "event": alert.event,
             "name": alert.table_name,
             "message": alert.message,
             "raised": alert.raised.isoformat(),
         }
-        typer.echo(show.as_json(value) if as_json else f"! {alert.event} {alert.table_name}: {alert.message}")
+        typer.echo(show.to_json(value) if as_json else f"! {alert.event} {alert.table_name}: {alert.message}")
         if webhook is not None:
-            _post(webhook, value)
+            _post_alert(webhook, value)
 
-    return tell
+    return tell_alert
 
 
-def _post(webhook: str, value: dict[str, Any]) -> None:
+def _post_alert(webhook: str, value: dict[str, Any]) -> None:
     """A receiver that does not answer must not stop the refreshes; the alert is in the catalog anyway."""
     request = urllib.request.Request(
         webhook, json.dumps(value).encode(), {"Content-Type": "application/json"}, method="POST"
@@ -92,7 +92,7 @@ def _post(webhook: str, value: dict[str, Any]) -> None:
 
 def _say_report(report: RefreshReport, as_json: bool) -> None:
     if as_json:
-        typer.echo(show.as_json({"event": "refreshed", **show.plain(vars(report))}))
+        typer.echo(show.to_json({"event": "refreshed", **show.to_plain(vars(report))}))
     else:
         typer.echo(report_line(report))
 
@@ -101,11 +101,11 @@ def _say_sync(report: SyncReport, as_json: bool) -> None:
     if not report.tables:
         return
     if as_json:
-        typer.echo(show.as_json({"event": "synced", **show.plain(vars(report))}))
+        typer.echo(show.to_json({"event": "synced", **show.to_plain(vars(report))}))
     else:
         came = f"+{report.rows_inserted} -{report.rows_deleted} in {report.duration_ms:.0f} ms"
         typer.echo(f"{report.source} {report.capture} {came}: {', '.join(report.tables)}")
 
 
-def _say(text: str, as_json: bool, event: str) -> None:
-    typer.echo(show.as_json({"event": event, "message": text}) if as_json else text)
+def _say_event(text: str, as_json: bool, event: str) -> None:
+    typer.echo(show.to_json({"event": event, "message": text}) if as_json else text)

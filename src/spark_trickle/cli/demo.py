@@ -14,7 +14,7 @@ from rich.text import Text
 
 from spark_trickle.cli import duck
 from spark_trickle.cli.connection import open_connection
-from spark_trickle.cli.show import Answer, describe_result, fetch, report_error, table
+from spark_trickle.cli.show import Answer, describe_result, fetch_answer, make_table, report_error
 from spark_trickle.errors import TrickleError
 
 if TYPE_CHECKING:
@@ -129,18 +129,18 @@ DUCK_QUERY = "SELECT name, stock FROM lake.products ORDER BY name"
 def run_demo(path: Path | None, verbose: bool) -> None:
     out = Console(highlight=False, soft_wrap=True)
     if path is not None:
-        _run(out, path.absolute(), verbose)
+        _run_steps(out, path.absolute(), verbose)
         out.print(f"\nThe warehouse stays in {path}. Try:", markup=False)
         out.print(f'   trickle sql {path} "SELECT * FROM products"', markup=False)
         return
     with tempfile.TemporaryDirectory(prefix="trickle-demo-") as folder:
-        _run(out, Path(folder) / "shop", verbose)
+        _run_steps(out, Path(folder) / "shop", verbose)
     out.print(
         "\nThe warehouse was in a temporary folder and has been deleted; trickle demo --path shop keeps it."
     )
 
 
-def _run(out: Console, warehouse: Path, verbose: bool) -> None:
+def _run_steps(out: Console, warehouse: Path, verbose: bool) -> None:
     out.print(f"Opening a new warehouse in {warehouse}; Spark takes some seconds to start.", markup=False)
     with open_connection(warehouse, verbose=verbose) as tr:
         kept: dict[str, int] = {}
@@ -150,12 +150,12 @@ def _run(out: Console, warehouse: Path, verbose: bool) -> None:
 
 
 def _show_step(out: Console, tr: Trickle, step: Step, number: int, kept: dict[str, int]) -> None:
-    _title(out, number, step.title)
+    _print_title(out, number, step.title)
     for statement in step.statements:
         sql = dedent(statement).strip().format(**kept)
-        _code(out, f"{sql};")
+        _print_code(out, f"{sql};")
         try:
-            _show(out, fetch(tr.sql(sql), _MOST_ROWS))
+            _show_answer(out, fetch_answer(tr.sql(sql), _MOST_ROWS))
         except TrickleError as error:
             if not step.fails:
                 raise
@@ -164,26 +164,26 @@ def _show_step(out: Console, tr: Trickle, step: Step, number: int, kept: dict[st
         kept[step.keep] = tr.snapshot
 
 
-def _title(out: Console, number: int, title: str) -> None:
+def _print_title(out: Console, number: int, title: str) -> None:
     out.print(Text(f"\n{number}. {title}", style="bold"))
 
 
-def _code(out: Console, text: str) -> None:
+def _print_code(out: Console, text: str) -> None:
     out.print(Text(indent(text, "   "), style="cyan"))
 
 
-def _show(out: Console, answer: Answer) -> None:
+def _show_answer(out: Console, answer: Answer) -> None:
     if answer.is_result:
         out.print(Text(f"   -> {describe_result(answer)}", style="green"))
     else:
-        out.print(Padding.indent(table(answer), 3))
+        out.print(Padding.indent(make_table(answer), 3))
 
 
 def _show_duckdb(out: Console, warehouse: Path) -> None:
-    _title(out, len(SHOP) + 1, "The same data in DuckDB: the catalog has an open format, DuckLake 1.0.")
-    _code(out, f"INSTALL ducklake; INSTALL sqlite;\n{duck.attach_sql(warehouse)};\n{DUCK_QUERY};")
-    answer = duck.ask(warehouse, DUCK_QUERY)
+    _print_title(out, len(SHOP) + 1, "The same data in DuckDB: the catalog has an open format, DuckLake 1.0.")
+    _print_code(out, f"INSTALL ducklake; INSTALL sqlite;\n{duck.attach_sql(warehouse)};\n{DUCK_QUERY};")
+    answer = duck.ask_duckdb(warehouse, DUCK_QUERY)
     if answer is None:
         out.print("   DuckDB is not installed, so this was skipped.")
     else:
-        _show(out, answer)
+        _show_answer(out, answer)

@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from spark_trickle.cli.show import as_json as to_json
-from spark_trickle.cli.show import console
+from spark_trickle.cli.show import open_console
+from spark_trickle.cli.show import to_json as to_json
 from spark_trickle.errors import FolderNotSharedError, Kind, TrickleError
 
 _OLDEST_JAVA = 17
@@ -42,12 +42,12 @@ class Check:
     advice: str = ""
 
 
-def examine(folder: Path, start_spark: bool) -> list[Check]:
+def run_checks(folder: Path, start_spark: bool) -> list[Check]:
     checks = [
         check_python(sys.version_info[:2]),
         *([] if _java_is_elsewhere(os.environ) else [check_java(_java_text())]),
-        check_pyspark(_installed("pyspark") or _installed("pyspark-client")),
-        *(_check_package(name) for name in _needed_packages()),
+        check_pyspark(_find_version("pyspark") or _find_version("pyspark-client")),
+        *(_check_package(name) for name in _list_needed_packages()),
         *(_check_optional(name, purpose) for name, purpose in _OPTIONAL.items()),
         check_writable("folder", folder),
         check_space("disk", folder),
@@ -63,7 +63,7 @@ def exit_code(checks: list[Check]) -> int:
 
 
 def print_checks(checks: list[Check], as_json: bool) -> None:
-    out = console()
+    out = open_console()
     if as_json:
         print(to_json({"checks": [asdict(c) for c in checks]}))
         return
@@ -103,7 +103,7 @@ def check_pyspark(found: str | None) -> Check:
 
 def check_writable(name: str, folder: Path) -> Check:
     """A folder that is not there yet is as good as its parent."""
-    place = _existing(folder)
+    place = _find_existing(folder)
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return Check(name, State.OK, str(folder.absolute()))
     problem = "is not a folder" if not place.is_dir() else "cannot be written"
@@ -111,28 +111,28 @@ def check_writable(name: str, folder: Path) -> Check:
 
 
 def check_space(name: str, folder: Path, little: int = _LITTLE_SPACE) -> Check:
-    free = shutil.disk_usage(_existing(folder)).free
+    free = shutil.disk_usage(_find_existing(folder)).free
     text = f"{free / 2**30:.1f} GiB free"
     return (
         Check(name, State.OK, text) if free >= little else Check(name, State.NOTE, text, "Free some space.")
     )
 
 
-def _existing(folder: Path) -> Path:
+def _find_existing(folder: Path) -> Path:
     place = folder.absolute()
     while not place.exists():
         place = place.parent
     return place
 
 
-def _installed(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def _needed_packages() -> list[str]:
+def _list_needed_packages() -> list[str]:
     """What the package asks for, without its extras; PySpark has a check of its own."""
     lines = [line for line in requires("spark-trickle") or [] if "extra ==" not in line]
     names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines]
@@ -140,7 +140,7 @@ def _needed_packages() -> list[str]:
 
 
 def _check_package(name: str) -> Check:
-    found = _installed(name)
+    found = _find_version(name)
     if found is None:
         return Check(name, State.BAD, "not installed", f"pip install {name}")
     if name == "pandas" and int(found.split(".")[0]) >= 3:
@@ -149,7 +149,7 @@ def _check_package(name: str) -> Check:
 
 
 def _check_optional(name: str, purpose: str) -> Check:
-    found = _installed(name)
+    found = _find_version(name)
     return (
         Check(name, State.OK, found)
         if found
@@ -176,10 +176,10 @@ def _java_text() -> str:
 def _check_round_trip(folder: Path) -> list[Check]:
     """The whole way once: start Spark, write a row to a new warehouse inside the folder, read it back."""
     from spark_trickle.cli.connection import open_connection
-    from spark_trickle.cli.show import fetch
+    from spark_trickle.cli.show import fetch_answer
     from spark_trickle.spark.probe import runs_elsewhere
 
-    start, place = time.monotonic(), _existing(folder)
+    start, place = time.monotonic(), _find_existing(folder)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="trickle-doctor-", dir=place) as fresh,
@@ -189,7 +189,7 @@ def _check_round_trip(folder: Path) -> list[Check]:
             executors = runs_elsewhere(tr.spark)
             tr.sql("CREATE TABLE t (n INT)")
             tr.sql("INSERT INTO t VALUES (42)")
-            found = fetch(tr.sql("SELECT n FROM t"), 10).rows
+            found = fetch_answer(tr.sql("SELECT n FROM t"), 10).rows
     except FolderNotSharedError as error:
         return [Check("executors", State.BAD, error.message, error.hint)]
     except TrickleError as error:

@@ -17,7 +17,7 @@ def attach_sql(warehouse: Path) -> str:
     return f"ATTACH 'ducklake:sqlite:{catalog}' AS lake (READ_ONLY)"
 
 
-def ask(warehouse: Path, query: str) -> Answer | None:
+def ask_duckdb(warehouse: Path, query: str) -> Answer | None:
     """DuckDB's rows; None without DuckDB and the wheels of its extensions (nothing is downloaded)."""
     files = [_extension_file(name) for name in _EXTENSIONS]
     if find_spec("duckdb") is None or None in files:

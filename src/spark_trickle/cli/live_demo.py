@@ -28,7 +28,7 @@ _ORDERS = 50_000
 def run_live(path: Path | None, seconds: float | None, orders: int = _ORDERS, verbose: bool = False) -> None:
     with tempfile.TemporaryDirectory(prefix="trickle-demo-") as made:
         place = path or Path(made) / "warehouse"
-        out = show.console()
+        out = show.open_console()
         out.print(f"Starting Spark for a warehouse in {place} …")
         with open_connection(place, {"default_schedule_seconds": "1"}, verbose=verbose) as tr:
             _open_the_doors(tr, out, orders)
@@ -57,14 +57,14 @@ class _Live:
 
     def run(self, seconds: float | None) -> None:
         end = None if seconds is None else time.monotonic() + seconds
-        writer = threading.Thread(target=self._write, name="shop", daemon=True)
-        live = Live(self._screen(), console=self._out, refresh_per_second=2, transient=False)
+        writer = threading.Thread(target=self._write_orders, name="shop", daemon=True)
+        live = Live(self._draw_screen(), console=self._out, refresh_per_second=2, transient=False)
         try:
             with self._tr.scheduler(), live:
                 writer.start()
                 while (end is None or time.monotonic() < end) and self._failure is None:
                     time.sleep(0.5)
-                    live.update(self._screen())
+                    live.update(self._draw_screen())
         except KeyboardInterrupt:
             pass
         finally:
@@ -72,9 +72,9 @@ class _Live:
             writer.join()
         if self._failure is not None:
             raise self._failure
-        self._close()
+        self._audit_tables()
 
-    def _write(self) -> None:
+    def _write_orders(self) -> None:
         """The shop has a connection of its own, as another program would."""
         from spark_trickle.session import connect
 
@@ -89,14 +89,14 @@ class _Live:
         except BaseException as error:
             self._failure = error
 
-    def _screen(self) -> Group:
+    def _draw_screen(self) -> Group:
         standing = {r["name"].removeprefix("main."): r for r in self._tr.answer("status").dicts()}
         stats = {r["name"].removeprefix("main."): r for r in self._tr.answer("refresh_stats").dicts()}
         shown = Table(title="stream tables", header_style="bold")
         for name in ("name", "mode", "behind", "last", "took", "rows ±", "refreshes", "× FULL"):
             shown.add_column(name, justify="left" if name in ("name", "mode", "last") else "right")
         for name in NAMES:
-            shown.add_row(*_row(name, standing[name], stats[name]))
+            shown.add_row(*_make_row(name, standing[name], stats[name]))
         figures = {r["metric"]: r["value"] for r in self._tr.answer("metrics_summary").dicts()}
         seen = figures.get("commit_to_visible_ms_p50")
         head = f"{self._commits} transactions; " + (
@@ -109,7 +109,7 @@ class _Live:
         hint = Text(f"trickle sql {self._place} '{query}'\n", style="bold")
         return Group(Panel(head), shown, Text("Query it from another terminal:"), hint)
 
-    def _close(self) -> None:
+    def _audit_tables(self) -> None:
         """The last word: every stream table against its own query."""
         self._out.print("Refreshing everything and comparing it with the queries …")
         self._tr.refresh_all()
@@ -118,7 +118,7 @@ class _Live:
             self._out.print(f"  {name}: {'exact' if not wrong else f'{wrong} rows differ'}")
 
 
-def _row(name: str, standing: dict[str, Any], stats: dict[str, Any]) -> tuple[str, ...]:
+def _make_row(name: str, standing: dict[str, Any], stats: dict[str, Any]) -> tuple[str, ...]:
     took, faster = standing["last_duration_ms"], stats["full_over_differential"]
     return (
         name,

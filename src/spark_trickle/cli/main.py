@@ -64,16 +64,16 @@ def sql(
     from spark_trickle.cli.script import split_script
 
     if statement is None and file is None and sys.stdin.isatty():
-        from spark_trickle.cli.repl import converse
+        from spark_trickle.cli.repl import run_repl
 
         with open_connection(warehouse, settings_of(set_ or []), data_path, verbose) as tr:
-            converse(tr, max_rows)
+            run_repl(tr, max_rows)
         return
-    entries = split_script(_text(statement, file))
+    entries = split_script(_read_script(statement, file))
     if not entries:
         raise typer.BadParameter("there is no statement to run")
     with open_connection(warehouse, settings_of(set_ or []), data_path, verbose) as tr:
-        _run(tr, entries, max_rows, as_json)
+        _run_entries(tr, entries, max_rows, as_json)
 
 
 @app.command()
@@ -109,9 +109,9 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check Java, Spark, Python, packages, disk and permissions."""
-    from spark_trickle.cli.doctor import examine, exit_code, print_checks
+    from spark_trickle.cli.doctor import exit_code, print_checks, run_checks
 
-    checks = examine(warehouse, start_spark=not quick)
+    checks = run_checks(warehouse, start_spark=not quick)
     print_checks(checks, as_json)
     raise typer.Exit(exit_code(checks))
 
@@ -125,9 +125,9 @@ def version(as_json: AsJson = False) -> None:
     typer.echo(f'{{"version": "{found}"}}' if as_json else f"spark-trickle {found}")
 
 
-stream_commands.register(app)
-source_commands.register(app)
-warehouse_commands.register(app)
+stream_commands.register_commands(app)
+source_commands.register_commands(app)
+warehouse_commands.register_commands(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,17 +138,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else 0 if done.code is None else 1
     except TrickleError as error:
-        return _failed(error, "--json" in given)
+        return _report_failure(error, "--json" in given)
     except Exception as error:
         traceback.print_exc()  # ours, not the user's: the report needs it
-        return _failed(InternalError(f"{type(error).__name__}: {error}"), "--json" in given)
+        return _report_failure(InternalError(f"{type(error).__name__}: {error}"), "--json" in given)
     return 0
 
 
 # --- the parts of `trickle sql` --------------------------------------------------------------------
 
 
-def _text(statement: str | None, file: Path | None) -> str:
+def _read_script(statement: str | None, file: Path | None) -> str:
     if (statement is None) == (file is None):
         raise typer.BadParameter("give either a statement or a file with -f, not both")
     if statement is not None:
@@ -161,13 +161,13 @@ def _text(statement: str | None, file: Path | None) -> str:
         raise typer.BadParameter(f"{file} cannot be read: {reason}") from None
 
 
-def _run(tr: Trickle, entries: list[Entry], most: int, as_json: bool) -> None:
+def _run_entries(tr: Trickle, entries: list[Entry], most: int, as_json: bool) -> None:
     from spark_trickle.cli import show
 
-    out = show.console()
+    out = show.open_console()
     for entry in entries:
         try:
-            answer = show.fetch(tr.sql(entry.sql), most)
+            answer = show.fetch_answer(tr.sql(entry.sql), most)
         except TrickleError as error:
             if len(entries) > 1:
                 error.add_note(f"in the statement at line {entry.line}: {entry.sql.splitlines()[0]}")
@@ -175,7 +175,7 @@ def _run(tr: Trickle, entries: list[Entry], most: int, as_json: bool) -> None:
         if as_json:
             typer.echo(show.answer_json(answer))
         else:
-            show.render(out, answer)
+            show.render_answer(out, answer)
     _refuse_open_transaction(tr)
 
 
@@ -191,12 +191,12 @@ def _refuse_open_transaction(tr: Trickle) -> None:
     )
 
 
-def _failed(error: TrickleError, as_json: bool) -> int:
+def _report_failure(error: TrickleError, as_json: bool) -> int:
     from spark_trickle.cli import show
 
     if as_json:
         typer.echo(show.error_json(error))
-    show.report_error(show.console(stderr=True), error)
+    show.report_error(show.open_console(stderr=True), error)
     return error.kind.value
 
 

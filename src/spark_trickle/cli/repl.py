@@ -25,13 +25,13 @@ _WORDS = """
 """.split()  # noqa: SIM905 a list of quoted words reads worse
 
 
-def converse(tr: Trickle, most: int) -> None:
+def run_repl(tr: Trickle, most: int) -> None:
     """Until the end of the input, `exit` or `quit`; an error ends a statement, not the conversation."""
-    _remember()
+    _keep_history()
     readline.set_completer_delims(" \t\n,;=")
     readline.set_completer(_Completer(tr).complete)
     readline.parse_and_bind("tab: complete")
-    out, pending = show.console(), ""
+    out, pending = show.open_console(), ""
     typer.echo(f"{tr.catalog_url}: end a statement with ; and type exit to leave")
     while True:
         try:
@@ -49,21 +49,21 @@ def converse(tr: Trickle, most: int) -> None:
         if not pending.rstrip().endswith(";"):
             pending = pending if pending.strip() else ""
             continue
-        _run(tr, pending, most, out)
+        _run_text(tr, pending, most, out)
         pending = ""
 
 
-def _run(tr: Trickle, text: str, most: int, out: Console) -> None:
+def _run_text(tr: Trickle, text: str, most: int, out: Console) -> None:
     try:
         for entry in split_script(text):
-            show.render(out, show.fetch(tr.sql(entry.sql), most))
+            show.render_answer(out, show.fetch_answer(tr.sql(entry.sql), most))
     except TrickleError as error:
         show.report_error(out, error)
     except KeyboardInterrupt:
         typer.echo("interrupted")
 
 
-def _remember() -> None:
+def _keep_history() -> None:
     if _HISTORY.exists():
         readline.read_history_file(_HISTORY)
     readline.set_history_length(1000)

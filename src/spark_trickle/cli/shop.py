@@ -74,7 +74,7 @@ class Shop:
     def __post_init__(self) -> None:
         self.next_id = 10 * self.orders + 1
 
-    def _new(self) -> int:
+    def _make_id(self) -> int:
         self.next_id += 1
         return self.next_id
 
@@ -83,19 +83,19 @@ class Shop:
         people = max(self.orders // 10, 1)
         orders, items, payments = [], [], []
         for _ in range(self.chance.randint(1, 4)):
-            order = self._new()
+            order = self._make_id()
             self.open_ids.append(order)
             orders.append(f"({order}, {self.chance.randrange(people)}, {order}, 'open')")
             for _ in range(self.chance.randint(1, 4)):
                 price = f"{self.chance.randint(100, 9999) / 100:.2f}"
                 product, count = self.chance.randrange(100), self.chance.randint(1, 5)
-                items.append(f"({self._new()}, {order}, {product}, {count}, {price})")
+                items.append(f"({self._make_id()}, {order}, {product}, {count}, {price})")
         found = [
             f"INSERT INTO orders VALUES {', '.join(orders)}",
             f"INSERT INTO items VALUES {', '.join(items)}",
         ]
         if self.chance.random() < 0.5:
-            payments.append(f"({self._new()}, {self.chance.choice(self.open_ids)}, 20.00)")
+            payments.append(f"({self._make_id()}, {self.chance.choice(self.open_ids)}, 20.00)")
             found.append(f"INSERT INTO payments VALUES {', '.join(payments)}")
         if self.chance.random() < 0.5:
             known = self.chance.randrange(self.orders)

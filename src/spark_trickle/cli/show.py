@@ -40,7 +40,7 @@ class Answer:
         return self.columns[: len(COUNTS)] == COUNTS
 
 
-def fetch(frame: Frame, most: int) -> Answer:
+def fetch_answer(frame: Frame, most: int) -> Answer:
     """At most so many rows, 0 for all; what Spark says against them becomes our error."""
     from spark_trickle.spark.run import collect
 
@@ -61,16 +61,16 @@ def fetch(frame: Frame, most: int) -> Answer:
 # --- for people ------------------------------------------------------------------------------------
 
 
-def console(stderr: bool = False) -> Console:
+def open_console(stderr: bool = False) -> Console:
     made = Console(stderr=stderr, highlight=False)
     return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
 
 
-def render(out: Console, answer: Answer) -> None:
+def render_answer(out: Console, answer: Answer) -> None:
     if answer.is_result:
         out.print(describe_result(answer))
     elif answer.columns:
-        out.print(table(answer))
+        out.print(make_table(answer))
         if answer.truncated:
             out.print(Text(f"only the first {len(answer.rows)} rows; --max-rows 0 shows all", style="dim"))
 
@@ -84,22 +84,22 @@ def describe_result(answer: Answer) -> str:
     return "\n".join([f"{done or 'done'} (snapshot {snapshot})", *warnings])
 
 
-def table(answer: Answer) -> Table:
+def make_table(answer: Answer) -> Table:
     made = Table(header_style="bold")
     for name, kind in zip(answer.columns, answer.types, strict=True):
         made.add_column(Text(name), justify="right" if kind.startswith(_NUMBERS) else "left", overflow="fold")
     for row in answer.rows:
-        made.add_row(*(_cell(value) for value in row))
+        made.add_row(*(_make_cell(value) for value in row))
     return made
 
 
-def _cell(value: Any) -> Text:
+def _make_cell(value: Any) -> Text:
     if value is None:
         return Text("NULL", style="dim")
-    return Text(value if isinstance(value, str) else _text(plain(value)))
+    return Text(value if isinstance(value, str) else _format_value(to_plain(value)))
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -107,12 +107,12 @@ def _text(value: Any) -> str:
 
 def report_error(out: Console, error: TrickleError) -> None:
     out.print(Text(f"error [{error.code}]: {error.message}", style="red"))
-    for note in notes(error):
+    for note in list_notes(error):
         out.print(Text(note))
     out.print(Text(f"hint: {error.hint}"))
 
 
-def notes(error: TrickleError) -> list[str]:
+def list_notes(error: TrickleError) -> list[str]:
     """What was added on the way: which statement of a script it was."""
     return getattr(error, "__notes__", [])
 
@@ -122,12 +122,12 @@ def notes(error: TrickleError) -> list[str]:
 
 def answer_json(answer: Answer) -> str:
     columns = [{"name": n, "type": t} for n, t in zip(answer.columns, answer.types, strict=True)]
-    rows = [[plain(value) for value in row] for row in answer.rows]
-    return as_json({"columns": columns, "rows": rows, "truncated": answer.truncated})
+    rows = [[to_plain(value) for value in row] for row in answer.rows]
+    return to_json({"columns": columns, "rows": rows, "truncated": answer.truncated})
 
 
 def error_json(error: TrickleError) -> str:
-    return as_json(
+    return to_json(
         {
             "error": {
                 "code": error.code,
@@ -135,17 +135,17 @@ def error_json(error: TrickleError) -> str:
                 "message": error.message,
                 "hint": error.hint,
                 "retryable": error.retryable,
-                "notes": notes(error),
+                "notes": list_notes(error),
             }
         }
     )
 
 
-def as_json(value: Any) -> str:
+def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """A value in the words of JSON, without loss: what has no such word becomes text."""
     match value:
         case float() if not math.isfinite(value):
@@ -157,9 +157,9 @@ def plain(value: Any) -> Any:
         case bytes():
             return value.hex()
         case dict():
-            return {str(k): plain(v) for k, v in value.items()}
+            return {str(k): to_plain(v) for k, v in value.items()}
         case list() | tuple():
-            return [plain(v) for v in value]
+            return [to_plain(v) for v in value]
         case None | bool() | int() | float() | str():
             return value
         case _:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_trickle.cli.stream_commands import AsJson, DataPath, Name, Warehouse, ask, open_at, say
+from spark_trickle.cli.stream_commands import (
+    AsJson,
+    DataPath,
+    Name,
+    Warehouse,
+    open_connection_at,
+    print_answer,
+    print_value,
+)
 
 if TYPE_CHECKING:
     from spark_trickle.sources.calls import Listen
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 Source = Annotated[str, typer.Argument(help="The name that the source was attached under.")]
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     for command in (attach, mirror, sync, resync, detach, publish, unpublish, sources):
         app.command()(command)
 
@@ -42,9 +50,9 @@ def attach(
 
     given = {"dsn": dsn, "service": service, "passfile": passfile, "tables": tables, "cdc_mode": cdc_mode}
     options = {**{k: v for k, v in given.items() if v}, **settings_of(option or [])}
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         tr.attach_source(source, **options)
-        say({"source": source, "attached": True}, as_json)
+        print_value({"source": source, "attached": True}, as_json)
 
 
 def mirror(
@@ -58,12 +66,12 @@ def mirror(
     as_json: AsJson = False,
 ) -> None:
     """Mirror one or more tables of a source: copy them, then follow their changes."""
-    with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+    with open_connection_at(warehouse, data_path) as tr, _show_progress(as_json) as listen:
         if tables is not None:
             done = tr.add_tables(table, tables, progress=listen)
         else:
             done = tr.create_mirror(name or table.rpartition(".")[2], table, progress=listen)
-        say({"mirrored": table, "rows": done.rows_inserted, "snapshot": done.snapshot}, as_json)
+        print_value({"mirrored": table, "rows": done.rows_inserted, "snapshot": done.snapshot}, as_json)
 
 
 def sync(
@@ -77,12 +85,12 @@ def sync(
     as_json: AsJson = False,
 ) -> None:
     """Bring the mirrors of a source up to date, and the tables published to it."""
-    with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+    with open_connection_at(warehouse, data_path) as tr, _show_progress(as_json) as listen:
         while True:
             report = tr.sync(source, listen, take_over=take_over)
             take_over = False
             if not follow or report.tables or report.problems:
-                say(asdict(report), as_json)
+                print_value(asdict(report), as_json)
             if not follow:
                 raise typer.Exit(1 if report.problems else 0)
             time.sleep(0.5)
@@ -95,9 +103,11 @@ def resync(
     as_json: AsJson = False,
 ) -> None:
     """Copy the source table of a mirror again; only rows that differ are changed."""
-    with open_at(warehouse, data_path) as tr, _progress(as_json) as listen:
+    with open_connection_at(warehouse, data_path) as tr, _show_progress(as_json) as listen:
         done = tr.resync(table, listen)
-        say({"resynced": table, "inserted": done.rows_inserted, "deleted": done.rows_deleted}, as_json)
+        print_value(
+            {"resynced": table, "inserted": done.rows_inserted, "deleted": done.rows_deleted}, as_json
+        )
 
 
 def detach(
@@ -111,9 +121,9 @@ def detach(
     as_json: AsJson = False,
 ) -> None:
     """Remove everything that spark-trickle created from a source; its mirrors become ordinary tables."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         tr.detach_source(source, cascade=cascade, force=force)
-        say({"source": source, "attached": False}, as_json)
+        print_value({"source": source, "attached": False}, as_json)
 
 
 def publish(
@@ -134,9 +144,9 @@ def publish(
     as_json: AsJson = False,
 ) -> None:
     """Publish a stream table as a table in a source; each refresh is one transaction there."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         done = tr.repair_published(name) if repair else tr.publish(name, source, target)
-        say(asdict(done), as_json)
+        print_value(asdict(done), as_json)
 
 
 def unpublish(
@@ -147,9 +157,9 @@ def unpublish(
     as_json: AsJson = False,
 ) -> None:
     """Stop publishing a stream table; the published table stays for its readers."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         tr.unpublish(name, keep=not drop)
-        say({"name": name, "published": False}, as_json)
+        print_value({"name": name, "published": False}, as_json)
 
 
 def sources(
@@ -161,31 +171,31 @@ def sources(
     as_json: AsJson = False,
 ) -> None:
     """Show sources, mirrors and published tables: how they are captured, and what is wrong."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         if health:
-            found = ask(tr, "check_cdc_health", as_json=as_json)
+            found = print_answer(tr, "check_cdc_health", as_json=as_json)
             raise typer.Exit(0 if all(row["ok"] for row in found) else 1)
-        found = ask(tr, "source_status", as_json=as_json)
+        found = print_answer(tr, "source_status", as_json=as_json)
         if tr.answer("published_status").rows:
-            ask(tr, "published_status", as_json=as_json)
+            print_answer(tr, "published_status", as_json=as_json)
         wrong = [r for r in found if r["last_error"] or r["status"] in ("RESYNC_NEEDED", "SCHEMA_CHANGED")]
         raise typer.Exit(1 if wrong else 0)
 
 
 @contextmanager
-def _progress(as_json: bool) -> Iterator[Listen]:
+def _show_progress(as_json: bool) -> Iterator[Listen]:
     """A bar for each table that is copied, on stderr; none where nobody looks."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from spark_trickle.cli import show
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=show.console(stderr=True), transient=True, disable=as_json) as bars:
+    with Progress(*columns, console=show.open_console(stderr=True), transient=True, disable=as_json) as bars:
         tasks: dict[str, Any] = {}
         before: dict[str, int] = {}
         total: dict[str, int] = {}
 
-        def listen(step: Any) -> None:
+        def update_bar(step: Any) -> None:
             # Each piece of a copy counts from zero again.
             last = before.get(step.table, 0)
             total[step.table] = total.get(step.table, 0) + step.rows - (last if step.rows > last else 0)
@@ -195,4 +205,4 @@ def _progress(as_json: bool) -> Iterator[Listen]:
                 tasks[step.table] = bars.add_task(step.table, total=expected)
             bars.update(tasks[step.table], completed=total[step.table])
 
-        yield listen
+        yield update_bar

@@ -24,7 +24,7 @@ DataPath = Annotated[
 Set = Annotated[list[str] | None, typer.Option("--set", help="A setting as name=value; may be repeated.")]
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     for command in (
         init,
         create,
@@ -51,7 +51,7 @@ def init(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = Fal
     from spark_trickle.lake.warehouse import open_warehouse
 
     made = open_warehouse(warehouse, data_path, 60.0)
-    say({"catalog": made.catalog_url, "data": made.storage.root}, as_json)
+    print_value({"catalog": made.catalog_url, "data": made.storage.root}, as_json)
     made.engine.dispose()
 
 
@@ -67,10 +67,10 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a stream table and fill it."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         done = tr.create_stream_table(name, query, schedule=schedule, refresh_mode=mode)
         told = {"warnings": list(done.warnings)} if done.warnings else {}
-        say({"name": name, "rows": done.rows_inserted, "snapshot": done.snapshot, **told}, as_json)
+        print_value({"name": name, "rows": done.rows_inserted, "snapshot": done.snapshot, **told}, as_json)
 
 
 def refresh(
@@ -83,14 +83,14 @@ def refresh(
     as_json: AsJson = False,
 ) -> None:
     """Bring one stream table, or all of them, up to date."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         reports = tr.refresh_all() if name is None else [tr.refresh(name, upstream=upstream)]
         columns = ("name", "action", "rows_inserted", "rows_deleted", "delta_rows", "duration_ms", "reason")
         if as_json:
             for report in reports:
-                say(asdict(report), True)
+                print_value(asdict(report), True)
         else:
-            _table(columns, [tuple(_rounded(getattr(r, c)) for c in columns) for r in reports])
+            _print_table(columns, [tuple(_round_value(getattr(r, c)) for c in columns) for r in reports])
 
 
 def run(
@@ -108,10 +108,10 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Keep the stream tables of a warehouse fresh until Ctrl-C."""
-    from spark_trickle.cli.daemon import Outlets, serve
+    from spark_trickle.cli.daemon import Outlets, serve_warehouse
 
-    with open_at(warehouse, data_path, set_) as tr:
-        serve(tr, seconds, Outlets(metrics_port, metrics_address, webhook), as_json)
+    with open_connection_at(warehouse, data_path, set_) as tr:
+        serve_warehouse(tr, seconds, Outlets(metrics_port, metrics_address, webhook), as_json)
 
 
 def status(
@@ -123,9 +123,9 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show the status of every stream table, and what it is waiting for."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         if not watch:
-            ask(tr, "status", as_json=as_json)
+            print_answer(tr, "status", as_json=as_json)
             return
         from rich.live import Live
 
@@ -146,11 +146,11 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Explain a stream table: operators, inner tables, delta programs, costs, and the next refresh."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         if executed:
-            ask(tr, "explain_refresh", name, number, as_json=as_json)
+            print_answer(tr, "explain_refresh", name, number, as_json=as_json)
             return
-        rows = _fetched(tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quoted(name)})"))
+        rows = _fetch_rows(tr.sql(f"SELECT * FROM trickle.explain_stream_table({_quote_text(name)})"))
         print_rows(("property", "value"), rows, as_json)
 
 
@@ -162,8 +162,8 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show the last refreshes of a stream table."""
-    with open_at(warehouse, data_path) as tr:
-        ask(tr, "refresh_history", name, most, as_json=as_json)
+    with open_connection_at(warehouse, data_path) as tr:
+        print_answer(tr, "refresh_history", name, most, as_json=as_json)
 
 
 def dag(
@@ -173,31 +173,31 @@ def dag(
     as_json: AsJson = False,
 ) -> None:
     """Show which stream table reads which table."""
-    from spark_trickle.cli.dag import FORMS, draw
+    from spark_trickle.cli.dag import FORMS, draw_graph
 
     if form not in FORMS:
         raise typer.BadParameter(f"there is no format {form}; the formats are {', '.join(FORMS)}")
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         found = tr.answer("dependency_tree")
     if as_json:
         print_rows(tuple(found.columns), found.rows, True)
     else:
-        typer.echo(draw(found.dicts(), form))
+        typer.echo(draw_graph(found.dicts(), form))
 
 
 def health(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Check that all is well; the exit code is 1 if something is wrong."""
-    with open_at(warehouse, data_path) as tr:
-        found = ask(tr, "health_check", as_json=as_json)
+    with open_connection_at(warehouse, data_path) as tr:
+        found = print_answer(tr, "health_check", as_json=as_json)
     if any(row["severity"] == "error" for row in found):
         raise typer.Exit(1)
 
 
 def audit(warehouse: Warehouse, name: Name, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Compute a stream table again and compare; the exit code is 1 if a row differs."""
-    with open_at(warehouse, data_path) as tr:
-        frame = tr.sql(f"SELECT * FROM trickle.audit({_quoted(name)})")
-        rows = _fetched(frame)
+    with open_connection_at(warehouse, data_path) as tr:
+        frame = tr.sql(f"SELECT * FROM trickle.audit({_quote_text(name)})")
+        rows = _fetch_rows(frame)
         print_rows(tuple(frame.columns), rows, as_json)
         if not as_json:
             typer.echo("exact" if not rows else f"{len(rows)} distinct rows differ")
@@ -218,13 +218,13 @@ def changes(
     as_json: AsJson = False,
 ) -> None:
     """Show the changes of a table, row by row."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         known = tr.snapshot if since is None else since
         while True:
             upto = tr.snapshot
             if upto > known:
                 frame = tr.changes(name, known, upto)
-                rows = _fetched(frame)
+                rows = _fetch_rows(frame)
                 if rows:
                     print_rows(tuple(frame.columns), rows, as_json)
                 known = upto
@@ -240,9 +240,9 @@ def optimize(
     as_json: AsJson = False,
 ) -> None:
     """Merge the files of a table into a few; its content stays the same."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         done = tr.sql(f"OPTIMIZE {name}").collect()[0]
-        say({"name": name, "snapshot": done.snapshot}, as_json)
+        print_value({"name": name, "snapshot": done.snapshot}, as_json)
 
 
 def vacuum(
@@ -253,20 +253,20 @@ def vacuum(
     as_json: AsJson = False,
 ) -> None:
     """Delete files that no snapshot, stream table or reader needs any more."""
-    with open_at(warehouse, data_path) as tr:
+    with open_connection_at(warehouse, data_path) as tr:
         tail = f" RETAIN {hours:g} HOURS" if hours is not None else ""
         if dry_run:
             files = tr.sql(f"VACUUM{tail} DRY RUN").collect()
             print_rows(("path", "bytes", "reason"), files, as_json)
             return
         done = tr.sql(f"VACUUM{tail}").collect()[0]
-        say({"snapshot": done.snapshot}, as_json)
+        print_value({"snapshot": done.snapshot}, as_json)
 
 
 # --- showing ---------------------------------------------------------------------------------------
 
 
-def open_at(warehouse: str, data_path: str | None, pairs: list[str] | None = None) -> Any:
+def open_connection_at(warehouse: str, data_path: str | None, pairs: list[str] | None = None) -> Any:
     from spark_trickle.cli.connection import open_connection
     from spark_trickle.cli.pairs import settings_of
 
@@ -275,17 +275,17 @@ def open_at(warehouse: str, data_path: str | None, pairs: list[str] | None = Non
     return open_connection(warehouse, settings_of(pairs or []), data_path)
 
 
-def _fetched(frame: Any) -> list[tuple[Any, ...]]:
+def _fetch_rows(frame: Any) -> list[tuple[Any, ...]]:
     from spark_trickle.spark.run import collect_rows
 
     return [tuple(row) for row in collect_rows(frame)]
 
 
-def _quoted(name: str) -> str:
+def _quote_text(name: str) -> str:
     return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def ask(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> list[dict[str, Any]]:
+def print_answer(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> list[dict[str, Any]]:
     found = tr.answer(function, *arguments)
     print_rows(tuple(found.columns), found.rows, as_json)
     return found.dicts()
@@ -294,27 +294,27 @@ def ask(tr: Trickle, function: str, *arguments: str | int, as_json: bool) -> lis
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            say(dict(zip(columns, row, strict=True)), True)
+            print_value(dict(zip(columns, row, strict=True)), True)
     else:
-        _table(columns, rows)
+        _print_table(columns, rows)
 
 
-def say(value: dict[str, Any], as_json: bool) -> None:
+def print_value(value: dict[str, Any], as_json: bool) -> None:
     from spark_trickle.cli import show
 
     if as_json:
-        typer.echo(show.as_json(show.plain(value)))
+        typer.echo(show.to_json(show.to_plain(value)))
     else:
-        typer.echo(", ".join(f"{k} {show.plain(v)}" for k, v in value.items() if v is not None))
+        typer.echo(", ".join(f"{k} {show.to_plain(v)}" for k, v in value.items() if v is not None))
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def _print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     from spark_trickle.cli import show
 
     shown = show.Answer(
-        tuple(columns), ("",) * len(columns), tuple(tuple(_rounded(v) for v in r) for r in rows)
+        tuple(columns), ("",) * len(columns), tuple(tuple(_round_value(v) for v in r) for r in rows)
     )
-    show.console().print(show.table(shown))
+    show.open_console().print(show.make_table(shown))
 
 
 def _status_table(tr: Trickle) -> Any:
@@ -330,11 +330,11 @@ def _status_table(tr: Trickle) -> Any:
         "last_action",
         "waiting_for",
     )
-    rows = tuple(tuple(_rounded(d[c]) for c in wanted) for d in found.dicts())
-    return show.table(show.Answer(wanted, ("",) * len(wanted), rows))
+    rows = tuple(tuple(_round_value(d[c]) for c in wanted) for d in found.dicts())
+    return show.make_table(show.Answer(wanted, ("",) * len(wanted), rows))
 
 
-def _rounded(value: Any) -> Any:
+def _round_value(value: Any) -> Any:
     """For people: tenths, and whole seconds."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_trickle.cli.stream_commands import AsJson, DataPath, Warehouse, print_rows, say
+from spark_trickle.cli.stream_commands import AsJson, DataPath, Warehouse, print_rows, print_value
 
 if TYPE_CHECKING:
     from spark_trickle.lake.storage.backup import Listen
@@ -24,7 +24,7 @@ _TIMEOUT = 60.0
 _LEASE = timedelta(minutes=30)
 
 
-def register(app: typer.Typer) -> None:
+def register_commands(app: typer.Typer) -> None:
     for command in (backup, backups, restore, verify, adopt):
         app.command()(command)
 
@@ -43,13 +43,13 @@ def backup(
     from spark_trickle.lake.catalog.lease import SessionLease
     from spark_trickle.lake.storage.backup import back_up
 
-    with _opened(warehouse, data_path) as found, _progress("backup", as_json) as listen:
+    with _open_warehouse(warehouse, data_path) as found, _show_progress("backup", as_json) as listen:
         lease = SessionLease(found.engine, found.storage.session_id, _LEASE, found.read_only)
         try:
             done = back_up(found, lease, folder, datetime.now(UTC), link, keep, listen)
         finally:
             lease.end()
-    say(vars(done), as_json)
+    print_value(vars(done), as_json)
 
 
 def backups(folder: Backups, as_json: AsJson = False) -> None:
@@ -80,16 +80,16 @@ def restore(
     """Restore a warehouse from a backup, and compare checksums."""
     from spark_trickle.lake.storage.restore import restore as bring_back
 
-    with _progress("restore", as_json) as listen:
+    with _show_progress("restore", as_json) as listen:
         done = bring_back(folder, warehouse, data_path, name, replace, link, listen)
-    say({"name": done.name, "snapshot": done.snapshot, "files": len(done.files)}, as_json)
+    print_value({"name": done.name, "snapshot": done.snapshot, "files": len(done.files)}, as_json)
 
 
 def verify(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
     """Read every data file and compare it with what the catalog knows; exits with 5 if one is damaged."""
     from spark_trickle.lake.storage.verify import verify_files as check_files
 
-    with _opened(warehouse, data_path) as found:
+    with _open_warehouse(warehouse, data_path) as found:
         findings = check_files(found, datetime.now(UTC))
     columns = ("severity", "table_name", "path", "detail")
     print_rows(columns, [(f.severity, f.table, f.path, f.detail) for f in findings], as_json)
@@ -112,16 +112,16 @@ def adopt(
     from spark_trickle.lake.catalog.engine import open_writer
     from spark_trickle.lake.catalog.identity import renew_identity
 
-    with _opened(warehouse, data_path, adopt=True) as found:
+    with _open_warehouse(warehouse, data_path, adopt=True) as found:
         identity = found.folder.warehouse
         if new_identity:
             with open_writer(found.engine) as connection:
                 identity = renew_identity(connection, found.folder.marker)
-        say({"warehouse": identity, "data": found.storage.root}, as_json)
+        print_value({"warehouse": identity, "data": found.storage.root}, as_json)
 
 
 @contextmanager
-def _opened(warehouse: str, data_path: str | None, adopt: bool = False) -> Iterator[OpenWarehouse]:
+def _open_warehouse(warehouse: str, data_path: str | None, adopt: bool = False) -> Iterator[OpenWarehouse]:
     from spark_trickle.lake.warehouse import open_warehouse
 
     found = open_warehouse(warehouse, data_path, _TIMEOUT, adopt)
@@ -132,13 +132,13 @@ def _opened(warehouse: str, data_path: str | None, adopt: bool = False) -> Itera
 
 
 @contextmanager
-def _progress(task: str, as_json: bool) -> Iterator[Listen]:
+def _show_progress(task: str, as_json: bool) -> Iterator[Listen]:
     """A bar on stderr; none where nobody looks."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     from spark_trickle.cli import show
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=show.console(stderr=True), transient=True, disable=as_json) as bars:
+    with Progress(*columns, console=show.open_console(stderr=True), transient=True, disable=as_json) as bars:
         bar = bars.add_task(task, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)

@@ -22,7 +22,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.collect import collect_known, collect_within
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.observe import observe_counts
-from spark_trickle.spark.run import select
+from spark_trickle.spark.run import select_columns
 from spark_trickle.spark.session import require_ansi
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
@@ -142,10 +142,10 @@ def _weigh_images(plan: RowPlan, frame: Frame) -> Frame:
     if len(images) == 1:
         side, _, weight = images[0]
         columns = [f"{side(n)} AS {quote(c.name)}" for n, c in enumerate(table.columns)]
-        return select(frame, *columns, f"{weight} AS {WEIGHT}")
+        return select_columns(frame, *columns, f"{weight} AS {WEIGHT}")
     structs = []
     for side, condition, weight in images:
         fields = ", ".join(f"{side(n)} AS {quote(c.name)}" for n, c in enumerate(table.columns))
         structs.append(f"IF({condition}, struct({fields}, {weight} AS {WEIGHT}), NULL)")
     images_of_row = f"filter(array({', '.join(structs)}), image -> image IS NOT NULL)"
-    return select(frame.where(f"NOT {SAME}"), f"inline({images_of_row})")
+    return select_columns(frame.where(f"NOT {SAME}"), f"inline({images_of_row})")

@@ -54,8 +54,8 @@ def list_auxiliary_columns(work: Work, table: Table) -> Answer:
 
 def bulk_create(work: Work, text: str) -> Answer:
     """Stream tables from a JSON list of definitions, in any order and in one commit: all of them, or none."""
-    definitions = _parsed(text)
-    statements = _in_order(work, [_statement(d) for d in definitions])
+    definitions = _parse_definitions(text)
+    statements = _order_statements(work, [_make_statement(d) for d in definitions])
     own = begin_work(work.place)
     try:
         for statement in statements:
@@ -68,34 +68,34 @@ def bulk_create(work: Work, text: str) -> Answer:
     return Answer({"name": "string", "snapshot": "long"}, [(d["name"], snapshot) for d in definitions])
 
 
-def _in_order(work: Work, statements: list[CreateStream]) -> list[CreateStream]:
+def _order_statements(work: Work, statements: list[CreateStream]) -> list[CreateStream]:
     """Each after those of the list that it reads; a circle is left to be refused when it is created."""
     home = work.place.schema
-    by_name = {_key(s.name, home): s for s in statements}
+    by_name = {_make_key(s.name, home): s for s in statements}
     reads = {
-        key: [k for r in find_references(s.query) if (k := _key(r.parts, home)) in by_name and k != key]
+        key: [k for r in find_references(s.query) if (k := _make_key(r.parts, home)) in by_name and k != key]
         for key, s in by_name.items()
     }
     found: dict[tuple[str, ...], CreateStream] = {}
 
-    def visit(key: tuple[str, ...], way: tuple[tuple[str, ...], ...]) -> None:
+    def visit_statement(key: tuple[str, ...], way: tuple[tuple[str, ...], ...]) -> None:
         if key in found or key in way:
             return
         for source in reads[key]:
-            visit(source, (*way, key))
+            visit_statement(source, (*way, key))
         found[key] = by_name[key]
 
     for key in by_name:
-        visit(key, ())
-    repeated = [s for s in statements if by_name[_key(s.name, home)] is not s]
+        visit_statement(key, ())
+    repeated = [s for s in statements if by_name[_make_key(s.name, home)] is not s]
     return [*found.values(), *repeated]
 
 
-def _key(name: tuple[str, ...], home: str) -> tuple[str, ...]:
+def _make_key(name: tuple[str, ...], home: str) -> tuple[str, ...]:
     return tuple(part.lower() for part in (name if len(name) > 1 else (home, *name)))
 
 
-def _parsed(text: str) -> list[dict[str, Any]]:
+def _parse_definitions(text: str) -> list[dict[str, Any]]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
@@ -122,7 +122,7 @@ def _parsed(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _statement(d: dict[str, Any]) -> CreateStream:
+def _make_statement(d: dict[str, Any]) -> CreateStream:
     options = tuple((k, str(v).lower()) for k, v in (d.get("options") or {}).items())
     return CreateStream(
         Cursor(d["name"]).read_name(),

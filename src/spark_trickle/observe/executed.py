@@ -37,11 +37,13 @@ def explain_refresh(work: Work, table: Table, number: int | str = 1) -> Answer:
     if done is None:
         return Answer(_COLUMNS, [])
     operators = [(plan, operator) for plan in done.executions for operator in plan.operators]
-    rows = [_row(done, plan, n, operator) for n, (plan, operator) in enumerate(operators, start=1)]
+    rows = [_make_row(done, plan, n, operator) for n, (plan, operator) in enumerate(operators, start=1)]
     return Answer(_COLUMNS, rows)
 
 
-def _row(done: ExecutedRefresh, plan: Execution, position: int, operator: OperatorRun) -> tuple[Any, ...]:
+def _make_row(
+    done: ExecutedRefresh, plan: Execution, position: int, operator: OperatorRun
+) -> tuple[Any, ...]:
     """Spark tells how long it took for a plan as a whole: that stands beside its first operator."""
     is_root = operator.depth == 0
     ms = plan.ms if is_root and operator.ms is None else operator.ms

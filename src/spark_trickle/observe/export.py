@@ -25,7 +25,7 @@ def definition_sql(work: Work, table: Table, stream: Stream) -> str:
         text = stream.schedule[5:] if cron else stream.schedule
         parts.append(f"{'SCHEDULE CRON' if cron else 'SCHEDULE'} {quote_literal(text)}")
     parts.append(f"REFRESH MODE {stream.mode}")
-    options = [f"{k} = {_option(v)}" for k, v in sorted(stream.options.to_texts().items())]
+    options = [f"{k} = {_render_option(v)}" for k, v in sorted(stream.options.to_texts().items())]
     if options:
         parts.append(f"WITH ({', '.join(options)})")
     texts = wording_of(work.catalog, stream).texts
@@ -34,7 +34,7 @@ def definition_sql(work: Work, table: Table, stream: Stream) -> str:
     )
 
 
-def _option(value: str) -> str:
+def _render_option(value: str) -> str:
     return value if _PLAIN.fullmatch(value) else quote_literal(value)
 
 
@@ -42,16 +42,16 @@ def _query_by_present_names(query: str, home: str, texts: Catalog, now: Catalog)
     """The query with the full name of every relation, and with what has other names by now translated."""
     has_star = any(word.upper == "*" for word in split_words(query))
 
-    def replacement(reference: Reference) -> str | None:
+    def find_replacement(reference: Reference) -> str | None:
         if reference.is_function:
             return None
         known = texts.find(reference.parts, home)
-        return _relation(known, has_star, texts, now) if known is not None else None
+        return _render_relation(known, has_star, texts, now) if known is not None else None
 
-    return replace_references(query, replacement)
+    return replace_references(query, find_replacement)
 
 
-def _relation(known: Relation, has_star: bool, texts: Catalog, now: Catalog) -> str:
+def _render_relation(known: Relation, has_star: bool, texts: Catalog, now: Catalog) -> str:
     if isinstance(known, Table):
         present = now.table_by_id(known.id)
         if present is None or _reads_the_same(known, present, has_star):

@@ -10,7 +10,7 @@ from spark_trickle.txn.work import Work, now
 VERIFY_COLUMNS = {"severity": "string", "table_name": "string", "path": "string", "detail": "string"}
 
 
-def verify(work: Work, name: str | None = None) -> Answer:
+def report_damage(work: Work, name: str | None = None) -> Answer:
     """Read every data file, of one table or of all, and compare it with what the catalog knows of it."""
     table = None if name is None else work.catalog.table(Cursor(name).read_name(), work.place.schema)
     found = verify_files(work.place.warehouse, now(), table)

@@ -37,14 +37,14 @@ ANSWERS: dict[str, Function] = {
     "status": Function(status.status),
     "suggest_tiers": Function(status.suggest_tiers),
     "trigger_inventory": Function(sources.trigger_inventory),
-    "verify": Function(files.verify, 0, 1),
+    "verify": Function(files.report_damage, 0, 1),
     "wal_source_status": Function(sources.wal_source_status),
     "watermark_status": Function(status.watermark_status),
     "worker_pool_status": Function(status.worker_pool_status),
 }
 
 
-def answer(work: Work, name: str, *arguments: Argument) -> Answer:
+def answer_function(work: Work, name: str, *arguments: Argument) -> Answer:
     if name not in ANSWERS:
         raise UnsupportedError(
             f"the table function trickle.{name}", suggest_closest(name, tuple(ANSWERS), "table functions")
@@ -52,12 +52,12 @@ def answer(work: Work, name: str, *arguments: Argument) -> Answer:
     return ANSWERS[name].call(work, name, arguments)
 
 
-def _framed(name: str) -> Callable[[Work, Sequence[Argument]], Frame]:
-    def run(work: Work, arguments: Sequence[Argument]) -> Frame:
+def _make_frame_function(name: str) -> Callable[[Work, Sequence[Argument]], Frame]:
+    def run_function(work: Work, arguments: Sequence[Argument]) -> Frame:
         found = ANSWERS[name].call(work, name, arguments)
         return frame_of(work.place.spark, found.columns, found.rows)
 
-    return run
+    return run_function
 
 
-FUNCTIONS = {name: _framed(name) for name in ANSWERS}
+FUNCTIONS = {name: _make_frame_function(name) for name in ANSWERS}

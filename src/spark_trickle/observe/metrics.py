@@ -129,7 +129,7 @@ _ABOUT = {
 }
 
 
-def _fallbacks(transitions: str) -> Counts[str]:
+def _parse_fallbacks(transitions: str) -> Counts[str]:
     """Reasons and how often each was one, without the names and positions that make each of them unique."""
     reasons = (t["reason"] for t in json.loads(transitions) if t["after"] == "TRIGGER")
     return Counts(_UNIQUE.sub("…", reason) for reason in reasons)
@@ -168,9 +168,14 @@ class _Standing(Collector):
         running = GaugeMetricFamily("trickle_running_refreshes", "Refreshes that are running.")
         running.add_metric((), sum(row["waiting_for"] == "running" for row in standing))
         standing_metrics = (stale, state, errors, due, running)
-        yield from (*standing_metrics, *self._pending(), *self._summary(), *self._sources())
+        yield from (
+            *standing_metrics,
+            *self._collect_pending(),
+            *self._collect_summary(),
+            *self._collect_sources(),
+        )
 
-    def _pending(self) -> Iterable[Metric]:
+    def _collect_pending(self) -> Iterable[Metric]:
         """One catalog query for all sources."""
         rows = GaugeMetricFamily(
             "trickle_pending_rows",
@@ -187,7 +192,7 @@ class _Standing(Collector):
             size.add_metric((row["source"],), row["pending_bytes"])
         return rows, size
 
-    def _sources(self) -> Iterable[Metric]:
+    def _collect_sources(self) -> Iterable[Metric]:
         """What waits in sources, and how far behind their logs are read."""
         waiting = GaugeMetricFamily(
             "trickle_source_pending_rows", "Changes that wait in a source.", labels=("mirror",)
@@ -216,7 +221,7 @@ class _Standing(Collector):
             if row["mirror"] is not None and row["pending_rows"] is not None:
                 waiting.add_metric((row["mirror"],), row["pending_rows"])
         for row in logs.dicts():
-            for reason, times in _fallbacks(row["transitions"]).items():
+            for reason, times in _parse_fallbacks(row["transitions"]).items():
                 fallen.add_metric((row["source"], reason), times)
             unlanded.add_metric((row["source"],), row["unlanded_records"])
             if row["lag_bytes"] is not None:
@@ -225,7 +230,7 @@ class _Standing(Collector):
                 seconds.add_metric((row["source"],), row["lag_seconds"])
         return waiting, lag, seconds, unlanded, fallen
 
-    def _summary(self) -> Iterable[Metric]:
+    def _collect_summary(self) -> Iterable[Metric]:
         found = GaugeMetricFamily(
             "trickle_last_15_minutes", "Figures of the last 15 minutes.", labels=("figure",)
         )
@@ -235,11 +240,15 @@ class _Standing(Collector):
                 found.add_metric((row["metric"],), row["value"])
         return (
             found,
-            *(_figure(row["metric"], row["value"], row["period"]) for row in rows if row["period"] != RECENT),
+            *(
+                _make_metric(row["metric"], row["value"], row["period"])
+                for row in rows
+                if row["period"] != RECENT
+            ),
         )
 
 
-def _figure(name: str, value: float, period: str) -> Metric:
+def _make_metric(name: str, value: float, period: str) -> Metric:
     """A total is a counter, what is true now is a gauge."""
     about = _ABOUT.get(name) or COUNTERS[name]
     if period == TOTAL:

@@ -42,10 +42,10 @@ def refresh_history(work: Work, table: Table, most: int | None = None) -> Answer
     """The refreshes of a stream table, newest first."""
     with open_reader(work.place.warehouse.engine) as connection:
         found = reports.read_refreshes(connection, table.id, most)
-    return Answer(_HISTORY, [_history(p) for p in found])
+    return Answer(_HISTORY, [_make_history_row(p) for p in found])
 
 
-def _history(p: Past) -> tuple[object, ...]:
+def _make_history_row(p: Past) -> tuple[object, ...]:
     return (
         p.started,
         p.action,
@@ -67,7 +67,7 @@ def refresh_timeline(work: Work, most: int = 50) -> Answer:
     with open_reader(work.place.warehouse.engine) as connection:
         found = reports.read_refreshes(connection, most=most)
     names = _stream_names(work)
-    rows = [(names.get(p.table_id, str(p.table_id)), *_history(p)) for p in found]
+    rows = [(names.get(p.table_id, str(p.table_id)), *_make_history_row(p)) for p in found]
     return Answer({"name": "string", **_HISTORY}, rows)
 
 
@@ -86,7 +86,7 @@ def refresh_stats(work: Work) -> Answer:
             for p in good
             if p.action in ("FULL", "REINITIALIZE") and p.duration_ms
         ]
-        speedup = _mean(full) / _mean(differential) if full and differential else None
+        speedup = _compute_mean(full) / _compute_mean(differential) if full and differential else None
         rows.append(
             (
                 name,
@@ -96,7 +96,7 @@ def refresh_stats(work: Work) -> Answer:
                 len(mine) - len(good),
                 sum(p.rows_inserted for p in good),
                 sum(p.rows_deleted for p in good),
-                _mean(took) if took else None,
+                _compute_mean(took) if took else None,
                 find_quantile(took, 0.95),
                 find_quantile(took, 0.99),
                 speedup,
@@ -118,7 +118,7 @@ def refresh_stats(work: Work) -> Answer:
     return Answer(columns, rows)
 
 
-def _mean(values: list[float]) -> float:
+def _compute_mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
@@ -153,11 +153,11 @@ def metrics_summary(work: Work) -> Answer:
     ]
     rows: list[tuple[str, float | None, str]] = [(*figure, RECENT) for figure in recent]
     rows += [(*figure, CURRENT) for figure in current]
-    rows += [(*figure, TOTAL) for figure in _totals(work).items()]
+    rows += [(*figure, TOTAL) for figure in _read_totals(work).items()]
     return Answer({"metric": "string", "value": "double", "period": "string"}, rows)
 
 
-def _totals(work: Work) -> dict[str, float]:
+def _read_totals(work: Work) -> dict[str, float]:
     """What only grows, since the process began."""
     views, place = work.place.views, work.place
     return {
@@ -181,7 +181,7 @@ def diagnose_errors(work: Work, table: Table) -> Answer:
     rows = []
     for p in [p for p in found if p.error is not None][:20]:
         assert p.error is not None
-        kind, retryable, advice = _diagnosis(p.error)
+        kind, retryable, advice = _diagnose_error(p.error)
         gone = succeeded is not None and succeeded > p.started
         rows.append((p.started, kind, retryable, p.error, advice, gone))
     columns = {
@@ -193,7 +193,7 @@ def diagnose_errors(work: Work, table: Table) -> Answer:
         "cause_is_gone": "boolean",
     }
     if not rows and state.error:
-        kind, retryable, advice = _diagnosis(state.error)
+        kind, retryable, advice = _diagnose_error(state.error)
         rows.append((now(), kind, retryable, state.error, advice, False))
     return Answer(columns, rows)
 
@@ -217,7 +217,7 @@ _KINDS = (
 )
 
 
-def _diagnosis(error: str) -> tuple[str, bool, str]:
+def _diagnose_error(error: str) -> tuple[str, bool, str]:
     code = error.removeprefix("[").partition("]")[0]
     for codes, kind, retryable, advice in _KINDS:
         if code in codes:
@@ -277,7 +277,7 @@ def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
     rows = []
     for t in sorted(tables, key=lambda t: t.full_name):
         assert t.stream is not None
-        advice = _recommended(work, t)
+        advice = _recommend_mode(work, t)
         rows.append((t.full_name, t.stream.mode.value, advice.mode.value, advice.confidence, advice.reason))
     columns = {
         "name": "string",
@@ -289,7 +289,7 @@ def recommend_refresh_mode(work: Work, table: Table | None = None) -> Answer:
     return Answer(columns, rows)
 
 
-def _recommended(work: Work, table: Table) -> Advice:
+def _recommend_mode(work: Work, table: Table) -> Advice:
     stream = table.stream
     assert stream is not None
     with open_reader(work.place.warehouse.engine) as connection:

@@ -42,11 +42,11 @@ _FINDING = {"source": "string", "check": "string", "subject": "string", "value":
 
 def source_status(work: Work) -> Answer:
     """Every mirror: how it is captured, whether it is exact, and how many changes wait in its source."""
-    known = _mirrors(work)
+    known = _list_mirrors(work)
     rows: list[Row] = []
-    for source, options in _sources(work):
+    for source, options in _list_sources(work):
         mirrors = [(t, s) for t, s in known if s.source == source.name]
-        rows += _asked(source, options, mirrors)
+        rows += _ask_source(source, options, mirrors)
     columns = {
         "source": "string",
         "mirror": "string",
@@ -64,12 +64,12 @@ def source_status(work: Work) -> Answer:
     return Answer(columns, rows)
 
 
-def _asked(
+def _ask_source(
     source: AttachedSource, options: SourceOptions, mirrors: list[tuple[Table, MirrorState]]
 ) -> list[Row]:
     """What the source answers; if it cannot be reached, what the catalog knows, and the error."""
     try:
-        with _reached(source, options) as connection:
+        with _reach_source(source, options) as connection:
             return _mirror_rows(connection, source, mirrors)
     except TrickleError as error:
         known: list[tuple[Table | None, MirrorState | None]] = [*mirrors] or [(None, None)]
@@ -141,10 +141,10 @@ def _mirror_row(
 def wal_source_status(work: Work) -> Answer:
     """Every source: how its log is read, how far reading lags, and when and why the capture mode changed."""
     rows: list[Row] = []
-    for source, options in _sources(work):
+    for source, options in _list_sources(work):
         state, slot, error = source.state, None, source.state.error
         try:
-            with _reached(source, options) as connection:
+            with _reach_source(source, options) as connection:
                 slot = slot_state(connection, state.slot) if state.slot else None
         except TrickleError as unreachable:
             error = unreachable.message
@@ -188,7 +188,9 @@ def check_cdc_health(work: Work) -> Answer:
     """Every check of every source: what was found, whether it is ok, and how to fix it if not."""
     settings = work.place.settings
 
-    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
+    def find_issues(
+        connection: Connection, source: AttachedSource, options: SourceOptions
+    ) -> Iterator[Finding]:
         by_log = source.state.capture is CaptureMode.WAL
         yield from server_findings(connection, wants_log=by_log)
         yield from capture_findings(connection, options.schema, settings.buffer_alert_rows)
@@ -196,36 +198,40 @@ def check_cdc_health(work: Work) -> Answer:
             most = settings.wal_alert_lag_bytes
             yield from slot_findings(connection, source.state.slot, source.state.publication, most)
 
-    return _findings(work, ask)
+    return _collect_findings(work, find_issues)
 
 
 def slot_health(work: Work) -> Answer:
     """The replication slots and publications of sources that are captured from the write-ahead log."""
 
-    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
+    def find_issues(
+        connection: Connection, source: AttachedSource, options: SourceOptions
+    ) -> Iterator[Finding]:
         if source.state.slot:
             most = work.place.settings.wal_alert_lag_bytes
             yield from slot_findings(connection, source.state.slot, source.state.publication, most)
 
-    return _findings(work, ask)
+    return _collect_findings(work, find_issues)
 
 
 def trigger_inventory(work: Work) -> Answer:
     """Every trigger that spark-trickle created in a source, and whether it fires."""
 
-    def ask(connection: Connection, source: AttachedSource, options: SourceOptions) -> Iterator[Finding]:
+    def find_issues(
+        connection: Connection, source: AttachedSource, options: SourceOptions
+    ) -> Iterator[Finding]:
         yield from trigger_findings(connection, options.schema)
 
-    return _findings(work, ask)
+    return _collect_findings(work, find_issues)
 
 
-def _findings(
+def _collect_findings(
     work: Work, ask: Callable[[Connection, AttachedSource, SourceOptions], Iterator[Finding]]
 ) -> Answer:
     rows: list[Row] = []
-    for source, options in _sources(work):
+    for source, options in _list_sources(work):
         try:
-            with _reached(source, options) as connection:
+            with _reach_source(source, options) as connection:
                 found = list(ask(connection, source, options))
         except TrickleError as error:
             found = [Finding("connection", source.name, error.message, error.hint or "Try again.")]
@@ -237,7 +243,7 @@ def published_status(work: Work) -> Answer:
     """Every published stream table: where it is, which snapshot it shows, and what holds it back."""
     with open_reader(work.place.warehouse.engine) as connection:
         found = sorted(sources.read_published(connection).values(), key=lambda p: p.table_id)
-    rows = [_published_row(work, p) for p in found]
+    rows = [_make_published_row(work, p) for p in found]
     columns = {
         "stream_table": "string",
         "source": "string",
@@ -252,14 +258,14 @@ def published_status(work: Work) -> Answer:
     return Answer(columns, rows)
 
 
-def _published_row(work: Work, found: Published) -> Row:
+def _make_published_row(work: Work, found: Published) -> Row:
     table = work.catalog.table_by_id(found.table_id)
     assert table is not None
     target = make_target(work, table, found)
     snapshot, count, problem = found.reached, None, found.error
     try:
         attached = sources.find_source(work.place.warehouse.engine, found.source)
-        with _reached(attached, read_options(attached.kind, attached.options)) as connection:
+        with _reach_source(attached, read_options(attached.kind, attached.options)) as connection:
             there = state_there(connection, target)
             snapshot, count = there.snapshot, there.rows
             problem = "; ".join(there.changes) or found.error
@@ -271,7 +277,7 @@ def _published_row(work: Work, found: Published) -> Row:
 
 
 @contextmanager
-def _reached(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
+def _reach_source(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
     """A connection of its own: whoever asks may not wait for a sync that is under way."""
     with share_connections(), _LINKS.get().use_connection(source.name, options, "status") as connection:
         yield connection
@@ -295,13 +301,13 @@ def share_connections() -> Iterator[None]:
 _LINKS: ContextVar[Links] = ContextVar("connections for questions that are asked together")
 
 
-def _sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
+def _list_sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
     with open_reader(work.place.warehouse.engine) as connection:
         found = sources.all_sources(connection)
     return [(s, read_options(s.kind, s.options)) for s in found]
 
 
-def _mirrors(work: Work) -> list[tuple[Table, MirrorState]]:
+def _list_mirrors(work: Work) -> list[tuple[Table, MirrorState]]:
     with open_reader(work.place.warehouse.engine) as connection:
         states = sources.mirror_states(connection)
     found = [(t, states[t.id]) for t in work.catalog.tables() if t.mirror is not None and t.id in states]

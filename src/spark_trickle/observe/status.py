@@ -11,16 +11,16 @@ from spark_trickle.model.stream import Action, Mode, Status, Stream
 from spark_trickle.model.stream_options import Tier
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
-from spark_trickle.scheduler.due import World, interval, plan, scheduled_interval
-from spark_trickle.scheduler.survey import look
+from spark_trickle.scheduler.due import World, compute_interval, plan_refreshes, read_interval
+from spark_trickle.scheduler.survey import survey_world
 from spark_trickle.scheduler.tiers import Use, suggest_tier
 from spark_trickle.txn.work import Work, now
 
 
 def status(work: Work) -> Answer:
     """Every stream table: how it is refreshed, how far it lags, and what it is waiting for."""
-    world, moment = look(work.place), now()
-    found = plan(world, moment, work.place.settings)
+    world, moment = survey_world(work.place), now()
+    found = plan_refreshes(world, moment, work.place.settings)
     due = {i for unit in found.due for i in unit.ids}
     with open_reader(work.place.warehouse.engine) as connection:
         past = scheduling.last_runs(connection)
@@ -41,7 +41,7 @@ def status(work: Work) -> Answer:
                 stream.schedule or "calculated",
                 stream.options.tier.value,
                 standing.state.frontier,
-                _seconds(standing.changed_since, moment),
+                _count_seconds(standing.changed_since, moment),
                 last.started if last else None,
                 last.action if last else None,
                 last.duration_ms if last else None,
@@ -80,13 +80,13 @@ def effective_mode(stream: Stream, last_action: str | None) -> str | None:
     return Mode.DIFFERENTIAL.value if last_action == Action.DIFFERENTIAL else Mode.FULL.value
 
 
-def _seconds(since: datetime | None, moment: datetime) -> float:
+def _count_seconds(since: datetime | None, moment: datetime) -> float:
     return (moment - since).total_seconds() if since is not None else 0.0
 
 
 def health_check(work: Work) -> Answer:
     """One row for each check: ok, warning or error, and what to do about it."""
-    world, moment, settings = look(work.place), now(), work.place.settings
+    world, moment, settings = survey_world(work.place), now(), work.place.settings
     with open_reader(work.place.warehouse.engine) as connection:
         holder = scheduling.read_holder(connection)
         orphans = [
@@ -95,44 +95,46 @@ def health_check(work: Work) -> Answer:
         paused = scheduling.is_paused(connection)
     alive = holder is not None and holder.expires > moment
     scheduled = [i for i in world.graph.order if not _never_due(world, i)]
-    stale = [i for i in scheduled if _late(world, i, moment, work)]
+    stale = [i for i in scheduled if _is_late(world, i, moment, work)]
     by_status = {s: [i for i in world.graph.order if world.standings[i].state.status is s] for s in Status}
     rows = [
-        _check(
+        _make_check(
             "scheduler",
             alive or not scheduled,
             "warning",
             "running",
             "no scheduler is running: start `trickle run`",
         ),
-        _check(
+        _make_check(
             "paused",
             not paused,
             "warning",
             "refreshes are not paused",
             "all refreshes are paused: call resume_all()",
         ),
-        _names(
+        _make_names_check(
             "suspended",
             by_status[Status.SUSPENDED],
             world,
             "error",
             "see diagnose_errors(), then call resume()",
         ),
-        _names(
+        _make_names_check(
             "fuses", by_status[Status.FUSED], world, "error", "check what changed, then call reset_fuse()"
         ),
-        _names("errors", by_status[Status.ERROR], world, "warning", "see diagnose_errors()"),
-        _names("never filled", by_status[Status.INITIALIZING], world, "warning", "refresh them"),
-        _names("stale", stale, world, "warning", f"lagging for more than {settings.stale_alert_seconds:g} s"),
-        _check(
+        _make_names_check("errors", by_status[Status.ERROR], world, "warning", "see diagnose_errors()"),
+        _make_names_check("never filled", by_status[Status.INITIALIZING], world, "warning", "refresh them"),
+        _make_names_check(
+            "stale", stale, world, "warning", f"lagging for more than {settings.stale_alert_seconds:g} s"
+        ),
+        _make_check(
             "orphans",
             not orphans,
             "warning",
             "no interrupted refreshes",
             f"interrupted refreshes: {len(orphans)}",
         ),
-        _names("gates", sorted(world.gates), world, "warning", "closed: call ungate_source()"),
+        _make_names_check("gates", sorted(world.gates), world, "warning", "closed: call ungate_source()"),
     ]
     return Answer({"check_name": "string", "severity": "string", "detail": "string"}, rows)
 
@@ -142,29 +144,31 @@ def _never_due(world: World, i: int) -> bool:
     return stream is None or stream.mode == "IMMEDIATE" or stream.options.tier is Tier.FROZEN
 
 
-def _late(world: World, i: int, moment: datetime, work: Work) -> bool:
+def _is_late(world: World, i: int, moment: datetime, work: Work) -> bool:
     since, settings = world.standings[i].changed_since, work.place.settings
-    allowed = max(settings.stale_alert_seconds, 2 * interval(world, i, settings))
+    allowed = max(settings.stale_alert_seconds, 2 * compute_interval(world, i, settings))
     return since is not None and (moment - since).total_seconds() > allowed
 
 
-def _check(name: str, fine: bool, severity: str, good: str, bad: str) -> tuple[str, str, str]:
+def _make_check(name: str, fine: bool, severity: str, good: str, bad: str) -> tuple[str, str, str]:
     return (name, "ok", good) if fine else (name, severity, bad)
 
 
-def _names(name: str, ids: list[int], world: World, severity: str, advice: str) -> tuple[str, str, str]:
+def _make_names_check(
+    name: str, ids: list[int], world: World, severity: str, advice: str
+) -> tuple[str, str, str]:
     listed = ", ".join(world.graph.tables[i].full_name for i in ids if i in world.graph.tables)
     return (name, "ok", "none") if not ids else (name, severity, f"{listed}: {advice}")
 
 
 def dependency_tree(work: Work) -> Answer:
     """Which stream table reads which source, as a tree with the sources at the top."""
-    graph = look(work.place).graph
+    graph = survey_world(work.place).graph
     roots = sorted({s for reads in graph.reads.values() for s in reads if s not in graph.reads})
     rows: list[tuple[object, ...]] = []
     shown: set[int] = set()
 
-    def visit(i: int, way: tuple[int, ...]) -> None:
+    def visit_table(i: int, way: tuple[int, ...]) -> None:
         """A circle is shown once around: where it closes, the way ends."""
         name, above = graph.name(i), graph.name(way[-1]) if way else None
         table = graph.tables.get(i)
@@ -173,13 +177,13 @@ def dependency_tree(work: Work) -> Answer:
         rows.append((len(way), f"{'  ' * len(way)}{name}{closed}", name, kind, above))
         shown.add(i)
         for reader in graph.readers.get(i, ()) if i not in way else ():
-            visit(reader, (*way, i))
+            visit_table(reader, (*way, i))
 
     for root in roots:
-        visit(root, ())
+        visit_table(root, ())
     for i in graph.order:
         if i not in shown:  # it reads no table, nor does anything that it reads
-            visit(i, ())
+            visit_table(i, ())
     columns = {"depth": "long", "tree": "string", "name": "string", "kind": "string", "reads": "string"}
     return Answer(columns, rows)
 
@@ -199,7 +203,7 @@ def list_sources(work: Work, table: Table) -> Answer:
 
 def change_buffer_sizes(work: Work) -> Answer:
     """The changes of each source that some stream table has not read yet."""
-    world = look(work.place)
+    world = survey_world(work.place)
     frontiers = world.oldest_seen()
     with open_reader(work.place.warehouse.engine) as connection:
         found = reports.read_unseen(connection, frontiers)
@@ -232,8 +236,8 @@ def worker_pool_status(work: Work) -> Answer:
 
 def scheduler_diagnostics(work: Work) -> Answer:
     """Who holds the scheduler lease, what the next round would refresh, and why other stream tables wait."""
-    world, moment = look(work.place), now()
-    found = plan(world, moment, work.place.settings)
+    world, moment = survey_world(work.place), now()
+    found = plan_refreshes(world, moment, work.place.settings)
     with open_reader(work.place.warehouse.engine) as connection:
         holder = scheduling.read_holder(connection)
     if holder is None:
@@ -257,7 +261,7 @@ def scheduler_diagnostics(work: Work) -> Answer:
 
 def suggest_tiers(work: Work) -> Answer:
     """For every stream table with a schedule: how often it is read, and the tier that would fit this."""
-    world, moment, place = look(work.place), now(), work.place
+    world, moment, place = survey_world(work.place), now(), work.place
     place.warehouse.read_counter.write(place.warehouse.engine, moment)
     with open_reader(place.warehouse.engine) as connection:
         read, watched = all_reads(connection), reports.read_first_refreshes(connection)
@@ -270,9 +274,7 @@ def suggest_tiers(work: Work) -> Answer:
         if table.stream is None or table.stream.mode is Mode.IMMEDIATE:
             continue
         tier = table.stream.options.tier
-        use = Use(
-            tier, scheduled_interval(world, i, place.settings), watched.get(i), read.get(i), i in followed
-        )
+        use = Use(tier, read_interval(world, i, place.settings), watched.get(i), read.get(i), i in followed)
         suggested, why = suggest_tier(use, moment)
         seen, seconds = use.reads, use.seconds_between_reads(moment)
         counted = (seen.count, seen.last) if seen is not None else (0, None)

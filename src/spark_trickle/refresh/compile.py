@@ -24,9 +24,9 @@ from spark_trickle.plan.pipeline import BIND, DEFINITION, Stage, Tree, Trees, ru
 from spark_trickle.plan.split import Node, number_nodes
 from spark_trickle.refresh.query_names import TextsRead, Wording
 from spark_trickle.spark.frames import Frame
-from spark_trickle.spark.read import empty
+from spark_trickle.spark.read import empty_frame
 from spark_trickle.spark.run import run_sql
-from spark_trickle.spark.types import notation
+from spark_trickle.spark.types import render_type
 from spark_trickle.sql.bind.query import bind
 from spark_trickle.sql.bind.scope import Bound, Find, SourceTable, SourceView
 from spark_trickle.sql.bind.translate import read_expression
@@ -149,7 +149,7 @@ def _check_plan(work: Work, plan: Operator, refusal: TrickleError) -> None:
 
 def _check_types(work: Work, asked: Frame, plan: Operator) -> None:
     """A difference would be our mistake: better no stream table than one with other values."""
-    wanted = [notation(f.dataType) for f in asked.schema.fields]
+    wanted = [render_type(f.dataType) for f in asked.schema.fields]
     found = list(_read_types(work, plan).values())
     if wanted != found:
         raise InternalError(f"the plan has the types {found}, Spark's has {wanted}")
@@ -180,7 +180,7 @@ def _make_finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | 
 
 
 def _read_types(work: Work, op: Operator) -> Mapping[str, str]:
-    return {f.name: notation(f.dataType) for f in analyze_plan(work, op, {}).schema.fields}
+    return {f.name: render_type(f.dataType) for f in analyze_plan(work, op, {}).schema.fields}
 
 
 def analyze_plan(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) -> Frame:
@@ -195,7 +195,7 @@ def analyze_plan(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) -> Fr
                 table = nodes[node]
             case _:  # rows that a recursion found last, whose types are those of its start
                 continue
-        frames[name_frame(scan)] = empty(work.place.spark, table)
+        frames[name_frame(scan)] = empty_frame(work.place.spark, table)
     return run_sql(work.place.spark, render(op), available=(), **frames)
 
 

@@ -16,7 +16,7 @@ from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.group import list_company, refresh_together, streams_by_id
 from spark_trickle.refresh.record import Occasion
-from spark_trickle.spark.errors import noticing_loss
+from spark_trickle.spark.errors import notice_loss
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements.kinds import Name
 from spark_trickle.txn import compact
@@ -101,7 +101,7 @@ class Refresher:
         waited_ms: float | None = None,
     ) -> list[RefreshReport]:
         """Refresh some stream tables in one commit; run again after a conflict."""
-        with noticing_loss():
+        with notice_loss():
             reports, refreshed = self._refresh_and_commit(choose, initiated_by, waited_ms)
         self._follow(refreshed)
         return reports

@@ -46,7 +46,7 @@ class Control:
         return self._connection.place.warehouse
 
     def make_scheduler(self, on_alert: Listener | None = None) -> Scheduler:
-        def refresh(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
+        def refresh_units(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
             return self._refresher.refresh_chosen(
                 lambda work: streams_by_id(work, ids), "scheduler", waited_ms
             )
@@ -59,10 +59,10 @@ class Control:
 
         listeners = [on_alert] if on_alert else []
         follow, compact = self._publisher.push_behind, self._refresher.compact_untidy
-        parts = (refresh, sync_source, follow, compact, await_source)
+        parts = (refresh_units, sync_source, follow, compact, await_source)
         return Scheduler(self._connection.place, *parts, listeners=listeners)
 
-    def _source(self, name: str) -> Table:
+    def _find_source(self, name: str) -> Table:
         work = self._connection.read()
         return work.catalog.table(Cursor(name).read_name(), work.place.schema)
 
@@ -96,14 +96,14 @@ class Control:
     # --- gates, watermarks, fuses ------------------------------------------------------------------
 
     def gate_source(self, name: str) -> None:
-        scheduling.gate_table(self._warehouse.engine, self._source(name).id, now())
+        scheduling.gate_table(self._warehouse.engine, self._find_source(name).id, now())
 
     def ungate_source(self, name: str) -> None:
-        scheduling.ungate_table(self._warehouse.engine, self._source(name).id)
+        scheduling.ungate_table(self._warehouse.engine, self._find_source(name).id)
         self._warehouse.changed.ring()
 
     def advance_watermark(self, name: str, at: datetime) -> None:
-        table, engine = self._source(name), self._warehouse.engine
+        table, engine = self._find_source(name), self._warehouse.engine
         moment = at if at.tzinfo else at.replace(tzinfo=UTC)
         with open_reader(engine) as connection:
             known = scheduling.read_watermarks(connection).get(table.id)
@@ -118,7 +118,7 @@ class Control:
     def create_watermark_group(
         self, name: str, sources: Iterable[str], tolerance_seconds: float = 0.0
     ) -> None:
-        ids = [self._source(source).id for source in sources]
+        ids = [self._find_source(source).id for source in sources]
         if len(set(ids)) < 2 or tolerance_seconds < 0:
             raise InvalidDefinitionError(
                 f'the watermark group "{name}" needs two tables and no negative tolerance',

@@ -66,13 +66,13 @@ class Plan:
     wake: datetime | None  # when something may be due although nothing else happens
 
 
-def plan(world: World, now: datetime, settings: Settings) -> Plan:
+def plan_refreshes(world: World, now: datetime, settings: Settings) -> Plan:
     """The units that are due, those first that have waited longest beyond their schedule."""
     graph, waiting = world.graph, dict[int, str]()
     ripe: dict[int, datetime] = {}
     wakes: list[datetime] = []
     for i in graph.order:
-        moment, why = _due_at(world, i, now, settings)
+        moment, why = _find_due_time(world, i, now, settings)
         if moment is None or moment > now:
             waiting[i] = why
             wakes += [moment] if moment is not None else []
@@ -83,33 +83,33 @@ def plan(world: World, now: datetime, settings: Settings) -> Plan:
         members = [i for i in group if i in ripe]
         if not members:
             continue
-        if blocked := next((w for i in group if (w := _blocked(world, i, now))), None):
+        if blocked := next((w for i in group if (w := _find_block(world, i, now))), None):
             waiting.update(dict.fromkeys(members, blocked))
             continue
-        chosen = tuple(i for i in group if not _immediate(world, i))
-        units.append((min(ripe[i] for i in members), Unit(chosen, _reason(world, members, now))))
+        chosen = tuple(i for i in group if not _is_immediate(world, i))
+        units.append((min(ripe[i] for i in members), Unit(chosen, _explain_wait(world, members, now))))
     ordered = tuple(u for _, u in sorted(units, key=lambda pair: (pair[0], pair[1].ids)))
     return Plan(ordered, waiting, min(wakes, default=None))
 
 
-def _reason(world: World, members: list[int], now: datetime) -> str:
+def _explain_wait(world: World, members: list[int], now: datetime) -> str:
     since = [world.standings[i].changed_since for i in members]
     waited = max(((now - s).total_seconds() for s in since if s is not None), default=0.0)
     return f"sources changed {waited:.1f} s ago"
 
 
-def _immediate(world: World, i: int) -> bool:
+def _is_immediate(world: World, i: int) -> bool:
     stream = world.graph.tables[i].stream
     return stream is not None and stream.mode is Mode.IMMEDIATE
 
 
-def _due_at(world: World, i: int, now: datetime, settings: Settings) -> tuple[datetime | None, str]:
+def _find_due_time(world: World, i: int, now: datetime, settings: Settings) -> tuple[datetime | None, str]:
     """When a stream table is due, and the reason if that is not now."""
     stream, standing = world.graph.tables[i].stream, world.standings[i]
     assert stream is not None
     if stream.mode is Mode.IMMEDIATE:
         return None, "IMMEDIATE: every commit refreshes it"
-    if why := _blocked(world, i, now):
+    if why := _find_block(world, i, now):
         retry = standing.state.retry_at
         return (retry, why) if retry is not None and retry > now else (None, why)
     filled = standing.state.frontier is not None
@@ -121,12 +121,12 @@ def _due_at(world: World, i: int, now: datetime, settings: Settings) -> tuple[da
     schedule = parse_schedule(stream.schedule)
     if isinstance(schedule, Cron):
         return (at := schedule.find_next(last)), f"cron {schedule.text}: next at {at:%Y-%m-%d %H:%M} UTC"
-    seconds = interval(world, i, settings)
+    seconds = compute_interval(world, i, settings)
     at = last + timedelta(seconds=seconds)
     return at, f"every {seconds:g} s: next at {at:%H:%M:%S} UTC"
 
 
-def _blocked(world: World, i: int, now: datetime) -> str:
+def _find_block(world: World, i: int, now: datetime) -> str:
     standing, stream = world.standings[i], world.graph.tables[i].stream
     assert stream is not None
     if world.paused:
@@ -145,11 +145,11 @@ def _blocked(world: World, i: int, now: datetime) -> str:
     return ""
 
 
-def interval(world: World, i: int, settings: Settings) -> float:
+def compute_interval(world: World, i: int, settings: Settings) -> float:
     """Seconds between two refreshes: its schedule, slower by tier and where it cannot keep up."""
     stream, standing = world.graph.tables[i].stream, world.standings[i]
     assert stream is not None
-    base = scheduled_interval(world, i, settings)
+    base = read_interval(world, i, settings)
     base *= _FACTOR.get(stream.options.tier, 1.0)
     took = standing.last_duration_ms / 1000
     if settings.auto_backoff and took > base:
@@ -157,17 +157,17 @@ def interval(world: World, i: int, settings: Settings) -> float:
     return base
 
 
-def scheduled_interval(world: World, i: int, settings: Settings) -> float:
+def read_interval(world: World, i: int, settings: Settings) -> float:
     """Seconds between two refreshes as its schedule says, whatever its tier."""
-    return max(_scheduled(world, i, settings), settings.min_schedule_seconds)
+    return max(_read_schedule(world, i, settings), settings.min_schedule_seconds)
 
 
-def _scheduled(world: World, i: int, settings: Settings) -> float:
+def _read_schedule(world: World, i: int, settings: Settings) -> float:
     """What is written, or for `calculated` the tightest of all that read it."""
-    return min(_demands(world, i, settings, set()), default=settings.default_schedule_seconds)
+    return min(_list_demands(world, i, settings, set()), default=settings.default_schedule_seconds)
 
 
-def _demands(world: World, i: int, settings: Settings, seen: set[int]) -> list[float]:
+def _list_demands(world: World, i: int, settings: Settings, seen: set[int]) -> list[float]:
     """The schedules that one follows; `seen` keeps a circle from asking itself."""
     stream = world.graph.tables[i].stream
     assert stream is not None
@@ -178,10 +178,10 @@ def _demands(world: World, i: int, settings: Settings, seen: set[int]) -> list[f
         case Cron():
             return [60.0]
         case Calculated():
-            below = [r for r in world.graph.readers.get(i, ()) if not _immediate(world, r)]
+            below = [r for r in world.graph.readers.get(i, ()) if not _is_immediate(world, r)]
             if not below:
                 return [settings.default_schedule_seconds]
-            return [d for r in below if r not in seen for d in _demands(world, r, settings, seen)]
+            return [d for r in below if r not in seen for d in _list_demands(world, r, settings, seen)]
 
 
 def find_lagging(

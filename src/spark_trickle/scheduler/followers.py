@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 
 from spark_trickle.errors import Kind, TrickleError
-from spark_trickle.scheduler.outage import pause
+from spark_trickle.scheduler.outage import compute_pause
 from spark_trickle.scheduler.streaks import Streaks
 from spark_trickle.sources.sync import SyncReport
 
@@ -34,10 +34,12 @@ class Followers:
         """Follow these sources and no others; a thread that ended by an error begins again."""
         wanted = set(names)
         for name in [n for n, (t, _) in self._running.items() if n not in wanted or not t.is_alive()]:
-            self._end(name)
+            self._end_thread(name)
         for name in wanted - set(self._running):
             stop = Event()
-            thread = Thread(target=self._run, args=(name, stop), name=f"trickle-source-{name}", daemon=True)
+            thread = Thread(
+                target=self._run_thread, args=(name, stop), name=f"trickle-source-{name}", daemon=True
+            )
             self._running[name] = (thread, stop)
             thread.start()
 
@@ -45,36 +47,36 @@ class Followers:
         for _, stop in self._running.values():
             stop.set()
         for name in list(self._running):
-            self._end(name)
+            self._end_thread(name)
 
-    def once(self, names: Iterable[str]) -> list[SyncReport]:
+    def sync_once(self, names: Iterable[str]) -> list[SyncReport]:
         """Bring the changes of these sources now; what fails is told and left for the next time."""
-        return [report for name in names if (report := self._synced(name)) is not None]
+        return [report for name in names if (report := self._sync_source(name)) is not None]
 
-    def _end(self, name: str) -> None:
+    def _end_thread(self, name: str) -> None:
         thread, stop = self._running.pop(name)
         stop.set()
         thread.join()
 
-    def _run(self, name: str, stop: Event) -> None:
+    def _run_thread(self, name: str, stop: Event) -> None:
         failures = 0
         while not stop.is_set():
-            failures = 0 if self._brought(name) else failures + 1
-            self._rest(name, pause(self.seconds, failures), stop)
+            failures = 0 if self._bring_changes(name) else failures + 1
+            self._rest_between(name, compute_pause(self.seconds, failures), stop)
 
-    def _rest(self, name: str, seconds: float, stop: Event) -> None:
+    def _rest_between(self, name: str, seconds: float, stop: Event) -> None:
         try:
             self.rest(name, seconds, stop)
         except TrickleError:  # the catalog is away, or the source is not attached any more
             stop.wait(seconds)
 
-    def _brought(self, name: str) -> bool:
+    def _bring_changes(self, name: str) -> bool:
         try:
-            return self._synced(name) is not None
+            return self._sync_source(name) is not None
         except TrickleError:  # telling needs the catalog too; what is still wrong is told next time
             return False
 
-    def _synced(self, name: str) -> SyncReport | None:
+    def _sync_source(self, name: str) -> SyncReport | None:
         try:
             report = self.sync(name)
         except TrickleError as error:
@@ -84,7 +86,7 @@ class Followers:
         for table, reason in report.resynced.items():
             self.tell("source_resynced", table, reason)
         growing = self._growing.setdefault(name, Streaks(self.cycles))
-        for mirror in sorted(growing.note(report.waiting)):
+        for mirror in sorted(growing.note_found(report.waiting)):
             message = f"more than {report.waiting[mirror]} changed rows wait in the source {name}"
             self.tell("change_buffer_backpressure", mirror, message)
         trouble = "; ".join(f"{table}: {reason}" for table, reason in sorted(report.problems.items()))

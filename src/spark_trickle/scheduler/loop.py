@@ -17,14 +17,14 @@ from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.model.stream import RefreshReport, Status
 from spark_trickle.refresh.graph import Graph
-from spark_trickle.scheduler.due import Plan, Unit, World, plan, retry_delay
+from spark_trickle.scheduler.due import Plan, Unit, World, plan_refreshes, retry_delay
 from spark_trickle.scheduler.followers import Followers, Rest, Sync
-from spark_trickle.scheduler.outage import Outage, pause
-from spark_trickle.scheduler.survey import look
+from spark_trickle.scheduler.outage import Outage, compute_pause
+from spark_trickle.scheduler.survey import survey_world
 from spark_trickle.scheduler.upkeep import Upkeep
 from spark_trickle.scheduler.workers import Workers
 from spark_trickle.sources.sync import SyncReport
-from spark_trickle.spark.errors import noticing_loss
+from spark_trickle.spark.errors import notice_loss
 from spark_trickle.spark.session import described
 from spark_trickle.txn.work import Place, now
 
@@ -124,9 +124,9 @@ class Scheduler:
                 while not self._stop.is_set() and (end is None or time.monotonic() < end):
                     start = time.perf_counter()
                     heard = self.place.warehouse.changed.heard
-                    found, tick = self._attempt(pool)
+                    found, tick = self._attempt_round(pool)
                     if not tick.reports:
-                        self._rest(heard, found, end)
+                        self._rest_until_due(heard, found, end)
                     self._workers.pass_time((time.perf_counter() - start) * 1000)
         finally:
             self._active = self._reached = False
@@ -137,7 +137,7 @@ class Scheduler:
     def tick(self) -> Tick:
         """One round: everything that is due now, and nothing else."""
         with ThreadPoolExecutor(self.place.settings.max_concurrent_refreshes) as pool:
-            return self._round(pool)[1]
+            return self._run_round(pool)[1]
 
     def drain(self, seconds: float = 60.0) -> bool:
         """Refresh until nothing is due any more; False if that takes too long."""
@@ -148,38 +148,38 @@ class Scheduler:
             if tick.active and not tick.reports and not tick.failures:
                 return True
             if not tick.active:  # another scheduler is at work
-                self._rest(heard, None, end)
+                self._rest_until_due(heard, None, end)
         return False
 
-    def _attempt(self, pool: ThreadPoolExecutor) -> tuple[Plan | None, Tick]:
+    def _attempt_round(self, pool: ThreadPoolExecutor) -> tuple[Plan | None, Tick]:
         """A round, or none while the catalog is away; one that never answered is a wrong address."""
         try:
-            done = self._round(pool, follow=True)
+            done = self._run_round(pool, follow=True)
             self._note_outage()
         except CatalogBusyError:  # others are slow; the next round will see
             return None, Tick(False)
         except WarehouseError as error:
             if not self._reached:
                 raise
-            self._lost(error)
+            self._note_loss(error)
             return None, Tick(False)
         self._reached = True
         return done
 
-    def _lost(self, error: WarehouseError) -> None:
+    def _note_loss(self, error: WarehouseError) -> None:
         self._active = False  # another may have taken over, and died, before it is back
         alert = Alert(now(), "catalog_unavailable", "warehouse", error.message)
-        if self._outage.lost(alert):
-            self._tell(alert)
+        if self._outage.note_failure(alert):
+            self._tell_listeners(alert)
 
     def _note_outage(self) -> None:
         if self._outage.unnoted is not None:
             scheduling.raise_alert(self.place.warehouse.engine, self._outage.unnoted)
-        self._outage.back()
+        self._outage.note_recovery()
 
-    def _rest(self, heard: int, found: Plan | None, end: float | None) -> None:
+    def _rest_until_due(self, heard: int, found: Plan | None, end: float | None) -> None:
         """Until someone commits here, something falls due, or it is time to look for commits elsewhere."""
-        limits = [pause(self.place.settings.scheduler_interval_ms / 1000, self._outage.failures)]
+        limits = [compute_pause(self.place.settings.scheduler_interval_ms / 1000, self._outage.failures)]
         if found is not None and found.wake is not None:
             limits.append(max(0.0, (found.wake - now()).total_seconds()))
         if end is not None:
@@ -188,7 +188,7 @@ class Scheduler:
 
     # --- one round ---------------------------------------------------------------------------------
 
-    def _round(self, pool: ThreadPoolExecutor, follow: bool = False) -> tuple[Plan | None, Tick]:
+    def _run_round(self, pool: ThreadPoolExecutor, follow: bool = False) -> tuple[Plan | None, Tick]:
         settings, engine = self.place.settings, self.place.warehouse.engine
         if not scheduling.claim_scheduler(engine, self.session_id, now(), settings.scheduler_lease_seconds):
             self._active = False
@@ -197,25 +197,25 @@ class Scheduler:
         if not self._active:
             self._active = True
             for i in scheduling.recover_orphans(engine, self.session_id):
-                self._alert("orphan_recovered", i, "its refresh was interrupted; it is due again")
-        paused, names = self._sources()
+                self._alert_table("orphan_recovered", i, "its refresh was interrupted; it is due again")
+        paused, names = self._read_sources()
         if follow:
             self._followers.follow(() if paused else names)
         elif not paused:
-            self._followers.once(names)
+            self._followers.sync_once(names)
         start = time.perf_counter()
-        world = look(self.place, self._graphs)
-        found = plan(world, now(), settings)
+        world = survey_world(self.place, self._graphs)
+        found = plan_refreshes(world, now(), settings)
         took = (time.perf_counter() - start) * 1000
         self.ticks += 1
-        reports, failures = self._execute(pool, world, found)
-        self._push()
-        self._watch(world)
-        self._deliver()
-        self._upkeep.step(world, pool)
+        reports, failures = self._execute_plan(pool, world, found)
+        self._push_published()
+        self._watch_staleness(world)
+        self._deliver_alerts()
+        self._upkeep.run_due_tasks(world, pool)
         return found, Tick(True, tuple(reports), tuple(failures), len(found.waiting), took)
 
-    def _execute(
+    def _execute_plan(
         self, pool: ThreadPoolExecutor, world: World, found: Plan
     ) -> tuple[list[RefreshReport], list[tuple[str, str]]]:
         """Units that do not read each other run at the same time; the others are due in a later round."""
@@ -247,7 +247,7 @@ class Scheduler:
                 except SparkLostError:
                     raise  # no table is to blame, and nothing works until Spark is started again
                 except TrickleError as error:
-                    failures.append((self._failed(world, futures[future], error), error.message))
+                    failures.append((self._handle_failure(world, futures[future], error), error.message))
         return reports, failures
 
     def _refresh_unit(self, world: World, unit: Unit) -> list[RefreshReport]:
@@ -258,15 +258,15 @@ class Scheduler:
         waited = (now() - min(since)).total_seconds() * 1000 if since else None
         try:
             with (
-                self._workers.working(),
-                noticing_loss(),
+                self._workers.measure_work(),
+                notice_loss(),
                 described(self.place.spark, f"trickle: refresh {names}"),
             ):
                 return self.refresh(unit.ids, waited)
         finally:
             scheduling.mark_done(engine, unit.ids)
 
-    def _failed(self, world: World, unit: Unit, error: TrickleError) -> str:
+    def _handle_failure(self, world: World, unit: Unit, error: TrickleError) -> str:
         """Later again; a stream table that goes on failing is suspended, unless only the moment was bad."""
         engine, settings = self.place.warehouse.engine, self.place.settings
         with open_reader(engine) as connection:
@@ -274,23 +274,23 @@ class Scheduler:
         failed = max(found, key=lambda s: s.errors_in_a_row)
         name = world.graph.tables[failed.table_id].full_name
         if failed.status is Status.FUSED:
-            self._alert("fuse_blown", failed.table_id, error.message)
+            self._alert_table("fuse_blown", failed.table_id, error.message)
         elif error.kind is not Kind.TRANSIENT and failed.errors_in_a_row >= settings.max_consecutive_errors:
             scheduling.set_status(engine, failed.table_id, Status.SUSPENDED, error.message)
-            self._alert("auto_suspended", failed.table_id, error.message)
+            self._alert_table("auto_suspended", failed.table_id, error.message)
         else:
             later = now() + timedelta(seconds=retry_delay(failed.errors_in_a_row, random.random()))
             scheduling.set_retry(engine, failed.table_id, later)
-            self._alert("refresh_failed", failed.table_id, error.message)
+            self._alert_table("refresh_failed", failed.table_id, error.message)
         return name
 
     # --- sources -----------------------------------------------------------------------------------
 
-    def _sources(self) -> tuple[bool, list[str]]:
+    def _read_sources(self) -> tuple[bool, list[str]]:
         with open_reader(self.place.warehouse.engine) as connection:
             return scheduling.is_paused(connection), [s.name for s in sources.all_sources(connection)]
 
-    def _push(self) -> None:
+    def _push_published(self) -> None:
         """Published tables follow; what keeps one of them behind is told once."""
         try:
             self.push()
@@ -303,7 +303,7 @@ class Scheduler:
 
     # --- watching ----------------------------------------------------------------------------------
 
-    def _watch(self, world: World) -> None:
+    def _watch_staleness(self, world: World) -> None:
         """Tell once of each stream table that is far behind its schedule."""
         limit = self.place.settings.stale_alert_seconds
         for i, standing in world.standings.items():
@@ -312,9 +312,11 @@ class Scheduler:
                 self._stale_alerts.pop(i, None)
             elif i not in self._stale_alerts:
                 self._stale_alerts[i] = since
-                self._alert("stale_data", i, f"lags behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC")
+                self._alert_table(
+                    "stale_data", i, f"lags behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC"
+                )
 
-    def _alert(self, event: str, table_id: int, message: str) -> None:
+    def _alert_table(self, event: str, table_id: int, message: str) -> None:
         with open_reader(self.place.warehouse.engine) as connection:
             name = states.read_name(connection, table_id) or str(table_id)
         self._alert_named(event, name, message)
@@ -322,15 +324,15 @@ class Scheduler:
     def _alert_named(self, event: str, name: str, message: str) -> None:
         scheduling.raise_alert(self.place.warehouse.engine, Alert(now(), event, name, message))
 
-    def _deliver(self) -> None:
+    def _deliver_alerts(self) -> None:
         """Whoever raised it, in whatever process: each alert is told once."""
         if not self.listeners:
             return
         for alert in scheduling.alerts_after(self.place.warehouse.engine, self._told):
             self._told = alert.raised
             if alert != self._outage.told:
-                self._tell(alert)
+                self._tell_listeners(alert)
 
-    def _tell(self, alert: Alert) -> None:
+    def _tell_listeners(self, alert: Alert) -> None:
         for listener in self.listeners:
             listener(alert)

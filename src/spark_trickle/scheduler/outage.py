@@ -10,7 +10,7 @@ _LONGEST_PAUSE = 60.0  # seconds between attempts
 _MOST_DOUBLINGS = 20  # without end they were numbers that no float holds
 
 
-def pause(seconds: float, failures: int) -> float:
+def compute_pause(seconds: float, failures: int) -> float:
     """Twice as long after each failure in a row; what is slow by itself does not become faster."""
     longer = float(seconds * 2 ** min(failures, _MOST_DOUBLINGS))
     return max(seconds, min(longer, _LONGEST_PAUSE))
@@ -24,7 +24,7 @@ class Outage:
     unnoted: Alert | None = None
     told: Alert | None = None  # is not told again once it is noted
 
-    def lost(self, alert: Alert) -> bool:
+    def note_failure(self, alert: Alert) -> bool:
         """True for the first failure in a row."""
         self.failures += 1
         if self.unnoted is None:
@@ -32,5 +32,5 @@ class Outage:
             return True
         return False
 
-    def back(self) -> None:
+    def note_recovery(self) -> None:
         self.failures, self.unnoted = 0, None

@@ -16,7 +16,7 @@ class Streaks(Generic[K]):
     needed: int
     _lengths: dict[K, int] = field(default_factory=dict)
 
-    def note(self, found: Iterable[K]) -> frozenset[K]:
+    def note_found(self, found: Iterable[K]) -> frozenset[K]:
         """Those that were found for the so-manieth time in a row now."""
         self._lengths = {k: self._lengths.get(k, 0) + 1 for k in found}
         return frozenset(k for k, n in self._lengths.items() if n == self.needed)

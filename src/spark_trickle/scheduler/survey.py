@@ -10,7 +10,7 @@ from spark_trickle.scheduler.due import Standing, World, find_lagging
 from spark_trickle.txn.work import Place, begin_work
 
 
-def look(place: Place, graphs: dict[int, Graph] | None = None) -> World:
+def survey_world(place: Place, graphs: dict[int, Graph] | None = None) -> World:
     """`graphs` keeps the graph for as long as no definition changes."""
     work = begin_work(place)
     graphs = {} if graphs is None else graphs

@@ -37,28 +37,28 @@ class Upkeep:
     def __post_init__(self) -> None:
         self._growing: Streaks[int] = Streaks(self.place.settings.buffer_alert_cycles)
 
-    def step(self, world: World, pool: ThreadPoolExecutor) -> None:
-        if self._due("buffers", _LOOK_SECONDS):
+    def run_due_tasks(self, world: World, pool: ThreadPoolExecutor) -> None:
+        if self._is_due("buffers", _LOOK_SECONDS):
             self._watch_buffers(world)
-        if self._due("prune", _PRUNE_SECONDS):
+        if self._is_due("prune", _PRUNE_SECONDS):
             oldest = now() - timedelta(days=self.place.settings.history_days)
             scheduling.prune_history(self.place.warehouse.engine, oldest)
-        self._in_background("merge", self.merge, pool)
+        self._submit_task("merge", self.merge, pool)
         hours = self.place.settings.vacuum_interval_hours
-        if hours and self._due("vacuum", hours * 3600, at_once=False):
-            self._in_background("vacuum", self._run_vacuum, pool)
+        if hours and self._is_due("vacuum", hours * 3600, at_once=False):
+            self._submit_task("vacuum", self._run_vacuum, pool)
 
-    def _in_background(self, task: str, run: Callable[[], None], pool: ThreadPoolExecutor) -> None:
+    def _submit_task(self, task: str, run: Callable[[], None], pool: ThreadPoolExecutor) -> None:
         """One at a time of each kind; it takes the place of one refresh."""
         last = self._running.get(task)
         if last is None or last.done():
-            self._running[task] = pool.submit(self._work, run)
+            self._running[task] = pool.submit(self._run_task, run)
 
-    def _work(self, run: Callable[[], None]) -> None:
-        with self.workers.working():
+    def _run_task(self, run: Callable[[], None]) -> None:
+        with self.workers.measure_work():
             run()
 
-    def _due(self, task: str, seconds: float, at_once: bool = True) -> bool:
+    def _is_due(self, task: str, seconds: float, at_once: bool = True) -> bool:
         here = time.monotonic()
         if here - self._done.setdefault(task, here - seconds if at_once else here) < seconds:
             return False
@@ -72,7 +72,7 @@ class Upkeep:
             waiting = reports.read_unseen(connection, oldest)
         limit = self.place.settings.buffer_alert_rows
         many = {i: w.rows for i, w in waiting.items() if w.rows > limit}
-        for i in sorted(self._growing.note(many)):
+        for i in sorted(self._growing.note_found(many)):
             name = world.graph.tables[i].full_name
             self.tell(
                 "change_buffer_backpressure",

@@ -19,7 +19,7 @@ class Workers:
         self._lock = Lock()
 
     @contextmanager
-    def working(self) -> Iterator[None]:
+    def measure_work(self) -> Iterator[None]:
         """One of them works for as long as the block takes."""
         start = perf_counter()
         try:

@@ -36,26 +36,26 @@ class Maintenance:
     def optimize_table(self, statement: s.Optimize) -> Result:
         self._connection.require_no_transaction("OPTIMIZE")
 
-        def run(work: Work) -> Result:
+        def run_compaction(work: Work) -> Result:
             table = work.catalog.table(statement.table, work.place.schema)
             if plan := compact.compact_everything(work.files(table)):
                 compact.compact_table(work, table, plan)
             return Result()
 
-        return self._transactions.run_change(run, "optimize")
+        return self._transactions.run_change(run_compaction, "optimize")
 
     def run_vacuum(self, statement: s.Vacuum) -> Result:
         self._connection.require_no_transaction("VACUUM")
         work = self._connection.read()
         retention = self._choose_retention(statement)
-        vacuum(self._connection.place.warehouse, now(), retention, _folder(work, statement.table))
+        vacuum(self._connection.place.warehouse, now(), retention, _find_folder(work, statement.table))
         return Result(snapshot=work.base.id)
 
     def plan_vacuum(self, statement: s.Vacuum) -> DataFrame:
         """The files that VACUUM would delete now."""
         work, place = self._connection.read(), self._connection.place
         retention = self._choose_retention(statement)
-        plan = plan_vacuum(place.warehouse, now(), retention, _folder(work, statement.table))
+        plan = plan_vacuum(place.warehouse, now(), retention, _find_folder(work, statement.table))
         top = f"{place.storage.root}/{TABLES_FOLDER}"
         rows = [(f"{top}{d.location}", d.bytes, d.reason) for d in plan.deletions]
         columns = {"path": "string", "bytes": "long", "reason": "string"}
@@ -77,5 +77,5 @@ class Maintenance:
         return Result(snapshot=newest.id)
 
 
-def _folder(work: Work, name: s.Name | None) -> str | None:
+def _find_folder(work: Work, name: s.Name | None) -> str | None:
     return None if name is None else work.catalog.table(name, work.place.schema).path

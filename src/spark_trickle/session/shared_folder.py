@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from spark_trickle.errors import FolderNotSharedError, TrickleError
 from spark_trickle.lake.storage.files import Storage
-from spark_trickle.spark.probe import look_for, runs_elsewhere
+from spark_trickle.spark.probe import look_for_file, runs_elsewhere
 
 
 def require_shared_folder(session: SparkSession, storage: Storage) -> None:
@@ -17,7 +17,7 @@ def require_shared_folder(session: SparkSession, storage: Storage) -> None:
         return  # nothing can be lost, and a read that does not find a file says so
     with storage.probe_file() as address:
         try:
-            sighting = look_for(session, address)
+            sighting = look_for_file(session, address)
         except TrickleError as error:
             detail = f"Spark cannot read a file that was just written there ({error.message})"
             raise FolderNotSharedError(storage.root, detail) from error

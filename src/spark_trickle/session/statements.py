@@ -29,29 +29,29 @@ S = TypeVar("S")
 
 def run_statement(parts: Components, statement: s.Statement, text: str) -> DataFrame:
     """The rows of a statement that asks, or what a statement that acts tells of itself."""
-    done = _dispatch(parts, statement, text)
+    done = _dispatch_statement(parts, statement, text)
     return _show_result(parts.connection, done) if isinstance(done, Result) else done
 
 
-def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame | Result:
-    def change(action: Callable[[Work, S], Result | None], asked: S) -> Result:
+def _dispatch_statement(parts: Components, statement: s.Statement, text: str) -> DataFrame | Result:
+    def run_change(action: Callable[[Work, S], Result | None], asked: S) -> Result:
         return parts.transactions.run_change(lambda work: action(work, asked), _first_words(text))
 
     connection = parts.connection
     match statement:
         case s.Query(query):
-            return _answer(connection, query)
+            return _answer_query(connection, query)
         # --- rows
         case s.Insert():
-            return change(insert_rows, statement)
+            return run_change(insert_rows, statement)
         case s.Update():
-            return change(update_rows, statement)
+            return run_change(update_rows, statement)
         case s.Delete():
-            return change(delete_rows, statement)
+            return run_change(delete_rows, statement)
         case s.Merge():
-            return change(merge_rows, statement)
+            return run_change(merge_rows, statement)
         case s.Truncate():
-            return change(_truncate, statement)
+            return run_change(_truncate_table, statement)
         # --- transactions
         case s.Begin():
             return parts.transactions.begin_transaction()
@@ -66,10 +66,10 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
         case s.CreateStream() | s.AlterStream():
             return parts.stream_tables.define_stream(statement, _first_words(text))
         case s.DropStream():
-            return change(drop_stream, statement)
+            return run_change(drop_stream, statement)
         case s.SteerStream():
             parts.control.steer_stream(statement)
-            return _at_newest(connection)
+            return _report_newest(connection)
         case s.ExplainStream(name):
             work = connection.read()
             return _show_lines(work, explain_stream(work, find_stream_table(work, name)))
@@ -78,27 +78,27 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
             return _show_lines(work, explain_query(work, query))
         # --- definitions
         case s.CreateTable():
-            return change(definitions.create_table, statement)
+            return run_change(definitions.create_table, statement)
         case s.DropTable():
             return parts.tables.drop_table(statement, _first_words(text))
         case s.RenameTable():
-            return change(definitions.rename_table, statement)
+            return run_change(definitions.rename_table, statement)
         case s.AddColumns():
-            return change(definitions.add_columns, statement)
+            return run_change(definitions.add_columns, statement)
         case s.DropColumns():
-            return change(definitions.drop_columns, statement)
+            return run_change(definitions.drop_columns, statement)
         case s.RenameColumn():
-            return change(definitions.rename_column, statement)
+            return run_change(definitions.rename_column, statement)
         case s.AlterColumn():
-            return change(definitions.alter_column, statement)
+            return run_change(definitions.alter_column, statement)
         case s.CreateSchema():
-            return change(views.create_schema, statement)
+            return run_change(views.create_schema, statement)
         case s.DropSchema():
-            return change(views.drop_schema, statement)
+            return run_change(views.drop_schema, statement)
         case s.CreateView():
-            return change(views.create_view, statement)
+            return run_change(views.create_view, statement)
         case s.DropView():
-            return change(views.drop_view, statement)
+            return run_change(views.drop_view, statement)
         case s.CreateTempView():
             return _create_temp_view(connection, statement)
         # --- what there is
@@ -117,10 +117,10 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
         # --- the connection
         case s.Use():
             use_schema(connection, statement)
-            return _at_newest(connection)
+            return _report_newest(connection)
         case s.SetSetting():
             change_setting(connection, statement)
-            return _at_newest(connection)
+            return _report_newest(connection)
         # --- the warehouse
         case s.Optimize():
             return parts.maintenance.optimize_table(statement)
@@ -129,7 +129,7 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
             return maintenance.plan_vacuum(statement) if dry_run else maintenance.run_vacuum(statement)
         case s.BackUp(folder, link):
             parts.maintenance.back_up_warehouse(folder, link=link)
-            return _at_newest(connection)
+            return _report_newest(connection)
         case s.RenewIdentity():
             return parts.maintenance.renew_identity()
         # --- sources and targets
@@ -157,13 +157,13 @@ def _dispatch(parts: Components, statement: s.Statement, text: str) -> DataFrame
             assert_never(statement)
 
 
-def _answer(connection: WarehouseConnection, query: str) -> DataFrame:
+def _answer_query(connection: WarehouseConnection, query: str) -> DataFrame:
     """In a transaction it matters at its commit which rows were looked at."""
     work = connection.read()
     return answer_query(work, query) if work is connection.transaction else run_query(work, query)
 
 
-def _truncate(work: Work, statement: s.Truncate) -> Result:
+def _truncate_table(work: Work, statement: s.Truncate) -> Result:
     return truncate_table(work, work.find_target(statement.table))
 
 
@@ -173,10 +173,10 @@ def _create_temp_view(connection: WarehouseConnection, statement: s.CreateTempVi
         frame.createOrReplaceTempView(statement.name)
     else:
         frame.createTempView(statement.name)
-    return _at_newest(connection)
+    return _report_newest(connection)
 
 
-def _at_newest(connection: WarehouseConnection) -> Result:
+def _report_newest(connection: WarehouseConnection) -> Result:
     return Result(snapshot=connection.read().base.id)
 
 

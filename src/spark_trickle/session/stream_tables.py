@@ -34,19 +34,19 @@ class StreamTables:
         # It must be exact as of a snapshot, and what a transaction changed is in none yet.
         self._connection.require_no_transaction("a stream table")
 
-        def run(work: Work) -> Result:
+        def run_definition(work: Work) -> Result:
             if isinstance(statement, s.CreateStream):
                 return create_stream(work, statement)
             return alter_stream(work, statement)
 
         if statement.mode == Mode.IMMEDIATE:
-            result = self._transactions.run_change(run, message)
+            result = self._transactions.run_change(run_definition, message)
             # What others changed while it was filled; from now on every commit keeps it.
             self._refresher.refresh_table(statement.name)
             return result
         try:
-            return self._transactions.run_change(run, message)
+            return self._transactions.run_change(run_definition, message)
         except (QueryError, ColumnNotFoundError):
             if statement.query is None or not self._sources.widen_mirrors_for(statement.query):
                 raise
-        return self._transactions.run_change(run, message)
+        return self._transactions.run_change(run_definition, message)

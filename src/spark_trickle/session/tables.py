@@ -42,10 +42,10 @@ class Tables:
     def append_rows(self, name: str, rows: DataFrame) -> Result:
         parts = Cursor(name).read_name()
 
-        def add(work: Work) -> Result:
+        def add_rows(work: Work) -> Result:
             return append_frame(work, work.find_target(parts), rows)
 
-        return self._transactions.run_change(add, f"append to {name}")
+        return self._transactions.run_change(add_rows, f"append to {name}")
 
     def drop_table(self, statement: s.DropTable, message: str) -> Result:
         """If it was a mirror, what captured its changes in the source goes too."""

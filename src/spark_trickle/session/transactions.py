@@ -92,11 +92,11 @@ class Transactions:
     def _commit_change(
         self, first: Work, action: Callable[[Work], Result | None], message: str, policy: RetryPolicy
     ) -> Result:
-        def attempt(work: Work) -> tuple[Work, Result]:
+        def attempt_commit(work: Work) -> tuple[Work, Result]:
             result = _run_statement(work, lambda w: _keep_immediate_after(w, action))
             return work, replace(result, snapshot=work.commit(message).id)
 
-        done, result = retry_work(first.place, attempt, policy, first)
+        done, result = retry_work(first.place, attempt_commit, policy, first)
         self._compact_changed(done)
         return result
 

@@ -22,7 +22,7 @@ from spark_trickle.session.components import build_components
 from spark_trickle.session.statements import run_statement
 from spark_trickle.sources.calls import Listen, ignore_progress
 from spark_trickle.sources.sync import SyncReport
-from spark_trickle.spark.errors import noticing_loss
+from spark_trickle.spark.errors import notice_loss
 from spark_trickle.spark.run import collect
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
@@ -56,7 +56,7 @@ class Trickle:
 
     def sql(self, statement: str) -> DataFrame:
         """Run any statement."""
-        with noticing_loss():
+        with notice_loss():
             return run_statement(self._parts, parse_statement(statement), statement)
 
     def arrow(self, statement: str) -> pa.Table:
@@ -89,7 +89,7 @@ class Trickle:
 
     def answer(self, function: str, *arguments: str | int) -> Answer:
         """The answer of a table function such as status() or health_check(), without Spark."""
-        return observe.answer(self._connection.read(), function, *arguments)
+        return observe.answer_function(self._connection.read(), function, *arguments)
 
     # --- stream tables ---------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from spark_trickle.errors import ResultTooLargeError
 from spark_trickle.model.room import Room
-from spark_trickle.spark.run import collect, select
-from spark_trickle.spark.types import nullable
+from spark_trickle.spark.run import collect, select_columns
+from spark_trickle.spark.types import make_nullable
 from spark_trickle.spark.width import Width, width_of
 from spark_trickle.sql.lexer.words import quote
 
@@ -75,7 +75,7 @@ def _collect_measured(frame: DataFrame, room: Room, known: int | None) -> pa.Tab
 def _collect_short(
     frame: DataFrame, width: Width, memory: int, most: int, known: int | None
 ) -> pa.Table | None:
-    measured = _measured(frame, width, memory // max(most if known is None else known, 1))
+    measured = _measure_rows(frame, width, memory // max(most if known is None else known, 1))
     rows = _collect_allowed(measured.limit(most + 1) if known is None else measured)
     if rows is None or rows.num_rows > most:
         return None
@@ -86,7 +86,7 @@ def _collect_short(
     return _collect_allowed(frame) if left_out else rows.drop_columns([_BYTES])
 
 
-def _measured(frame: DataFrame, width: Width, always: int) -> DataFrame:
+def _measure_rows(frame: DataFrame, width: Width, always: int) -> DataFrame:
     """Each row with its size, which is negative where what makes the row long is left out."""
     place = f"(monotonically_increasing_id() & {_PLACES}L) + 1L"
     most = f"greatest({always}L, {_FIRST_ROW}L div ({place}))"
@@ -96,11 +96,11 @@ def _measured(frame: DataFrame, width: Width, always: int) -> DataFrame:
         for f in frame.schema.fields
         for name in [quote(f.name)]
     ]
-    return select(select(_nullable(frame), "*", f"{size} AS {_BYTES}"), *kept, _BYTES)
+    return select_columns(select_columns(_make_nullable(frame), "*", f"{size} AS {_BYTES}"), *kept, _BYTES)
 
 
-def _nullable(frame: DataFrame) -> DataFrame:
+def _make_nullable(frame: DataFrame) -> DataFrame:
     """Columns that may be null with all their parts: Arrow takes no null whose parts may not be null."""
-    kinds = {f.name: nullable(f.dataType) for f in frame.schema.fields}
+    kinds = {f.name: make_nullable(f.dataType) for f in frame.schema.fields}
     strict = [f.name for f in frame.schema.fields if f.dataType != kinds[f.name]]
     return frame.withColumns({n: F.col(quote(n)).cast(kinds[n]) for n in strict}) if strict else frame

@@ -67,47 +67,47 @@ _ADVICE = {
 
 
 @contextmanager
-def explained(sql: str, available: tuple[str, ...] = ()) -> Iterator[None]:
+def explain_errors(sql: str, available: tuple[str, ...] = ()) -> Iterator[None]:
     """Run a block whose Spark errors are about this text."""
     try:
         yield
     except TrickleError:
         raise
     except SPARK_ERRORS as error:
-        raise explain(error, available) from None
+        raise explain_error(error, available) from None
     except SPARK_LOST as error:
-        raise _lost(error) from None
+        raise _make_loss(error) from None
 
 
 @contextmanager
-def noticing_loss() -> Iterator[None]:
+def notice_loss() -> Iterator[None]:
     """Run a block that needs Spark's process, which may be gone."""
     try:
         yield
     except SPARK_LOST as error:
-        raise _lost(error) from None
+        raise _make_loss(error) from None
 
 
-def _lost(error: Exception) -> SparkLostError:
+def _make_loss(error: Exception) -> SparkLostError:
     return SparkLostError(shorten_text(str(error).strip()) or "its process ended")
 
 
-def explain(error: Exception, available: tuple[str, ...] = ()) -> TrickleError:
-    whole = _text(error)
+def explain_error(error: Exception, available: tuple[str, ...] = ()) -> TrickleError:
+    whole = _read_text(error)
     if elsewhere := _folder_of_another_machine(whole):
         return elsewhere
     if unreadable := _UNREADABLE.search(whole):
         return DamagedFileError("", unreadable[1], "cannot be read as Parquet")
     if too_large := _TOO_LARGE.search(whole):
-        return ResultTooLargeError(_clean(too_large[0]))
+        return ResultTooLargeError(_clean_text(too_large[0]))
     if "StackOverflowError" in whole or "FAILED_TO_PARSE_TOO_COMPLEX" in whole:
         return UnsupportedError(
             "a statement with so many parts, or parts nested so deep,",
             "Give inner parts names with WITH, make them views, or split the statement.",
         )
-    text = _innermost(whole)
-    condition = (m[1] if (m := _CONDITION.match(text)) else "") or _condition(error)
-    detail = _clean(_CONDITION.sub("", text))
+    text = _find_innermost(whole)
+    condition = (m[1] if (m := _CONDITION.match(text)) else "") or _read_condition(error)
+    detail = _clean_text(_CONDITION.sub("", text))
     if "No space left on device" in text or "Read-only file system" in text or "Permission denied" in text:
         return WarehouseError(
             f"the data cannot be written: {detail}", "Free some space or mend the permissions."
@@ -118,10 +118,10 @@ def explain(error: Exception, available: tuple[str, ...] = ()) -> TrickleError:
         place = _PLACE.search(text)
         line, column = (int(place[1]), int(place[2]) + 1) if place else (0, 0)
         return SqlSyntaxError(detail, line, column)
-    if condition == "TABLE_OR_VIEW_NOT_FOUND" and _names(text):
-        return TableNotFoundError(shorten_text(_names(text)[0]), available)
-    if condition.startswith("UNRESOLVED_COLUMN") and _names(text):
-        return ColumnNotFoundError(shorten_text(_names(text)[0]), _suggested(text))
+    if condition == "TABLE_OR_VIEW_NOT_FOUND" and _find_names(text):
+        return TableNotFoundError(shorten_text(_find_names(text)[0]), available)
+    if condition.startswith("UNRESOLVED_COLUMN") and _find_names(text):
+        return ColumnNotFoundError(shorten_text(_find_names(text)[0]), _find_suggestions(text))
     if condition == "USER_RAISED_EXCEPTION" and (too_long := _TOO_LONG.search(detail)):
         return ValueTooLongError(too_long[1], too_long[2], shorten_text(too_long[3]))
     by_value = bool(_OF_VALUES.search(text))
@@ -150,7 +150,7 @@ def _data_folder(path: str) -> str:
     return path.split("/tables/")[0]
 
 
-def _text(error: Exception) -> str:
+def _read_text(error: Exception) -> str:
     if isinstance(error, PySparkException):
         return str(error.getMessage() or error)
     cause = error.java_exception  # type: ignore[attr-defined]  # of a Py4JJavaError
@@ -159,11 +159,11 @@ def _text(error: Exception) -> str:
     return str(cause.getMessage() or cause.toString())
 
 
-def _condition(error: Exception) -> str:
+def _read_condition(error: Exception) -> str:
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
 
 
-def _innermost(text: str) -> str:
+def _find_innermost(text: str) -> str:
     """A job failure wraps the error of its task: the last bracketed condition is the cause."""
     if "Job aborted" in text or "FAILED_READ_FILE" in text or "TASK_WRITE_FAILED" in text:
         inner = re.findall(r"(\[[A-Z][A-Z0-9_.]+\] [^\n]*)", text)
@@ -173,7 +173,7 @@ def _innermost(text: str) -> str:
     return text.removeprefix("org.apache.spark.SparkException: ")
 
 
-def _clean(text: str) -> str:
+def _clean_text(text: str) -> str:
     first = _LONG_WORD.sub(lambda m: shorten_text(m[0]), _JAVA_CLASS.sub("", text.strip()).split("\n")[0])
     text = _without_ansi_advice(_SQLSTATE.sub("", first)).rstrip(". ").strip()
     return shorten_text(text, 400) or "Spark could not run the statement"
@@ -187,11 +187,11 @@ def _without_ansi_advice(text: str) -> str:
     return " ".join(s for s in sentences if _ANSI not in s)
 
 
-def _names(text: str) -> list[str]:
+def _find_names(text: str) -> list[str]:
     quoted = re.findall(r"(?:`(?:[^`]|``)+`\.?)+", text)
     return [q.replace("`", "") for q in quoted]
 
 
-def _suggested(text: str) -> tuple[str, ...]:
+def _find_suggestions(text: str) -> tuple[str, ...]:
     found = _SUGGESTIONS.search(text)
-    return tuple(n.split(".")[-1] for n in _names(found[1].replace(", ", " "))) if found else ()
+    return tuple(n.split(".")[-1] for n in _find_names(found[1].replace(", ", " "))) if found else ()

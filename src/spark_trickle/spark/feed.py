@@ -13,7 +13,7 @@ from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.read import (
     Locate,
-    empty,
+    empty_frame,
     files_by_sign,
     repeat_rows_sql,
     rows_with_weights,
@@ -24,7 +24,7 @@ from spark_trickle.spark.types import columns_sql
 from spark_trickle.sql.lexer.words import quote
 
 
-def changes(
+def read_feed(
     spark: SparkSession,
     locate: Locate,
     table: Table,
@@ -39,7 +39,7 @@ def changes(
             spark,
             f"SELECT {columns}, '' AS _change_type, 0L AS _commit_version, "
             "CAST(NULL AS TIMESTAMP) AS _commit_timestamp FROM {log}",
-            log=empty(spark, table),
+            log=empty_frame(spark, table),
         )
     commits = spark.createDataFrame(
         pa.table(
@@ -61,7 +61,7 @@ def changes(
     ]
     for version in sorted(mixed):
         gone = [f for f in files if f.role is Role.REMOVED and f.begin == version]
-        named.append(_in_sum(spark, locate, table, gone))
+        named.append(_sum_removed(spark, locate, table, gone))
     return run_sql(
         spark,
         f"SELECT {columns}, {_change_type(table)} AS _change_type, "
@@ -73,7 +73,7 @@ def changes(
     )
 
 
-def _in_sum(spark: SparkSession, locate: Locate, table: Table, removed: Sequence[DataFile]) -> DataFrame:
+def _sum_removed(spark: SparkSession, locate: Locate, table: Table, removed: Sequence[DataFile]) -> DataFrame:
     """What went with files that hold deletions: their sum, told in the name of one of them."""
     columns, name = columns_sql(table), removed[0].name
     counted = f"SELECT {columns}, -{WEIGHT} AS {WEIGHT} FROM ({sum_weights_sql(table, '{rows}')})"

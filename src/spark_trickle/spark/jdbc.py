@@ -40,8 +40,8 @@ def read_queries(spark: SparkSession, options: Mapping[str, str], queries: Seque
 def convert_rows(frame: DataFrame, table: Table, convert: Callable[[pa.Table], pa.Table]) -> DataFrame:
     """Rows of a table out of rows in another form; executors need this package for it."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def convert_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from convert(pa.Table.from_batches([batch])).to_batches()
 
-    return frame.mapInArrow(run, storage_schema(table))
+    return frame.mapInArrow(convert_batches, storage_schema(table))

@@ -27,7 +27,7 @@ def given_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """From spark-defaults.conf, the environment and the arguments of spark-submit; the last one holds."""
     homes = [environment.get("SPARK_CONF_DIR"), f"{environment.get('SPARK_HOME', '')}/conf"]
     defaults = next((Path(h) / "spark-defaults.conf" for h in homes if h), None)
-    given = _properties(defaults)
+    given = _read_properties(defaults)
     for variable, name in (("MASTER", "spark.master"), ("SPARK_REMOTE", "spark.remote")):
         if value := environment.get(variable):
             given[name] = value
@@ -51,7 +51,7 @@ def choose_settings(given: Mapping[str, str], machine: Machine) -> dict[str, str
         return {}  # the server has been started by somebody else
     chosen = dict(_ANYWHERE)
     if remote or master is None or is_local(master):
-        chosen |= _for_one_process(machine)
+        chosen |= _tune_one_process(machine)
     if not remote and master is None:
         chosen["spark.master"] = f"local[{machine.cores}]"
     return {name: value for name, value in chosen.items() if name not in given}
@@ -67,7 +67,7 @@ _ANYWHERE = {
 }
 
 
-def _for_one_process(machine: Machine) -> dict[str, str]:
+def _tune_one_process(machine: Machine) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.driver.memory": f"{machine.memory_gib}g",
@@ -87,13 +87,13 @@ def _submit_arguments(arguments: list[str]) -> dict[str, str]:
             name, _, value = next(words, "").partition("=")
             given[name] = value
         elif word == "--properties-file":
-            given = _properties(Path(next(words, ""))) | given
+            given = _read_properties(Path(next(words, ""))) | given
         elif word in _FLAGS:
             given[_FLAGS[word]] = next(words, "")
     return given
 
 
-def _properties(file: Path | None) -> dict[str, str]:
+def _read_properties(file: Path | None) -> dict[str, str]:
     """Lines of a name and a value, with blanks or a sign = between."""
     if file is None or not file.is_file():
         return {}

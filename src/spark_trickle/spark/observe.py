@@ -17,11 +17,11 @@ def observe_counts(
     observation = Observation()
     watched = frame.observe(observation, *[F.expr(sql).alias(name) for name, sql in counts.items()])
 
-    def read() -> dict[str, int]:
+    def read_counts() -> dict[str, int]:
         try:
             found = observation.get
         except SPARK_ERRORS:
             found = {}  # Spark saw that there are no rows, and observed nothing
         return {name: int(found.get(name) or 0) for name in counts}
 
-    return watched, read
+    return watched, read_counts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession, is_remote
 
-from spark_trickle.spark.errors import explained
+from spark_trickle.spark.errors import explain_errors
 from spark_trickle.spark.launch import is_local
 
 # Spark deals them out to its cores; for more, it would look for the files themselves by a job of its own.
@@ -27,11 +27,11 @@ def runs_elsewhere(session: SparkSession) -> bool:
     return is_remote() or not is_local(master)
 
 
-def look_for(session: SparkSession, address: str) -> Sighting:
+def look_for_file(session: SparkSession, address: str) -> Sighting:
     """Let tasks on all executors look for a file of one line.
 
     A missing file is skipped, not an error: a failed task would be tried again where the file is there.
     """
     reader = session.read.schema("line STRING").option("ignoreMissingFiles", "true")
-    with explained(""):
+    with explain_errors(""):
         return Sighting(_LOOKS, reader.text([address] * _LOOKS).count())

@@ -25,7 +25,7 @@ def rows_with_weights(
 ) -> DataFrame:
     """The rows of some files as they are, weight included; of those that were removed, turned round."""
     if not files:
-        return empty(spark, table)
+        return empty_frame(spark, table)
     return reduce(DataFrame.unionByName, files_by_sign(spark, locate, table, files).values())
 
 
@@ -37,12 +37,12 @@ def files_by_sign(
     for removed in (False, True):
         chosen = [f for f in files if (f.role is Role.REMOVED) is removed]
         if chosen:
-            frame = _columns_of(spark, table, locate(table, chosen))
+            frame = _read_columns(spark, table, locate(table, chosen))
             found[removed] = frame.withColumn(WEIGHT, -frame[WEIGHT]) if removed else frame
     return found
 
 
-def _columns_of(spark: SparkSession, table: Table, paths: list[str]) -> DataFrame:
+def _read_columns(spark: SparkSession, table: Table, paths: list[str]) -> DataFrame:
     """Spark finds columns by their ids, but tests by their names whether a file can hold what is looked for.
 
     So a name that was once that of another column is given only to what was read.
@@ -67,7 +67,7 @@ def strict_reader(spark: SparkSession) -> DataFrameReader:
     )
 
 
-def empty(spark: SparkSession, table: Table) -> DataFrame:
+def empty_frame(spark: SparkSession, table: Table) -> DataFrame:
     columns = [f"CAST(NULL AS {cast_name(c.type)}) AS {quote(c.name)}" for c in table.columns]
     return spark.sql(f"SELECT {', '.join(columns)}, 0 AS {WEIGHT} WHERE false")
 
@@ -108,7 +108,7 @@ class Guided:
 Tail = Replaced | Counted | Guided
 
 
-def content(settled: DataFrame, table: Table, tail: Tail | None, broadcast: bool) -> DataFrame:
+def read_content(settled: DataFrame, table: Table, tail: Tail | None, broadcast: bool) -> DataFrame:
     """The rows of a table: the sum of its files.
 
     Files before the first deletion are read as they are. What was deleted since is few, known, and
@@ -124,11 +124,11 @@ def content(settled: DataFrame, table: Table, tail: Tail | None, broadcast: bool
             text = _bits_sql(table, bits)
             return run_sql(spark, text, settled=settled, words=bits.words, come=come)
         case Replaced(gone, come):
-            return run_sql(spark, _replaced_sql(table, hint), settled=settled, gone=gone, come=come)
+            return run_sql(spark, _render_replaced(table, hint), settled=settled, gone=gone, come=come)
         case Counted(net):
-            return run_sql(spark, _counted_sql(table, hint), settled=settled, net=net)
+            return run_sql(spark, _render_counted(table, hint), settled=settled, net=net)
         case Guided(rows, column, bits):
-            text = _guided_sql(table, column, bits)
+            text = _render_guided(table, column, bits)
             return run_sql(spark, text, settled=settled, words=bits.words, tail=rows)
 
 
@@ -198,7 +198,7 @@ def _same_sql(table: Table) -> str:
     return " AND ".join(tests)
 
 
-def _replaced_sql(table: Table, hint: str) -> str:
+def _render_replaced(table: Table, hint: str) -> str:
     return (
         f"SELECT {hint} {columns_sql(table, 'base.')} FROM {{settled}} AS base "
         f"LEFT ANTI JOIN {{gone}} AS gone ON {_same_sql(table)} "
@@ -236,7 +236,7 @@ def _bits_sql(table: Table, bits: Bits) -> str:
     )
 
 
-def _guided_sql(table: Table, column: str, bits: Bits) -> str:
+def _render_guided(table: Table, column: str, bits: Bits) -> str:
     """Rows that cannot have gone pass by; the others are few, and summed with the tail."""
     columns, suspect = columns_sql(table), _is_set(quote(column), bits)
     weighed = (
@@ -248,7 +248,7 @@ def _guided_sql(table: Table, column: str, bits: Bits) -> str:
     return f"SELECT {columns} FROM {{settled}} WHERE NOT {suspect} UNION ALL {touched}"
 
 
-def _counted_sql(table: Table, hint: str) -> str:
+def _render_counted(table: Table, hint: str) -> str:
     """Rows may repeat, so a touched row is counted; untouched rows pass by."""
     columns, base, same = columns_sql(table), columns_sql(table, "base."), _same_sql(table)
     gone = f"(SELECT {columns} FROM {{net}} WHERE {WEIGHT} < 0) AS gone"
@@ -271,9 +271,9 @@ def sum_weights_sql(table: Table, source: str) -> str:
     """
     floats = [c for c in table.columns if holds_float(c.type)]
     zeros = {c.name: quote(f"_trickle_zero_{n}") for n, c in enumerate(floats)}
-    outer = ", ".join(_restored(c, zeros.get(c.name)) for c in table.columns)
+    outer = ", ".join(_restore_sign(c, zeros.get(c.name)) for c in table.columns)
     keys = ", ".join([quote(c) for c in table.column_names] + list(zeros.values()))
-    extra = "".join(f", {_zero(c)} AS {zeros[c.name]}" for c in floats)
+    extra = "".join(f", {_render_sign(c)} AS {zeros[c.name]}" for c in floats)
     inner = f"SELECT {columns_sql(table)}, {WEIGHT}{extra} FROM {source} AS weighed"
     return (
         f"SELECT {outer}, CAST(sum({WEIGHT}) AS INT) AS {WEIGHT} FROM ({inner}) "
@@ -281,12 +281,12 @@ def sum_weights_sql(table: Table, source: str) -> str:
     )
 
 
-def _zero(column: Column) -> str:
+def _render_sign(column: Column) -> str:
     name = quote(column.name)
     return f"CASE WHEN {name} = 0 THEN string({name}) END" if is_float(column.type) else f"string({name})"
 
 
-def _restored(column: Column, zero: str | None) -> str:
+def _restore_sign(column: Column, zero: str | None) -> str:
     name = column.name
     if zero is None:
         return quote(name)

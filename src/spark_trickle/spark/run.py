@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_trickle.spark.errors import explained
+from spark_trickle.spark.errors import explain_errors
 
 _LONG_TEXT = 10_000
 # Comments, which may hold another one, and what is quoted: braces in there are text, and so are quotes.
@@ -39,14 +39,14 @@ def run_sql(
             parts[::2] = [p.replace(f"{{{name}}}", view) for p in parts[::2]]
         text = "".join(parts)
     if not frames:
-        with explained(text, available):
+        with explain_errors(text, available):
             return spark.sql(text)
     formatted = text.replace("{", "{{").replace("}", "}}")
     parts = _TEXT.split(formatted)
     for name in frames:
         parts[::2] = [p.replace(f"{{{{{name}}}}}", f"{{{name}}}") for p in parts[::2]]
     formatted = "".join(parts)
-    with explained(text, available):
+    with explain_errors(text, available):
         return spark.sql(formatted, **frames)
 
 
@@ -56,30 +56,30 @@ def plan_long_query(frame: DataFrame, text: str) -> DataFrame:
     A plan that is too deep kills the thread that would hand over its rows, and whoever asked waits for ever.
     """
     if len(text) > _LONG_TEXT and not text.lstrip().upper().startswith("VALUES"):
-        with explained(text):
+        with explain_errors(text):
             frame.inputFiles()
     return frame
 
 
-def select(frame: DataFrame, *expressions: str) -> DataFrame:
+def select_columns(frame: DataFrame, *expressions: str) -> DataFrame:
     """Expressions in SQL over the columns of a frame."""
-    with explained(", ".join(expressions)):
+    with explain_errors(", ".join(expressions)):
         return frame.selectExpr(*expressions)
 
 
 def collect(frame: DataFrame) -> pa.Table:
     """All rows of a frame that is known to be small."""
-    with explained(""):
+    with explain_errors(""):
         return frame.toArrow()
 
 
 def collect_rows(frame: DataFrame) -> list[Row]:
     """All rows of a frame as Spark shows them."""
-    with explained(""):
+    with explain_errors(""):
         return frame.collect()
 
 
 def count(frame: DataFrame) -> int:
     """How many rows there are, without what is only shown of them."""
-    with explained(""):
+    with explain_errors(""):
         return frame.count()

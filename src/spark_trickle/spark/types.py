@@ -18,7 +18,7 @@ from spark_trickle.model.types import (
     to_spark,
     type_in_query,
 )
-from spark_trickle.spark.errors import explained
+from spark_trickle.spark.errors import explain_errors
 from spark_trickle.sql.lexer.words import quote, quote_literal
 
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark itself keeps it
@@ -31,15 +31,17 @@ def plain_field(field: StructField) -> StructField:
     )
 
 
-def nullable(kind: DataType) -> DataType:
+def make_nullable(kind: DataType) -> DataType:
     """The same type with parts any of which may be null."""
     match kind:
         case ArrayType(elementType=element):
-            return ArrayType(nullable(element), True)
+            return ArrayType(make_nullable(element), True)
         case MapType(keyType=key, valueType=value):
-            return MapType(key, nullable(value), True)
+            return MapType(key, make_nullable(value), True)
         case StructType(fields=fields):
-            return StructType([StructField(f.name, nullable(f.dataType), True, f.metadata) for f in fields])
+            return StructType(
+                [StructField(f.name, make_nullable(f.dataType), True, f.metadata) for f in fields]
+            )
     return kind
 
 
@@ -63,15 +65,15 @@ def initial_sql(column: Column) -> str:
     return f"CAST({quote_literal(column.initial or '')} AS {cast_name(column.type)})"
 
 
-def notation(kind: DataType) -> str:
+def render_type(kind: DataType) -> str:
     """A type as Spark writes it, but the names of fields in backticks: they may hold any letters."""
     match kind:
         case StructType():
-            return f"struct<{','.join(f'{quote(f.name)}:{notation(f.dataType)}' for f in kind.fields)}>"
+            return f"struct<{','.join(f'{quote(f.name)}:{render_type(f.dataType)}' for f in kind.fields)}>"
         case ArrayType():
-            return f"array<{notation(kind.elementType)}>"
+            return f"array<{render_type(kind.elementType)}>"
         case MapType():
-            return f"map<{notation(kind.keyType)},{notation(kind.valueType)}>"
+            return f"map<{render_type(kind.keyType)},{render_type(kind.valueType)}>"
     return kind.simpleString()
 
 
@@ -93,7 +95,7 @@ def cast_name(kind: ColumnType) -> str:
 
 def parse_type(spark: SparkSession, column: str, text: str) -> Any:
     """A type as a user wrote it, in Spark's JSON form; Spark is the authority."""
-    with explained(f"`x` {text}"):
+    with explain_errors(f"`x` {text}"):
         parsed: Any = StructType.fromDDL(f"`x` {text}").jsonValue()
     fields = parsed["fields"]
     if len(fields) != 1:

@@ -27,35 +27,35 @@ class Width:
 
 
 def width_of(fields: Iterable[T.StructField]) -> Width:
-    return _sum([_width(f.dataType, quote(f.name)) for f in fields])
+    return _sum_widths([_measure_type(f.dataType, quote(f.name)) for f in fields])
 
 
-def _sum(parts: list[Width]) -> Width:
+def _sum_widths(parts: list[Width]) -> Width:
     rest = [p.rest for p in parts if p.rest is not None]
     return Width(sum(p.fixed for p in parts), " + ".join(rest) or None)
 
 
-def _width(kind: T.DataType, value: str, depth: int = 0) -> Width:
+def _measure_type(kind: T.DataType, value: str, depth: int = 0) -> Width:
     match kind:
         case T.StringType() | T.BinaryType() | T.CharType() | T.VarcharType():
             return Width(_START, f"coalesce(octet_length({value}), 0)")
         case T.DecimalType():
             return Width(_DECIMAL)
         case T.StructType(fields=fields):
-            return _sum([_width(f.dataType, f"{value}.{quote(f.name)}", depth) for f in fields])
+            return _sum_widths([_measure_type(f.dataType, f"{value}.{quote(f.name)}", depth) for f in fields])
         case T.ArrayType(elementType=element):
-            return Width(_START, _of_elements(element, value, depth))
+            return Width(_START, _measure_elements(element, value, depth))
         case T.MapType(keyType=key, valueType=mapped):
             keys, values = f"map_keys({value})", f"map_values({value})"
-            both = f"{_of_elements(key, keys, depth)} + {_of_elements(mapped, values, depth)}"
+            both = f"{_measure_elements(key, keys, depth)} + {_measure_elements(mapped, values, depth)}"
             return Width(_START, both)
         case T.VariantType():
             return Width(_START, f"coalesce(octet_length(to_json({value})), 0)")
     return Width(_NUMBER)
 
 
-def _of_elements(kind: T.DataType, values: str, depth: int) -> str:
-    one = _width(kind, f"_x{depth}", depth + 1)
+def _measure_elements(kind: T.DataType, values: str, depth: int) -> str:
+    one = _measure_type(kind, f"_x{depth}", depth + 1)
     if one.rest is None:
         return f"coalesce(size({values}), 0) * {one.fixed}L"
     return f"coalesce(aggregate({values}, 0L, (_a{depth}, _x{depth}) -> _a{depth} + {one.sql}), 0L)"

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_trickle.model.quoting import quote
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.spark.errors import explained
+from spark_trickle.spark.errors import explain_errors
 from spark_trickle.spark.observe import observe_counts
 from spark_trickle.spark.read import strict_reader
 from spark_trickle.spark.run import collect_rows
@@ -44,7 +44,7 @@ def write_by_executors(
         .option("parquet.page.write-checksum.enabled", "true")
         .option("maxRecordsPerFile", file_rows)  # 0: as many as there are
     )
-    with explained(""):
+    with explain_errors(""):
         writer.parquet(folder)
     return Written(**read_counts())
 
@@ -62,18 +62,18 @@ def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:
 
 def write_staged(frame: DataFrame, folder: str) -> int:
     """Write a frame down, to be computed once; how many rows the executors wrote."""
-    counted, read_counts = observe_counts(_staged(frame), _ROWS)
-    with explained(""):
+    counted, read_counts = observe_counts(_mark_staged(frame), _ROWS)
+    with explain_errors(""):
         counted.write.parquet(folder)
     return read_counts()["rows"]
 
 
 def read_staged(frame: DataFrame, folder: str, spark: SparkSession | None = None) -> DataFrame:
     """What was written down of a frame, for its session unless another is named."""
-    with explained(""):
-        return strict_reader(spark or frame.sparkSession).schema(_staged(frame).schema).parquet(folder)
+    with explain_errors(""):
+        return strict_reader(spark or frame.sparkSession).schema(_mark_staged(frame).schema).parquet(folder)
 
 
-def _staged(frame: DataFrame) -> DataFrame:
+def _mark_staged(frame: DataFrame) -> DataFrame:
     """Old and new image of a column carry the same field id; without ids they match by name."""
     return frame.select(*[F.col(quote(n)).alias(n, metadata={"staged": True}) for n in frame.columns])

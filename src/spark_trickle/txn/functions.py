@@ -86,7 +86,7 @@ def read_changes(work: Work, table: Table, after: int, upto: int) -> Frame:
             read.read_snapshot(connection, n) for n in sorted({f.begin for f in files})
         ]
     work.place.lease.cover(after, now())
-    return feed.changes(work.place.spark, work.place.storage.locate, table, files, snapshots)
+    return feed.read_feed(work.place.spark, work.place.storage.locate, table, files, snapshots)
 
 
 def _list_snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:

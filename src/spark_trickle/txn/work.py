@@ -40,7 +40,7 @@ from spark_trickle.model.types import find_fixed_width
 from spark_trickle.settings import Settings
 from spark_trickle.spark.child_session import LazyChild
 from spark_trickle.spark.frames import Frame, Session
-from spark_trickle.spark.read import content, identity_columns, rows_with_weights
+from spark_trickle.spark.read import identity_columns, read_content, rows_with_weights
 from spark_trickle.spark.view_cache import Key, ViewCache
 from spark_trickle.txn.overlap import find_conflict
 from spark_trickle.txn.reads import Reads
@@ -190,7 +190,7 @@ class Work:
         place, log = self.place, split_log(files)
         settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
         tail = place.tails.read(place.spark, table, log)
-        return content(settled, table, tail, _can_broadcast(table, log, place.settings))
+        return read_content(settled, table, tail, _can_broadcast(table, log, place.settings))
 
     # --- changing --------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 
 from spark_trickle.errors import SourceUnavailableError, TrickleError, WarehouseError
 from spark_trickle.scheduler.followers import Followers
-from spark_trickle.scheduler.outage import pause
+from spark_trickle.scheduler.outage import compute_pause
 from spark_trickle.sources.sync import SyncReport
 from tests.unit.scheduler.loops import until
 
@@ -79,7 +79,7 @@ def _following() -> list[threading.Thread]:
     [(0.5, 0, 0.5), (0.5, 1, 1.0), (0.5, 3, 4.0), (0.5, 9, 60.0), (0.5, 5000, 60.0), (600.0, 3, 600.0)],
 )
 def test_pauses(seconds: float, failures: int, waits: float) -> None:
-    assert pause(seconds, failures) == waits
+    assert compute_pause(seconds, failures) == waits
 
 
 @pytest.mark.parametrize("error", [DOWN, NO_CATALOG])
