@@ -155,7 +155,7 @@ def require_exact(tr: Trickle, name: str) -> None:
 def auto_choice(tr: Trickle, name: str) -> str:
     """What AUTO would choose, from the same facts."""
     work = tr._connection.read()
-    table = find_stream_table(work, Cursor(name).name())
+    table = find_stream_table(work, Cursor(name).read_name())
     with open_reader(work.place.warehouse.engine) as connection:
         facts = read_facts(work, table, states.read_state(connection, table.id).knows)
     return decide_refresh(replace(facts, mode=Mode.AUTO), work.place.settings).action.value

@@ -348,10 +348,10 @@ class Rounds:
     def add(self, name: RoundRef, source: RoundRef) -> None:
         self._execute(f"INSERT INTO {self._tables[name]} FROM {self._tables[source]}")
 
-    def answer(self, name: StepRef, plan: Operator) -> None:
+    def put_answer(self, name: StepRef, plan: Operator) -> None:
         self.put(name, plan)
 
-    def remark(self, text: str) -> None:
+    def add_remark(self, text: str) -> None:
         """Nobody asks for it here."""
 
     def _execute(self, text: str) -> duckdb.DuckDBPyConnection:

@@ -88,5 +88,5 @@ def test_what_fails_is_told_once(error: TrickleError) -> None:
     told: list[str] = []
     followers = Followers(sync.sync, lambda event, *_: told.append(event), 0.001)
     for _ in range(4):
-        followers.once(["erp"])
+        followers.sync_once(["erp"])
     assert len(told) == 2

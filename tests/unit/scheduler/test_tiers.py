@@ -96,7 +96,7 @@ def test_a_peak_is_not_told() -> None:
         ["a"],
         ["a"],
     ]
-    told = [sorted(streaks.note(look)) for look in looks]
+    told = [sorted(streaks.note_found(look)) for look in looks]
     assert told == [[], [], ["a"], [], [], [], ["b"], [], ["a"]]
 
 
