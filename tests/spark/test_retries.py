@@ -77,7 +77,7 @@ def test_a_work_that_loses_twice_waits_for_its_turn(tr_sqlite: Trickle) -> None:
 
         def attempt(work: Work) -> None:
             held.append(work.ticket is not None)
-            truncate_table(work, work.target(("t",)))
+            truncate_table(work, work.find_target(("t",)))
             if len(held) < 4:
                 raise CONFLICT
 

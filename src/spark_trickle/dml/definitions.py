@@ -158,7 +158,7 @@ def drop_table(work: Work, statement: s.DropTable) -> None:
 def _find_movable(work: Work, name: s.Name) -> Table:
     """A table that may go or get another name: also a mirror, although nobody may change its rows."""
     table = work.catalog.table(name, work.place.schema)
-    return table if table.mirror is not None else work.target(name)
+    return table if table.mirror is not None else work.find_target(name)
 
 
 def rename_table(work: Work, statement: s.RenameTable) -> None:
@@ -175,7 +175,7 @@ def rename_table(work: Work, statement: s.RenameTable) -> None:
 
 
 def add_columns(work: Work, statement: s.AddColumns) -> None:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     ids = count(table.next_column_id)
     wanted = [d for d in statement.columns if not (statement.if_not_exists and table.has_column(d.name))]
     if not wanted:
@@ -209,7 +209,7 @@ def _for_old_rows(work: Work, table: Table, column: Column) -> Column:
 
 
 def drop_columns(work: Work, statement: s.DropColumns) -> None:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     gone = set()
     for name in statement.columns:
         if statement.if_exists and not table.has_column(name):
@@ -229,7 +229,7 @@ def drop_columns(work: Work, statement: s.DropColumns) -> None:
 
 
 def rename_column(work: Work, statement: s.RenameColumn) -> None:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     column = table.column(statement.old)
     new = table.with_column(replace(column, name=statement.new))
     check_column_names(list(new.column_names))
@@ -237,7 +237,7 @@ def rename_column(work: Work, statement: s.RenameColumn) -> None:
 
 
 def alter_column(work: Work, statement: s.AlterColumn) -> None:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     column = table.column(statement.column)
     new = column
     if statement.type is not None:

@@ -21,7 +21,7 @@ from spark_trickle.txn.work import Work
 
 
 def delete_rows(work: Work, statement: Delete) -> Result:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     if statement.where is None and statement.source is None:
         return truncate_table(work, table)
     alias = quote(statement.alias or table.name)

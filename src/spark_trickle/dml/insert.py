@@ -21,7 +21,7 @@ from spark_trickle.txn.work import Work
 
 
 def insert_rows(work: Work, statement: Insert) -> Result:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     values = read_values_rows(statement.source)
     source = statement.source
     if values is not None and any(v.upper() == "DEFAULT" for row in values for v in row):

@@ -58,7 +58,7 @@ _Run = Callable[[Callable[[Table, Merge, list[_Action]], str], list[_Action]], F
 
 
 def merge_rows(work: Work, statement: Merge) -> Result:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     actions = [_make_action(table, statement, n, c) for n, c in enumerate(statement.clauses)]
     joined = [a for a in actions if not a.clause.by_source]
     alone = [a for a in actions if a.clause.by_source]

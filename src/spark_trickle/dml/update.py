@@ -19,7 +19,7 @@ from spark_trickle.txn.work import Work
 
 
 def update_rows(work: Work, statement: Update) -> Result:
-    table = work.target(statement.table)
+    table = work.find_target(statement.table)
     assigned = collect_assignments(table, statement.assignments)
     matched = run_query(work, _render_matched(table, statement, assigned), target=choose_among(work, table))
     note_choice(work, table, _make_choice(table, statement))

@@ -141,7 +141,7 @@ class _Asked:
     table: Table
     query: str
 
-    def rows(self, query: str = "") -> Frame:
+    def answer_query(self, query: str = "") -> Frame:
         return run_query(self.then, query or self.query, schema=require_stream(self.table).home)
 
     @property
@@ -167,14 +167,17 @@ def _compare_by_spark(work: Work, then: Work, table: Table, moment: datetime | N
 
 def _pick_nearest_rows(asked: _Asked) -> Frame:
     """The rows of the query; where it leaves Spark a choice, the one that is nearest to what is there."""
-    columns, plain = _number_columns(asked.table), asked.rows()
+    columns, plain = _number_columns(asked.table), asked.answer_query()
     spark = asked.work.place.spark
     if (choice := find_choice(asked.query, plain.columns)) is not None:
         return run_sql(
-            spark, choice.select_nearest(columns), rows=asked.rows(choice.query), found=asked.stored_rows
+            spark,
+            choice.select_nearest(columns),
+            rows=asked.answer_query(choice.query),
+            found=asked.stored_rows,
         )
     if (loose := find_loose_columns(asked.query, columns)) is not None:
-        rows = asked.rows(loose.query).toDF(*columns)
+        rows = asked.answer_query(loose.query).toDF(*columns)
         return run_sql(spark, loose.select_nearest(columns, asked.floats), rows=rows, found=asked.stored_rows)
     return plain.toDF(*columns)
 
@@ -185,14 +188,16 @@ def _drop_rounding_differences(asked: _Asked, differing: Frame) -> Frame:
     The query is asked twice more, with numbers that are off in their last digits: by as much as rounding can
     add up to over so many rows.
     """
-    columns, spark, plain = _number_columns(asked.table), asked.work.place.spark, asked.rows()
+    columns, spark, plain = _number_columns(asked.table), asked.work.place.spark, asked.answer_query()
     sources = (asked.then.catalog.table_by_id(s.table_id) for s in require_stream(asked.table).sources)
     amount = bound_rounding(sum(asked.then.row_count(t) for t in sources if t is not None))
     types = [f.dataType for f in plain.schema.fields]
     usable = [n for n in range(count_sensitive(asked.query)) if _keeps_types(asked, n, amount, types)]
     if not usable:
         return differing
-    a, b = (asked.rows(perturb_query(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2))
+    a, b = (
+        asked.answer_query(perturb_query(asked.query, usable, amount, seed)).toDF(*columns) for seed in (1, 2)
+    )
     text = render_near_pairs(columns, asked.floats, amount if is_scale_free(asked.query) else 0.0)
     found = run_sql(spark, text, w=plain.toDF(*columns), f=asked.stored_rows, a=a, b=b)
     pairs = keep_result(asked.work, asked.table, found)
@@ -202,7 +207,7 @@ def _drop_rounding_differences(asked: _Asked, differing: Frame) -> Frame:
 def _keeps_types(asked: _Asked, call: int, amount: float, types: list[Any]) -> bool:
     """Sums of whole numbers and decimals are exact, and would be doubles if their arguments were."""
     try:
-        fields = asked.rows(perturb_query(asked.query, [call], amount, 1)).schema.fields
+        fields = asked.answer_query(perturb_query(asked.query, [call], amount, 1)).schema.fields
     except TrickleError:
         return False
     return [f.dataType for f in fields] == types

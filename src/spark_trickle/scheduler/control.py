@@ -45,7 +45,7 @@ class Control:
     def _warehouse(self) -> Warehouse:
         return self._connection.place.warehouse
 
-    def scheduler(self, on_alert: Listener | None = None) -> Scheduler:
+    def make_scheduler(self, on_alert: Listener | None = None) -> Scheduler:
         def refresh_units(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
             return self._refresher.refresh_chosen(
                 lambda work: streams_by_id(work, ids), "scheduler", waited_ms
@@ -68,13 +68,13 @@ class Control:
 
     # --- pause and resume --------------------------------------------------------------------------
 
-    def suspend(self, name: str) -> None:
-        self.steer(s.SteerStream(Cursor(name).read_name(), suspended=True))
+    def suspend_stream(self, name: str) -> None:
+        self.steer_stream(s.SteerStream(Cursor(name).read_name(), suspended=True))
 
-    def resume(self, name: str) -> None:
-        self.steer(s.SteerStream(Cursor(name).read_name(), suspended=False))
+    def resume_stream(self, name: str) -> None:
+        self.steer_stream(s.SteerStream(Cursor(name).read_name(), suspended=False))
 
-    def steer(self, statement: s.SteerStream) -> None:
+    def steer_stream(self, statement: s.SteerStream) -> None:
         engine, table = self._warehouse.engine, find_stream_table(self._connection.read(), statement.name)
         if statement.suspended:
             scheduling.set_status(engine, table.id, Status.SUSPENDED, "suspended by hand")
@@ -90,8 +90,8 @@ class Control:
         scheduling.set_paused(self._warehouse.engine, False)
         self._warehouse.changed.ring()
 
-    def drain(self, seconds: float = 60.0) -> bool:
-        return self.scheduler().drain(seconds)
+    def drain_schedule(self, seconds: float = 60.0) -> bool:
+        return self.make_scheduler().drain(seconds)
 
     # --- gates, watermarks, fuses ------------------------------------------------------------------
 

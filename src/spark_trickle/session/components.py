@@ -37,7 +37,7 @@ class Components:
         if self.connection.closed:
             return
         if self.connection.transaction is not None:
-            self.transactions.rollback()
+            self.transactions.roll_back()
         self.links.close()
         self.connection.close()
 

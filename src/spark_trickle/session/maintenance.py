@@ -28,12 +28,12 @@ class Maintenance:
         self._connection = connection
         self._transactions = transactions
 
-    def backup(self, folder: str, *, link: bool = False, keep: int | None = None) -> BackupReport:
+    def back_up_warehouse(self, folder: str, *, link: bool = False, keep: int | None = None) -> BackupReport:
         self._connection.require_no_transaction("BACKUP")
         place = self._connection.place
         return back_up(place.warehouse, place.lease, folder, now(), link, keep)
 
-    def optimize(self, statement: s.Optimize) -> Result:
+    def optimize_table(self, statement: s.Optimize) -> Result:
         self._connection.require_no_transaction("OPTIMIZE")
 
         def run_compaction(work: Work) -> Result:
@@ -42,9 +42,9 @@ class Maintenance:
                 compact.compact_table(work, table, plan)
             return Result()
 
-        return self._transactions.change(run_compaction, "optimize")
+        return self._transactions.run_change(run_compaction, "optimize")
 
-    def vacuum(self, statement: s.Vacuum) -> Result:
+    def run_vacuum(self, statement: s.Vacuum) -> Result:
         self._connection.require_no_transaction("VACUUM")
         work = self._connection.read()
         retention = self._choose_retention(statement)

@@ -35,7 +35,7 @@ def run_statement(parts: Components, statement: s.Statement, text: str) -> DataF
 
 def _dispatch_statement(parts: Components, statement: s.Statement, text: str) -> DataFrame | Result:
     def run_change(action: Callable[[Work, S], Result | None], asked: S) -> Result:
-        return parts.transactions.change(lambda work: action(work, asked), _first_words(text))
+        return parts.transactions.run_change(lambda work: action(work, asked), _first_words(text))
 
     connection = parts.connection
     match statement:
@@ -54,21 +54,21 @@ def _dispatch_statement(parts: Components, statement: s.Statement, text: str) ->
             return run_change(_truncate_table, statement)
         # --- transactions
         case s.Begin():
-            return parts.transactions.begin()
+            return parts.transactions.begin_transaction()
         case s.CommitWork():
-            return parts.transactions.commit()
+            return parts.transactions.commit_transaction()
         case s.Rollback():
-            return parts.transactions.rollback()
+            return parts.transactions.roll_back()
         # --- stream tables
         case s.RefreshStream(name):
             report = parts.refresher.refresh_table(name)
             return Result(report.rows_inserted, 0, report.rows_deleted, report.snapshot)
         case s.CreateStream() | s.AlterStream():
-            return parts.stream_tables.define(statement, _first_words(text))
+            return parts.stream_tables.define_stream(statement, _first_words(text))
         case s.DropStream():
             return run_change(drop_stream, statement)
         case s.SteerStream():
-            parts.control.steer(statement)
+            parts.control.steer_stream(statement)
             return _report_newest(connection)
         case s.ExplainStream(name):
             work = connection.read()
@@ -80,7 +80,7 @@ def _dispatch_statement(parts: Components, statement: s.Statement, text: str) ->
         case s.CreateTable():
             return run_change(definitions.create_table, statement)
         case s.DropTable():
-            return parts.tables.drop(statement, _first_words(text))
+            return parts.tables.drop_table(statement, _first_words(text))
         case s.RenameTable():
             return run_change(definitions.rename_table, statement)
         case s.AddColumns():
@@ -123,12 +123,12 @@ def _dispatch_statement(parts: Components, statement: s.Statement, text: str) ->
             return _report_newest(connection)
         # --- the warehouse
         case s.Optimize():
-            return parts.maintenance.optimize(statement)
+            return parts.maintenance.optimize_table(statement)
         case s.Vacuum(dry_run=dry_run):
             maintenance = parts.maintenance
-            return maintenance.plan_vacuum(statement) if dry_run else maintenance.vacuum(statement)
+            return maintenance.plan_vacuum(statement) if dry_run else maintenance.run_vacuum(statement)
         case s.BackUp(folder, link):
-            parts.maintenance.backup(folder, link=link)
+            parts.maintenance.back_up_warehouse(folder, link=link)
             return _report_newest(connection)
         case s.RenewIdentity():
             return parts.maintenance.renew_identity()
@@ -164,7 +164,7 @@ def _answer_query(connection: WarehouseConnection, query: str) -> DataFrame:
 
 
 def _truncate_table(work: Work, statement: s.Truncate) -> Result:
-    return truncate_table(work, work.target(statement.table))
+    return truncate_table(work, work.find_target(statement.table))
 
 
 def _create_temp_view(connection: WarehouseConnection, statement: s.CreateTempView) -> Result:

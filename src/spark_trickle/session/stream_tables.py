@@ -30,7 +30,7 @@ class StreamTables:
         self._refresher = refresher
         self._sources = sources
 
-    def define(self, statement: s.CreateStream | s.AlterStream, message: str) -> Result:
+    def define_stream(self, statement: s.CreateStream | s.AlterStream, message: str) -> Result:
         # It must be exact as of a snapshot, and what a transaction changed is in none yet.
         self._connection.require_no_transaction("a stream table")
 
@@ -40,13 +40,13 @@ class StreamTables:
             return alter_stream(work, statement)
 
         if statement.mode == Mode.IMMEDIATE:
-            result = self._transactions.change(run_definition, message)
+            result = self._transactions.run_change(run_definition, message)
             # What others changed while it was filled; from now on every commit keeps it.
             self._refresher.refresh_table(statement.name)
             return result
         try:
-            return self._transactions.change(run_definition, message)
+            return self._transactions.run_change(run_definition, message)
         except (QueryError, ColumnNotFoundError):
             if statement.query is None or not self._sources.widen_mirrors_for(statement.query):
                 raise
-        return self._transactions.change(run_definition, message)
+        return self._transactions.run_change(run_definition, message)

@@ -39,18 +39,18 @@ class Tables:
         table = work.catalog.table(Cursor(name).read_name(), work.place.schema)
         return read_changes(work, table, after, work.base.id if upto is None else upto)
 
-    def append(self, name: str, rows: DataFrame) -> Result:
+    def append_rows(self, name: str, rows: DataFrame) -> Result:
         parts = Cursor(name).read_name()
 
         def add_rows(work: Work) -> Result:
-            return append_frame(work, work.target(parts), rows)
+            return append_frame(work, work.find_target(parts), rows)
 
-        return self._transactions.change(add_rows, f"append to {name}")
+        return self._transactions.run_change(add_rows, f"append to {name}")
 
-    def drop(self, statement: s.DropTable, message: str) -> Result:
+    def drop_table(self, statement: s.DropTable, message: str) -> Result:
         """If it was a mirror, what captured its changes in the source goes too."""
         table = self._connection.read().catalog.find(statement.name, self._connection.place.schema)
-        result = self._transactions.change(lambda work: drop_table(work, statement), message)
+        result = self._transactions.run_change(lambda work: drop_table(work, statement), message)
         if self._connection.transaction is None and isinstance(table, Table) and table.mirror is not None:
             self._sources.remove_unused_captures(table.mirror.source)
         return result

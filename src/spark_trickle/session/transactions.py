@@ -28,17 +28,17 @@ class Transactions:
     @contextmanager
     def run_block(self) -> Iterator[None]:
         """All statements of a block as one commit; an exception undoes them all."""
-        self.begin()
+        self.begin_transaction()
         try:
             yield
         except BaseException:
             if self._connection.transaction is not None:
-                self.rollback()
+                self.roll_back()
             raise
         if self._connection.transaction is not None:
-            self.commit()
+            self.commit_transaction()
 
-    def begin(self) -> Result:
+    def begin_transaction(self) -> Result:
         self._connection.require_open()
         if self._connection.transaction is not None:
             raise TransactionStateError("a transaction is open already", "COMMIT or ROLLBACK it first.")
@@ -46,7 +46,7 @@ class Transactions:
         self._connection.transaction = work
         return Result(snapshot=work.base.id)
 
-    def commit(self) -> Result:
+    def commit_transaction(self) -> Result:
         work = self._take_transaction()
         try:
             merge_changes(work)
@@ -58,7 +58,7 @@ class Transactions:
         self._compact_changed(work)
         return Result(snapshot=snapshot.id)
 
-    def rollback(self) -> Result:
+    def roll_back(self) -> Result:
         work = self._take_transaction()
         work.discard()
         return Result(snapshot=work.base.id)
@@ -70,7 +70,7 @@ class Transactions:
         work, self._connection.transaction = self._connection.transaction, None
         return work
 
-    def change(self, action: Callable[[Work], Result | None], message: str) -> Result:
+    def run_change(self, action: Callable[[Work], Result | None], message: str) -> Result:
         """Run a statement in the open transaction, or as a commit of its own that is retried on conflict."""
         self._connection.require_open()
         place, transaction = self._connection.place, self._connection.transaction

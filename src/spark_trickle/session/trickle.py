@@ -85,7 +85,7 @@ class Trickle:
 
     def append(self, name: str, rows: DataFrame) -> Result:
         """Add the rows of a DataFrame; its columns are matched by name."""
-        return self._parts.tables.append(name, rows)
+        return self._parts.tables.append_rows(name, rows)
 
     def answer(self, function: str, *arguments: str | int) -> Answer:
         """The answer of a table function such as status() or health_check(), without Spark."""
@@ -108,7 +108,7 @@ class Trickle:
         statement = s.CreateStream(
             Cursor(name).read_name(), query, (), schedule, refresh_mode.upper(), options
         )
-        return self._parts.stream_tables.define(statement, "CREATE STREAM TABLE")
+        return self._parts.stream_tables.define_stream(statement, "CREATE STREAM TABLE")
 
     def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
         """Bring a stream table up to date; the report says what was done and why.
@@ -138,15 +138,15 @@ class Trickle:
 
     def scheduler(self, on_alert: Listener | None = None) -> Scheduler:
         """A scheduler that keeps the stream tables fresh: start it, or use it in a `with` block."""
-        return self._parts.control.scheduler(on_alert)
+        return self._parts.control.make_scheduler(on_alert)
 
     def suspend(self, name: str) -> None:
         """Stop scheduled refreshes of a stream table until it is resumed."""
-        self._parts.control.suspend(name)
+        self._parts.control.suspend_stream(name)
 
     def resume(self, name: str) -> None:
         """Let the scheduler refresh a stream table again."""
-        self._parts.control.resume(name)
+        self._parts.control.resume_stream(name)
 
     def pause_all(self) -> None:
         """Stop all scheduled refreshes until `resume_all`; IMMEDIATE stream tables go on."""
@@ -157,7 +157,7 @@ class Trickle:
 
     def drain(self, seconds: float = 60.0) -> bool:
         """Refresh until nothing is due; False if another scheduler is active, or time runs out."""
-        return self._parts.control.drain(seconds)
+        return self._parts.control.drain_schedule(seconds)
 
     def gate_source(self, name: str) -> None:
         """Let stream tables that read a table wait until its gate is opened again."""
@@ -251,7 +251,7 @@ class Trickle:
         Only files that no earlier backup there has are copied, or shared with it by `link` where the disk is
         the same. With `keep` only so many of the newest backups stay.
         """
-        return self._parts.maintenance.backup(folder, link=link, keep=keep)
+        return self._parts.maintenance.back_up_warehouse(folder, link=link, keep=keep)
 
     def close(self) -> None:
         """Release everything that this connection holds; the Spark session stays open."""

@@ -132,7 +132,7 @@ class LongTails:
         went, overtaken = find_last_changes(files, size)
         if sum(map(len, overtaken.values())) > _MOST_OVERTAKEN:
             return None
-        return _bits_of(spark, went, low) if span else None, _name_overtaken(spark, log, parts, overtaken)
+        return _make_bits(spark, went, low) if span else None, _name_overtaken(spark, log, parts, overtaken)
 
     # --- without a key ---------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class LongTails:
         gone = np.zeros(high - low + 1, np.bool_)
         numbers = rows.filter(pc.less(rows.column(WEIGHT), 0)).column(0).to_numpy()
         gone[numbers.astype("int64") - low] = True
-        return _bits_of(spark, gone, low) if gone.mean() <= _MOST_SUSPECT else None
+        return _make_bits(spark, gone, low) if gone.mean() <= _MOST_SUSPECT else None
 
     # --- both ------------------------------------------------------------------------------------
 
@@ -197,6 +197,6 @@ def _name_overtaken(
     return create_frame(spark, pa.concat_tables(rows).combine_chunks()) if rows else None
 
 
-def _bits_of(spark: Session, gone: NDArray[np.bool_], low: int) -> Bits:
+def _make_bits(spark: Session, gone: NDArray[np.bool_], low: int) -> Bits:
     row = pa.table({WORDS: pa.array([pack_bits(gone)], pa.list_(pa.int64()))})
     return Bits(low, low + len(gone) - 1, create_frame(spark, row))

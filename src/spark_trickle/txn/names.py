@@ -48,7 +48,7 @@ def make_room(work: Work, name: s.Name, noun: str, swap: bool, quiet: bool) -> b
     if not swap or isinstance(existing, View) != (noun == "view"):
         raise AlreadyExistsError("view" if isinstance(existing, View) else "table", existing.full_name)
     if isinstance(existing, Table):
-        existing = work.target(name)
+        existing = work.find_target(name)
         refuse_readers(work, existing, "replaced")
     drop_relation(work, existing)
     return True

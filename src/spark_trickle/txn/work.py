@@ -116,7 +116,7 @@ class Work:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def target(self, parts: tuple[str, ...]) -> Table:
+    def find_target(self, parts: tuple[str, ...]) -> Table:
         """A table that a statement may change."""
         table = self.catalog.table(parts, self.place.schema)
         if table.derived:
