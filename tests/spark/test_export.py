@@ -91,7 +91,7 @@ def test_fields_of_another_kind_are_refused(module_tr: Trickle, wrong: dict[str,
 
 
 _PURPOSES = {
-    "SELECT v, sum(id) AS s, min(id) AS m FROM t GROUP BY v": ("groups the rows by", "the sum of", "the least value", "counts the rows"),
+    "SELECT v, sum(id) AS s, min(id) AS m FROM t GROUP BY v": ("groups the rows by", "the sum of", "the smallest value", "counts the rows"),
     "SELECT DISTINCT v FROM t": ("groups the rows by", "counts the rows"),
     "SELECT id, rank() OVER (PARTITION BY v ORDER BY id) + 1 AS r FROM t": ("the result of RANK()",),
     "SELECT id FROM t EXCEPT SELECT 2": ("groups the rows by", "counts the rows"),
