@@ -1,4 +1,7 @@
-"""The cases of every operator and edge, on Spark: content, feed, and that it was really incremental."""
+"""The cases of every operator and edge, on Spark: content, feed, and that it was really incremental.
+
+Once as users have it, where the driver computes what it can, and once with Spark alone.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from tests.cases.reader import Case
 from tests.cases.test_cases import CASES, run_on_spark
 
 
-@pytest.fixture(scope="module")
-def tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
-    with connect(tmp_path_factory.mktemp("cases") / "warehouse") as made:
+@pytest.fixture(scope="module", params=["driver", "spark"])
+def tr(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
+    folder = tmp_path_factory.mktemp("cases") / "warehouse"
+    with connect(folder, settings={"small_changes": request.param}) as made:
         yield made
 
 
