@@ -26,7 +26,8 @@ def take_savepoint(work: Work) -> Savepoint:
 
 def roll_back(work: Work, savepoint: Savepoint) -> None:
     """Forget definitions and changes, and delete the files that were written since."""
-    fresh, work.written = work.written[savepoint.written :], work.written[: savepoint.written]
+    fresh = work.written[savepoint.written :]
+    del work.written[savepoint.written :]  # a scratch shares the list with the work that it tries changes for
     work.catalog = savepoint.catalog
     work.definitions, work.changes = list(savepoint.definitions), dict(savepoint.changes)
     replace(work, written=fresh).discard()
