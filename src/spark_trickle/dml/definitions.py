@@ -7,9 +7,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from spark_trickle.dml import rows
 from spark_trickle.dml.assign import default_sql
-from spark_trickle.dml.insert import insert_frame
+from spark_trickle.dml.insert import guess_rows, insert_frame
 from spark_trickle.errors import (
     AlreadyExistsError,
     InvalidDefinitionError,
@@ -43,6 +42,7 @@ from spark_trickle.txn.work import Work
 def create_table(work: Work, statement: s.CreateTable) -> Result:
     schema, name = free_name(work, statement.name)
     query = run_query(work, statement.query) if statement.query is not None else None
+    most = 0 if statement.query is None else guess_rows(work, statement.query)
     if not make_room(work, statement.name, "table", statement.replace, statement.if_not_exists):
         return Result()
     ids = count(WEIGHT_ID + 1)
@@ -63,7 +63,7 @@ def create_table(work: Work, statement: s.CreateTable) -> Result:
     work.define(commit.CreateTable(table))
     if query is None:
         return Result()
-    return insert_frame(work, table, query, (), rows.MANY if not query.isLocal() else rows.UNKNOWN)
+    return insert_frame(work, table, query, (), most)
 
 
 def _make_columns(

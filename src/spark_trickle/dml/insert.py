@@ -28,7 +28,7 @@ def insert_rows(work: Work, statement: Insert) -> Result:
         source = _with_defaults(table, statement, values)
     frame = run_query(work, statement.ctes + source)
     names = frame.columns if statement.by_name else statement.columns
-    most = len(values) if values is not None else _guess_rows(work, statement.ctes + statement.source)
+    most = len(values) if values is not None else guess_rows(work, statement.ctes + statement.source)
     if statement.overwrite:
         return _overwrite_table(work, table, frame, tuple(names), most)
     return insert_frame(work, table, frame, tuple(names), most)
@@ -48,7 +48,7 @@ def insert_frame(work: Work, table: Table, frame: Frame, names: tuple[str, ...],
     return rows.apply_plan(work, plan)
 
 
-def _guess_rows(work: Work, source: str) -> int:
+def guess_rows(work: Work, source: str) -> int:
     """A query over small tables is tried at the driver; any other is left to the executors at once."""
     known = count_referenced_rows(work, source)
     small = known is not None and known <= work.place.settings.max_driver_rows
