@@ -27,7 +27,7 @@ from spark_trickle.algebra.references import (
 )
 from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.algebra.validate import validate
-from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
+from spark_trickle.arrow.evaluate import Evaluated, Lookup, evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.stateful import differentiate_node
@@ -308,9 +308,10 @@ class Frames:
         """Then it may be in memory, or not."""
         return self._frame(scan.source, scan.moment) if self.world.refreshes % 3 else Refusal("not there")
 
-    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | None:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> Lookup:
         rows = self._frame(scan.source, scan.moment)
-        return rows.filter(pc.is_in(rows.column(column), value_set=values.cast(rows.column(column).type)))
+        kind = rows.column(column).type
+        return Lookup(rows.filter(pc.is_in(rows.column(column), value_set=values.cast(kind))))
 
     def _frame(self, source: Reference, at: At) -> pa.Table:
         rows = self.world.con.execute(f'SELECT * FROM "frame_{source}_{at.value}"').to_arrow_table()

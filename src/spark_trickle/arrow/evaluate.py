@@ -65,6 +65,14 @@ from spark_trickle.model.arrow import single_weights
 from spark_trickle.model.table import WEIGHT
 
 
+@dataclass(frozen=True)
+class Lookup:
+    """The rows of a large table that were looked up by the values of a column."""
+
+    rows: pa.Table
+    by_job: bool = False  # fetched by a Spark job; in a rehearsal: unless they turn out to be in memory
+
+
 class Reader(Protocol):
     """Where rows come from, or why only Spark can read them.
 
@@ -83,7 +91,7 @@ class Reader(Protocol):
     def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
         """The same of a larger table, whose columns are in memory."""
 
-    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | Refusal:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> Lookup | Refusal:
         """The rows that a scan would find where a column of its table has one of some values."""
 
     def without_rows(self) -> Reader:
@@ -96,6 +104,7 @@ class OperatorCost:
 
     rows: int  # that came out of it
     ms: float
+    by_job: bool = False  # a Spark job fetched the rows
 
 
 @dataclass(frozen=True)
@@ -108,15 +117,13 @@ class Evaluated:
 
 def evaluate_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
     """The rows of a change with their weights, if a rehearsal finds no obstacle."""
-    return rehearse_plan(reader, plan) or compute_plan(reader, plan)
+    found = rehearse_plan(reader, plan)
+    return found if isinstance(found, Refusal) else compute_plan(reader, plan)
 
 
-def rehearse_plan(reader: Reader, plan: Operator) -> Refusal | None:
-    """Why a plan cannot be computed at the driver; operators, types and tables tell before rows are read."""
-    if (obstacle := _find_obstacle(plan)) is not None:
-        return obstacle
-    found = compute_plan(reader.without_rows(), plan)
-    return found if isinstance(found, Refusal) else None
+def rehearse_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
+    """The plan over no rows, or why the driver cannot compute it: operators, types and tables tell."""
+    return _find_obstacle(plan) or compute_plan(reader.without_rows(), plan)
 
 
 def compute_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
@@ -169,6 +176,7 @@ class _Evaluation:
         self._reader = reader
         self._known: dict[Operator, pa.Table] = {}
         self._ms_of_inputs = 0.0  # of the operator that is computed
+        self._fetched: set[Operator] = set()  # by a Spark job
         self.costs: dict[Operator, OperatorCost] = {}
 
     def compute_rows(self, plan: Operator, wanted: _Sought = ()) -> pa.Table:
@@ -180,7 +188,7 @@ class _Evaluation:
         ms = (perf_counter() - start) * 1000
         before = self.costs.get(plan, _NOTHING)  # what is wanted of a part may differ from place to place
         own = ms - self._ms_of_inputs
-        self.costs[plan] = OperatorCost(before.rows + found.num_rows, before.ms + own)
+        self.costs[plan] = OperatorCost(before.rows + found.num_rows, before.ms + own, plan in self._fetched)
         self._ms_of_inputs = outer + ms
         if not wanted:
             self._known[plan] = found
@@ -262,8 +270,10 @@ class _Evaluation:
             return whole
         told = choose_column(plan, wanted)
         looked_up = whole if told is None else self._reader.look_up_rows(plan, *told)
-        if not isinstance(looked_up, Refusal):
-            return looked_up
+        if isinstance(looked_up, Lookup):
+            if looked_up.by_job:
+                self._fetched.add(plan)
+            return looked_up.rows
         indexed = self._reader.read_indexed_rows(plan)
         return looked_up if isinstance(indexed, Refusal) else indexed
 

@@ -22,7 +22,7 @@ from spark_trickle.algebra.change_operators import (
 from spark_trickle.algebra.operators import At, Filter, Join, JoinKind, Operator, Project, Scan, UnionAll
 from spark_trickle.algebra.references import DriverRef
 from spark_trickle.algebra.stateful_operators import Aggregate
-from spark_trickle.arrow.evaluate import Reader, evaluate_plan
+from spark_trickle.arrow.evaluate import Evaluated, Reader, evaluate_plan
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import rename_columns
 
@@ -30,27 +30,34 @@ from spark_trickle.delta.differentiate import rename_columns
 class Reducer:
     """Looks at every part once; rows at the driver become scans of their own.
 
-    `is_few` tells whether rows may be handed to Spark with the plan; `kept` are those that are.
+    Without a reader everything is left to Spark. `is_few` tells whether rows may be handed to Spark with the
+    plan; `kept` are those that are. `computed` are the parts that were computed here, to be told of.
     """
 
-    def __init__(self, reader: Reader, is_few: Callable[[pa.Table], bool]) -> None:
+    def __init__(self, reader: Reader | None, is_few: Callable[[pa.Table], bool]) -> None:
         self._reader = reader
         self._is_few = is_few
         self._known: dict[Operator, Operator | None] = {}
         self.kept: dict[DriverRef, pa.Table] = {}
+        self.computed: dict[Operator, Evaluated] = {}
 
     def reduce(self, op: Operator) -> Operator | None:
         """None if there are no rows."""
+        if self._reader is None:
+            return op
         if op not in self._known:
             self._known[op] = (
-                self._compute_at_driver(op) if _is_join_of_change(op) else self._reduce_inputs(op)
+                self._compute_at_driver(self._reader, op)
+                if _is_join_of_change(op)
+                else self._reduce_inputs(op)
             )
         return self._known[op]
 
-    def _compute_at_driver(self, op: Operator) -> Operator | None:
-        found = evaluate_plan(self._reader, op)
+    def _compute_at_driver(self, reader: Reader, op: Operator) -> Operator | None:
+        found = evaluate_plan(reader, op)
         if isinstance(found, Refusal):
             return self._reduce_inputs(op)
+        self.computed[op] = found
         if found.rows.num_rows == 0:
             return None
         # A filter alone is as soon done by Spark, which has the change already.

@@ -11,10 +11,16 @@ from enum import StrEnum
 class Engine(StrEnum):
     """Where a plan is computed, and who stores its rows."""
 
-    DRIVER = "driver"  # with Arrow, without a Spark job
+    DRIVER = "driver"  # with Arrow; no Spark job but one that fetches rows of a large table
     ONE_TASK = "one Spark task"  # the driver stores the rows
+    STORING_TASK = "one Spark task, which stores the rows"  # Arrow cannot hold them
     COLLECTED = "Spark, collected"  # by as many tasks as Spark likes; the driver stores the rows
     EXECUTORS = "Spark"  # the executors store the rows
+
+    @property
+    def is_one_task(self) -> bool:
+        """Whether few rows changed, and Spark computes what follows from them."""
+        return self in (Engine.ONE_TASK, Engine.STORING_TASK)
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class OperatorRun:
     rows_in: int | None = None
     rows_out: int | None = None
     ms: float | None = None  # without its inputs; at the driver
+    by_job: bool = False  # at the driver: a Spark job fetched the rows
 
 
 @dataclass(frozen=True)
@@ -56,5 +63,5 @@ def read_executions(text: str | None) -> tuple[Execution, ...]:
 
 
 def _run_to_json(run: OperatorRun) -> list[object]:
-    depth, title, rows_in, rows_out, ms = astuple(run)
-    return [depth, title, rows_in, rows_out, ms if ms is None else round(ms, 3)]
+    depth, title, rows_in, rows_out, ms, by_job = astuple(run)
+    return [depth, title, rows_in, rows_out, ms if ms is None else round(ms, 3), *[True] * by_job]

@@ -7,7 +7,7 @@ from typing import Any
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.reports import ExecutedRefresh, read_executed
-from spark_trickle.model.execution import Execution, OperatorRun
+from spark_trickle.model.execution import Engine, Execution, OperatorRun
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.txn.work import Work
@@ -53,7 +53,7 @@ def _make_row(
         plan.plan,
         position,
         "  " * operator.depth + operator.title,
-        plan.engine.value,
+        Engine.ONE_TASK.value if operator.by_job else plan.engine.value,
         operator.rows_in,
         operator.rows_out,
         ms,

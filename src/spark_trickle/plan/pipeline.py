@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import At, Operator, UnionAll
@@ -224,6 +224,30 @@ def _validate_stage(stage: Stage) -> Stage:
     for tree in stage.trees:
         validate(tree.plan)
     return stage
+
+
+@dataclass(frozen=True)
+class Planning:
+    """A tree, and the passes that make its plan once somebody asks for it."""
+
+    tree: Tree
+    passes: tuple[Pass, ...]
+    context: Context
+
+    @cached_property
+    def trees(self) -> Trees:
+        """What the passes leave of it: a plan comes after its steps."""
+        return plan_trees((self.tree,), self.passes, self.context)
+
+    @property
+    def plan(self) -> Operator:
+        return self.trees[-1].plan
+
+    def list_stages(self) -> tuple[Stage, ...]:
+        """What each of the same passes leaves."""
+        return run_passes(
+            Stage("stored", "the plan as it is stored", (self.tree,)), self.passes, self.context
+        )
 
 
 def plan_trees(trees: Trees, passes: tuple[Pass, ...], context: Context) -> Trees:

@@ -52,6 +52,7 @@ class Member:
     facts: Facts
     clock: Clock = field(default_factory=Clock)
     taken: Mapping[int, int] = field(default_factory=dict)  # number of files, by table of the circle
+    turns: int = 0
     outcome: Outcome = Outcome()  # noqa: RUF009 a value; of all of its turns
 
 
@@ -201,6 +202,7 @@ def _next_turn(work: Work, member: Member) -> bool:
 
 
 def _take_changes(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
+    member.turns += 1
     run_in_child_session(work, member.table, lambda: _compute_turn(work, member, changed, first))
 
 
@@ -229,10 +231,9 @@ def _compute_turn(work: Work, member: Member, changed: set[TableRef] | None, fir
     else:
         done = run_program(turn, Changes(frozenset(changed), small), member.clock)
     assert isinstance(done, Outcome), done  # no change of a circle is given up
-    remarks, executions = (
-        (*member.outcome.remarks, *done.remarks),
-        (*member.outcome.executions, *done.executions),
-    )
+    numbered = (replace(e, plan=f"{e.plan} turn {member.turns}") for e in done.executions)
+    remarks = (*member.outcome.remarks, *done.remarks)
+    executions = (*member.outcome.executions, *numbered)
     member.outcome = replace(member.outcome, remarks=remarks, executions=executions)
     member.taken = taken
 

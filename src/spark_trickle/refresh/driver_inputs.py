@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.algebra.operators import Scan
 from spark_trickle.algebra.references import Reference
+from spark_trickle.arrow.evaluate import Lookup
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, sum_weights
 from spark_trickle.model.files import DataFile
@@ -92,7 +93,7 @@ class DriverInputs:
         key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), room)
         return _rows_or_refusal(place.views.rows(key, lambda: self._few_net_rows(table, files, room)), table)
 
-    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | Refusal:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> Lookup | Refusal:
         """The rows of a large table with some values in a column: in memory, or fetched by a small job."""
         table, place = self._large(scan), self.inputs.work.place
         if isinstance(table, Refusal):
@@ -105,20 +106,20 @@ class DriverInputs:
         if values.type != arrow_type(table.column(column).type):
             return Refusal(f'"{table.full_name}.{column}" is compared with another type')
         if self.rehearsal:
-            return _no_rows(scan, table)
+            return Lookup(_no_rows(scan, table), by_job=self.fetches)
         names, room = [c for _, c in scan.names], room_of_refresh(place.settings)
         most, many = room.rows, Refusal(f'too many rows of "{table.full_name}" have a changed {column}')
         if len(values) > most or place.index.is_crowded(table, files, column, values, most):
             return many
         if (found := place.index.find(table, files, names, column, values, most)) is not None:
-            return _as_scanned(scan, found)
+            return _look_up(scan, found)
         if not self.fetches or len(values) > _FETCHED:
             return Refusal(f'"{table.full_name}" is not in memory')
         rows = self._fetch_rows(scan, table, column, values)
         if rows is None:
             place.index.note_crowded(table, files, column, values, most)
             return many
-        return _as_scanned(scan, rows)
+        return _look_up(scan, rows, by_job=True)
 
     def _fetch_rows(self, scan: Scan, table: Table, column: str, values: pa.Array) -> pa.Table | None:
         """By a small job; None if they are too many."""
@@ -188,6 +189,11 @@ def _empty(table: Table) -> pa.Table | None:
 def _no_rows(scan: Scan, table: Table) -> pa.Table:
     names = [*(c for _, c in scan.names), *[WEIGHT] * scan.weighted]
     return arrow_schema(table).empty_table().select(names)
+
+
+def _look_up(scan: Scan, rows: pa.Table, by_job: bool = False) -> Lookup | Refusal:
+    found = _as_scanned(scan, rows)
+    return found if isinstance(found, Refusal) else Lookup(found, by_job)
 
 
 def _as_scanned(scan: Scan, rows: pa.Table) -> pa.Table | Refusal:

@@ -6,9 +6,9 @@ engine that the placement names next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from time import perf_counter
 from typing import assert_never
 
@@ -29,11 +29,11 @@ from spark_trickle.model.execution import Engine, Execution
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_refresh, room_of_tail
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.plan.pipeline import FOR_SPARK, Context, Reduce, Tree, Trees, keep_whole, plan_trees
+from spark_trickle.plan.pipeline import FOR_SPARK, Context, Planning, Reduce, Tree, Trees, keep_whole
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.driver_inputs import DriverInputs
-from spark_trickle.refresh.executions import note_driver, note_empty, note_spark
+from spark_trickle.refresh.executions import note_beside, note_driver, note_empty, note_reduced, note_spark
 from spark_trickle.refresh.followed import is_followed
 from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_source_rows
 from spark_trickle.refresh.place import Placement
@@ -49,10 +49,9 @@ from spark_trickle.sql.render.beside import (
     name_shown_columns,
     name_stored_columns,
     render_beside,
-    shows_only,
 )
 from spark_trickle.txn.net import net_change
-from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
+from spark_trickle.txn.store import store_frame, store_rows
 from spark_trickle.txn.work import Work
 
 
@@ -75,8 +74,8 @@ class NodeJob:
 
     inputs: Inputs
     node: Node
-    plan: Operator  # arranged for few rows
-    arrange_for_many: Callable[[], Operator]
+    for_few: Planning  # what the driver or one task computes
+    for_many: Planning
     shown_by: Node | None = None  # the result, if it follows this node and only shows its rows
     replaces: bool = False  # the new rows take the place of the stored ones
     may_give_up: bool = False  # if more rows come of it than it takes to compute everything
@@ -87,10 +86,6 @@ class NodeJob:
     @property
     def table(self) -> Table:
         return self.inputs.tables[self.node.name]
-
-    @cached_property
-    def plan_for_many(self) -> Operator:
-        return self.arrange_for_many()
 
 
 @dataclass(frozen=True)
@@ -108,6 +103,7 @@ class GaveUp:
     """The change is more than it takes to compute everything."""
 
     reason: str
+    executions: tuple[Execution, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ def _run_engine(job: NodeJob, placement: Placement, clock: Clock) -> Done | Gave
     match placement.engine:
         case Engine.DRIVER:
             return _run_at_driver(job, placement, clock)
-        case Engine.ONE_TASK:
+        case Engine.ONE_TASK | Engine.STORING_TASK:
             return _run_in_one_task(job, placement, clock)
         case Engine.COLLECTED:
             return _collect_rows(_prepare_for_many(job, placement, clock), placement, clock)
@@ -145,7 +141,7 @@ def _run_engine(job: NodeJob, placement: Placement, clock: Clock) -> Done | Gave
 
 def _run_at_driver(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
     with clock.phase("driver"):
-        found = compute_plan(DriverInputs(job.inputs), job.plan)
+        found = compute_plan(DriverInputs(job.inputs), job.for_few.plan)
         net = found if isinstance(found, Refusal) else _net_or_refusal(job.table, found.rows)
     if isinstance(found, Refusal):
         return Declined(found.reason, job)
@@ -153,7 +149,7 @@ def _run_at_driver(job: NodeJob, placement: Placement, clock: Clock) -> Done | D
         return Declined(net.reason, job)
     with clock.phase("write"):
         files = store_rows(job.inputs.work, job.table, net)
-        note = note_driver(str(job.node.name), placement, job.plan, found, job.inputs)
+        note = note_driver(str(job.node.name), placement.reason, job.for_few.plan, found, job.inputs)
         return _finish_node(job, files, net, note)
 
 
@@ -173,28 +169,28 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
     It may turn out to be large, since few rows can change everything. Then it is no small job any more.
     """
     with clock.phase("driver"):
-        reducer = _make_reducer(job)
-        trees = _plan_for_spark(job, job.plan, keep_whole if reducer is None else reducer.reduce)
+        reducer = make_reducer(job.inputs)
+        trees = plan_for_spark(job, job.for_few, reducer.reduce).trees
+        notes = note_reduced(str(job.node.name), reducer.computed, job.inputs)
+        job = replace(job, executions=(*job.executions, *notes))
     if not trees:
-        note = note_empty(str(job.node.name), job.plan)
+        note = note_empty(str(job.node.name), job.for_few.plan)
         return Done(job.inputs, {job.node.name: Filled()}, job.remarks, (*job.executions, note))
-    if reducer is not None:
-        job = replace(job, inputs=_add_rows(job.inputs, reducer.kept))
+    job = replace(job, inputs=_add_rows(job.inputs, reducer.kept))
     with small_jobs(job.inputs.work.place.spark):
         job = _run_steps_first(job, placement, trees, clock)
-        if job.shown_by is not None and _is_shown_beside(job, job.shown_by):
-            return _collect_with_result(job, job.shown_by, placement, clock)
-        if not fits_arrow(job.table):
+        if placement.engine is Engine.STORING_TASK:
             return _store_by_executors(job, placement, clock)
+        if job.shown_by is not None:
+            return _collect_with_result(job, job.shown_by, placement, clock)
         return _collect_rows(job, placement, clock)
 
 
-def _make_reducer(job: NodeJob) -> Reducer | None:
-    """It looks at the parts of a plan without a job."""
-    settings = job.inputs.work.place.settings
-    if settings.small_changes == SMALL_CHANGES_BY_SPARK:
-        return None
-    return Reducer(DriverInputs(job.inputs).without_jobs(), room_of_tail(settings).has)
+def make_reducer(inputs: Inputs) -> Reducer:
+    """It computes parts of a plan at the driver, without a job, unless a setting leaves all to Spark."""
+    settings = inputs.work.place.settings
+    by_driver = settings.small_changes != SMALL_CHANGES_BY_SPARK
+    return Reducer(DriverInputs(inputs).without_jobs() if by_driver else None, room_of_tail(settings).has)
 
 
 def _add_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
@@ -202,12 +198,6 @@ def _add_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
     spark = inputs.work.place.spark
     frames = {name: create_frame(spark, rows.combine_chunks()) for name, rows in kept.items()}
     return inputs.with_steps({name: StepRows(f, kept[name].num_rows) for name, f in frames.items()})
-
-
-def _is_shown_beside(job: NodeJob, result: Node) -> bool:
-    """Whether the change of a result follows from that of a node row by row, at the driver."""
-    tables = (job.table, job.inputs.tables[result.name])
-    return shows_only(result.plan, job.node.name) and all(map(fits_arrow, tables))
 
 
 def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock: Clock) -> Done | Declined:
@@ -225,40 +215,27 @@ def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock
     with clock.phase("write"):
         done = _store_few(job, _rename_columns(rows, name_stored_columns(job.node.own)), note)
         shown = replace(job, inputs=done.inputs, node=result, executions=done.executions)
-        after = _store_few(
-            shown, _rename_columns(rows.filter(rows.column(KEEP)), name_shown_columns(result.plan))
-        )
+        rows = _rename_columns(rows.filter(rows.column(KEEP)), name_shown_columns(result.plan))
+        beside = note_beside(Tree(result.plan, result.name), placement, job.node.name, inputs, rows.num_rows)
+        after = _store_few(shown, rows, beside)
         return replace(after, filled={**done.filled, **after.filled})
 
 
 # --- Spark ---------------------------------------------------------------------------------------------
 
 
-def _plan_for_spark(job: NodeJob, plan: Operator, reduce: Reduce = keep_whole) -> Trees:
+def plan_for_spark(job: NodeJob, planning: Planning, reduce: Reduce = keep_whole) -> Planning:
     """The steps of a plan and what is left of it, which comes last; nothing if it has no rows."""
-    return plan_trees((Tree(plan, job.node.name),), FOR_SPARK, Context(reduce=reduce))
+    return Planning(Tree(planning.plan, job.node.name), FOR_SPARK, Context(reduce=reduce))
 
 
 def _run_steps_first(job: NodeJob, placement: Placement, trees: Trees, clock: Clock) -> NodeJob:
     """What is left of a job when its steps are done."""
     *steps, rest = trees
-    start = perf_counter()
     with clock.phase("spark"):
-        done = run_steps(job.inputs, job.table, steps)
-    notes = _note_steps(steps, placement, done.inputs, perf_counter() - start)
-    remarks, executions = (*job.remarks, *done.remarks), (*job.executions, *notes)
+        done = run_steps(job.inputs, job.table, steps, placement)
+    remarks, executions = (*job.remarks, *done.remarks), (*job.executions, *done.executions)
     return replace(job, inputs=done.inputs, rest=rest.plan, remarks=remarks, executions=executions)
-
-
-def _note_steps(
-    steps: Sequence[Tree], placement: Placement, inputs: Inputs, seconds: float
-) -> list[Execution]:
-    each = seconds / max(len(steps), 1)
-    return [note_spark(s, placement, inputs, each, _read_count(inputs, s)) for s in steps]
-
-
-def _read_count(inputs: Inputs, tree: Tree) -> int | None:
-    return None if tree.step is None else inputs.steps[tree.step].count
 
 
 def _collect_rows(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
@@ -281,12 +258,14 @@ def _run_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done 
         return _store_by_executors(_prepare_for_many(job, placement, clock), placement, clock)
     may_give_up = job.may_give_up and not is_followed(job.inputs.work, job.inputs.result)
     reason = _find_excess(job, clock) if may_give_up else None
-    return _store_by_executors(job, placement, clock) if reason is None else GaveUp(reason)
+    if reason is not None:
+        return GaveUp(reason, job.executions)
+    return _store_by_executors(job, placement, clock)
 
 
 def _prepare_for_many(job: NodeJob, placement: Placement, clock: Clock) -> NodeJob:
     with clock.phase("plan"):
-        trees = _plan_for_spark(job, job.plan_for_many)
+        trees = plan_for_spark(job, job.for_many).trees
     return _run_steps_first(job, placement, trees, clock)
 
 
@@ -347,7 +326,8 @@ def _finish_node(job: NodeJob, files: tuple[DataFile, ...], net: pa.Table | None
         unique = isinstance(job.node.plan, Aggregate)
         work.change(TableChange(table, added=tuple(replace(f, whole=unique) for f in files)))
     if files or net is None:
-        change = NodeChange(cache(lambda: _delta_frame(work, table, net, files)), net)
+        frame = cache(lambda: _delta_frame(work, table, net, files))
+        change = NodeChange(frame, sum(f.rows for f in files), net)
         inputs = inputs.with_change(job.node.name, change)
     deleted = sum(f.deletes for f in files)
     filled = Filled(sum(f.rows for f in files) - deleted, deleted, sum(f.memory for f in files))

@@ -17,15 +17,17 @@ from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.arrow import arrow_schema
 from spark_trickle.model.execution import Engine
-from spark_trickle.model.stream import Action, Frontier, Mode, StreamState
+from spark_trickle.model.stream import Action, Mode, StreamState
 from spark_trickle.model.table import Table
 from spark_trickle.plan.pipeline import (
     CHANGE,
     FOR_SPARK,
     RENDER,
     Context,
+    Reduce,
     Stage,
     Tree,
+    keep_whole,
     plan_trees,
     run_passes,
 )
@@ -36,18 +38,18 @@ from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import compile_query, nodes_of
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, decide_refresh
-from spark_trickle.refresh.execute import NodeJob
+from spark_trickle.refresh.execute import NodeJob, make_reducer, plan_for_spark
+from spark_trickle.refresh.full import plan_in_full
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.inputs import Inputs, NodeChange
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.program import Changes, plan_change
-from spark_trickle.refresh.refresh import node_tables, read_facts, require_stream, summarize_changes
-from spark_trickle.refresh.sizes import sizes_of, sizes_of_catalog
+from spark_trickle.refresh.refresh import find_changes, make_inputs, node_tables, read_facts
+from spark_trickle.refresh.sizes import sizes_of_catalog
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
 from spark_trickle.spark.frames import local_frame
 from spark_trickle.sql.dialect.moments import list_moments
 from spark_trickle.sql.render.query import render
-from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work
 
 Line = tuple[str, str]
@@ -119,51 +121,72 @@ def explain_stream(work: Work, table: Table) -> list[Line]:
 
 
 def _describe_next_refresh(work: Work, table: Table) -> list[Line]:
-    """What the next refresh would run, by the passes and with the sizes that it would have now.
+    """What the next refresh would run: its passes, with the sizes that it would have now.
 
-    Whether a node really changes is known only when it was computed: those that follow it are shown as if.
+    Whether a node really changes is known once it is computed: those that read it are shown as if it did.
     """
     with open_reader(work.place.warehouse.engine) as connection:
         state = states.read_state(connection, table.id)
     decision = _preview_decision(work, table, state)
-    if decision.action is not Action.DIFFERENTIAL or graph_of(work.catalog.tables()).circle_of(table.id):
+    if decision.action in (Action.NO_DATA, Action.REINITIALIZE):
         return []
-    facts = read_facts(work, table, state.knows)
-    inputs = Inputs(
-        work, require_stream(table), node_tables(work, table), state.knows or _make_frontier(work)
-    )
-    changes, lines = summarize_changes(inputs, facts), list[Line]()
-    for node in nodes_of(require_stream(table).plan):
+    if graph_of(work.catalog.tables()).circle_of(table.id):
+        return [("next", "the stream tables of the circle take turns until a round brings nothing new")]
+    facts, clock = read_facts(work, table, state.knows), Clock()
+    inputs = make_inputs(work, table, state.knows, facts, clock)
+    if decision.action is Action.DIFFERENTIAL:
+        return list(_describe_change(inputs, find_changes(inputs, facts, decision, clock)))
+    planned = (plan_in_full(inputs, node, clock) for node in nodes_of(inputs.stream.plan))
+    return [line for job, placement in planned for line in _describe_job(job, placement)]
+
+
+def _describe_change(inputs: Inputs, changes: Changes) -> Iterator[Line]:
+    if changes.remark:
+        yield "next", changes.remark
+    shown: Node | None = None
+    for node in nodes_of(inputs.stream.plan):
+        if node == shown:
+            yield f"{node.name} next: runs", "by the job of the node before it"
+            continue
         planned = plan_change(inputs, node, changes, Clock())
-        if planned is not None:
-            job, placement = planned
-            lines += _describe_stages(work, job, placement, changes)
-            changes = replace(changes, of=changes.of | {node.name})
-            if placement.engine is not Engine.EXECUTORS and fits_arrow(job.table):
-                inputs = _assume_done(inputs, job)
-    return lines
+        if planned is None:
+            continue
+        job, placement = planned
+        yield from _describe_job(job, placement)
+        shown = job.shown_by if placement.engine is Engine.ONE_TASK else None
+        changes = replace(changes, of=changes.of | {node.name})
+        if placement.engine in _BY_DRIVER:
+            inputs = _assume_done(inputs, job)
 
 
-def _describe_stages(work: Work, job: NodeJob, placement: Placement, changes: Changes) -> Iterator[Line]:
-    """The stages of a node, and where it runs."""
-    name, context = str(job.node.name), Context(changes.of, sizes_of(job.inputs), changes.few)
-    stages = run_passes(Stage("stored", "", (Tree(job.node.plan, job.node.name),)), CHANGE, context)
+_BY_DRIVER = frozenset((Engine.DRIVER, Engine.ONE_TASK, Engine.COLLECTED))  # the driver stores the rows
+
+
+def _describe_job(job: NodeJob, placement: Placement) -> Iterator[Line]:
+    """The stages of a node, for the engine that gets it, and where it runs."""
+    name, work = str(job.node.name), job.inputs.work
+    few = placement.engine is Engine.DRIVER or placement.engine.is_one_task
+    planning = job.for_few if few else job.for_many
+    stages = planning.list_stages()
+    if placement.engine is not Engine.DRIVER:
+        stages += plan_for_spark(job, planning, _preview_reduction(job, few)).list_stages()[1:]
     for stage, done, text in list(_list_stages(work, stages))[1:]:
-        yield f"{name} next: {stage}", done if done == "nothing to do" else text
+        yield f"{name} next: {stage}", done if done == "nothing to do" else text or "nothing is left"
     yield f"{name} next: runs", f"{placement.engine}: {placement.reason}"
     if (instead := placement.fallback) is not None:
         yield f"{name} next: or else", f"{instead.engine}: {instead.reason}"
+
+
+def _preview_reduction(job: NodeJob, few: bool) -> Reduce:
+    """What the driver would leave of the plan for Spark; the rows of nodes before it are not known yet."""
+    return make_reducer(job.inputs).reduce if few and not job.inputs.changes else keep_whole
 
 
 def _assume_done(inputs: Inputs, job: NodeJob) -> Inputs:
     """The change of a node is at the driver for those that follow."""
     rows = arrow_schema(job.table).empty_table()
     frame = partial(local_frame, inputs.work.place.spark, job.table, rows)
-    return inputs.with_change(job.node.name, NodeChange(frame, rows))
-
-
-def _make_frontier(work: Work) -> Frontier:
-    return Frontier(work.base.id, work.base.id)
+    return inputs.with_change(job.node.name, NodeChange(frame, 0, rows))
 
 
 def _describe_delta(label: str, delta: Operator) -> list[Line]:

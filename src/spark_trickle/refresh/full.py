@@ -9,7 +9,7 @@ from __future__ import annotations
 from spark_trickle.algebra.operators import Operator, Scan
 from spark_trickle.algebra.references import NodeRef
 from spark_trickle.model.table import Table
-from spark_trickle.plan.pipeline import CONTENT, Context, Tree, plan_trees
+from spark_trickle.plan.pipeline import CONTENT, Context, Planning, Tree
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import nodes_of
@@ -42,16 +42,17 @@ def plan_in_full(inputs: Inputs, node: Node, clock: Clock) -> tuple[NodeJob, Pla
     compared = stored and (few or is_followed(work, table))
     with clock.phase("plan"):
         context = Context(sizes=sizes_of(inputs), few=few, compared=compared)
-        (tree,) = plan_trees((Tree(node.plan, node.name),), CONTENT, context)
+        planning = Planning(Tree(node.plan, node.name), CONTENT, context)
         load = Load(
             few_changed=False,
             few_in_all=(few and compared) or has_small_sources(inputs),
             fits_driver=fits_arrow(table),
             replaces=stored and not compared,
-            reads_many=not compared or not _reads_few_nodes(inputs, tree.plan),
+            reads_many=not compared or not _reads_few_nodes(inputs, planning.plan),
         )
-        placement = place_plan(tree.plan, DriverInputs(inputs).without_rows(), load, work.place.settings)
-    return NodeJob(inputs, node, tree.plan, lambda: tree.plan, replaces=load.replaces), placement
+        reader = DriverInputs(inputs).without_rows()
+        placement = place_plan(planning.plan, reader, load, work.place.settings)
+    return NodeJob(inputs, node, planning, planning, replaces=load.replaces), placement
 
 
 def _reads_few_nodes(inputs: Inputs, plan: Operator) -> bool:

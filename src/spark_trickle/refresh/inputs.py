@@ -32,6 +32,7 @@ class NodeChange:
     """The change of a node that this refresh has computed."""
 
     frame: Callable[[], Frame]  # made when a later node asks for it
+    count: int  # rows
     rows: pa.Table | None = None  # the same at the driver, where they are few
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.arrow.evaluate import Reader, rehearse_plan
+from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.execution import Engine
 from spark_trickle.settings import SMALL_CHANGES_BY_SPARK, Settings
 
@@ -47,20 +48,25 @@ def place_plan(plan: Operator, rehearsal: Reader, load: Load, settings: Settings
     `rehearsal` has the tables of the plan without rows: their types, and how their rows are read.
     """
     by_spark = _place_on_spark(load)
-    if obstacle := _find_obstacle(plan, rehearsal, load, settings):
+    if obstacle := _find_obstacle(load, settings):
         return replace(by_spark, reason=f"{obstacle}; {by_spark.reason}")
-    return Placement(Engine.DRIVER, "few rows, which need no Spark job", by_spark)
+    found = rehearse_plan(rehearsal, plan)
+    if isinstance(found, Refusal):
+        return replace(by_spark, reason=f"{found.reason}; {by_spark.reason}")
+    looks_up = any(cost.by_job for cost in found.costs.values())
+    return Placement(Engine.DRIVER, _LOOKED_UP if looks_up else _WITHOUT_JOB, by_spark)
 
 
-def _find_obstacle(plan: Operator, rehearsal: Reader, load: Load, settings: Settings) -> str | None:
+_WITHOUT_JOB = "few rows, which need no Spark job"
+_LOOKED_UP = "few rows; a small Spark job fetches what they match in a large table, unless that is in memory"
+
+
+def _find_obstacle(load: Load, settings: Settings) -> str | None:
     if settings.small_changes == SMALL_CHANGES_BY_SPARK:
         return "small_changes = spark"
     if load.replaces or load.reads_many:
         return "all rows are computed"
-    if not load.fits_driver:
-        return "Arrow cannot hold a column of the result"
-    refusal = rehearse_plan(rehearsal, plan)
-    return None if refusal is None else refusal.reason
+    return None if load.fits_driver else "Arrow cannot hold a column of the result"
 
 
 def _place_on_spark(load: Load) -> Placement:
@@ -68,7 +74,8 @@ def _place_on_spark(load: Load) -> Placement:
     if load.replaces:
         return many
     if load.few_changed:
-        return Placement(Engine.ONE_TASK, "few rows changed", many)
+        engine = Engine.ONE_TASK if load.fits_driver else Engine.STORING_TASK
+        return Placement(engine, "few rows changed", many)
     if load.few_in_all and load.fits_driver:
         return Placement(Engine.COLLECTED, "all sources together are few rows", many)
     return many

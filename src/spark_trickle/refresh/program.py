@@ -8,7 +8,7 @@ from spark_trickle.algebra.recursion import find_obstacle
 from spark_trickle.algebra.references import NodeRef, Reference
 from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.model.room import room_of_refresh
-from spark_trickle.plan.pipeline import CHANGE, Context, Tree, plan_trees
+from spark_trickle.plan.pipeline import CHANGE, Context, Planning, Tree
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import nodes_of
@@ -18,6 +18,7 @@ from spark_trickle.refresh.inputs import Inputs, has_small_sources
 from spark_trickle.refresh.outcome import Outcome
 from spark_trickle.refresh.place import Load, Placement, place_plan
 from spark_trickle.refresh.sizes import sizes_of
+from spark_trickle.sql.render.beside import shows_only
 from spark_trickle.txn.store import fits_arrow
 
 
@@ -28,22 +29,23 @@ class Changes:
     of: frozenset[Reference]  # the sources and nodes that changed
     few: bool  # so few rows that what takes Spark takes one task; what the driver can do, it does
     may_give_up: bool = False  # if it turns out to be more than everything
+    remark: str | None = None  # why they are planned otherwise than their number tells
 
 
 def run_program(inputs: Inputs, changes: Changes, clock: Clock) -> Outcome | GaveUp:
     """The program of every node in order; a node without change leaves those above it alone."""
     nodes = nodes_of(inputs.stream.plan)
-    outcome, done_nodes = Outcome(), dict[NodeRef, Filled]()
-    for number, node in enumerate(nodes):
-        shown_by = nodes[-1] if number == len(nodes) - 2 else None
+    outcome = Outcome(remarks=(changes.remark,) if changes.remark else ())
+    done_nodes = dict[NodeRef, Filled]()
+    for node in nodes:
         if node.name in done_nodes:
             continue
-        planned = plan_change(inputs, node, changes, clock, shown_by)
+        planned = plan_change(inputs, node, changes, clock)
         if planned is None:
             continue
         done = execute_job(*planned, clock)
         if isinstance(done, GaveUp):
-            return done
+            return replace(done, executions=(*outcome.executions, *done.executions))
         done_nodes |= done.filled
         inputs, outcome = done.inputs, outcome.add_node(done, node.name)
         changes = _extend_changes(inputs, changes, node, done.filled[node.name])
@@ -59,33 +61,40 @@ def _extend_changes(inputs: Inputs, changes: Changes, node: Node, filled: Filled
 
 
 def plan_change(
-    inputs: Inputs, node: Node, changes: Changes, clock: Clock, shown_by: Node | None = None
+    inputs: Inputs, node: Node, changes: Changes, clock: Clock
 ) -> tuple[NodeJob, Placement] | None:
     """How the change of a node is computed, and where; None if nothing that it reads changed."""
-    tree, settings = Tree(node.plan, node.name), inputs.work.place.settings
+    tree, context = Tree(node.plan, node.name), Context(changes.of, sizes_of(inputs))
+    for_few, for_many = (Planning(tree, CHANGE, replace(context, few=few)) for few in (True, False))
     with clock.phase("plan"):
-        context = Context(changes.of, sizes_of(inputs))
-        trees = plan_trees((tree,), CHANGE, context)
-    if not trees:
-        return None
-    (small,) = trees
+        if not for_few.trees:
+            return None
     with clock.phase("driver"):
         load = Load(
             few_changed=changes.few,
             few_in_all=not changes.few and has_small_sources(inputs),
             fits_driver=fits_arrow(inputs.tables[node.name]),
         )
-        placement = place_plan(small.plan, DriverInputs(inputs).without_rows(), load, settings)
+        reader, settings = DriverInputs(inputs).without_rows(), inputs.work.place.settings
+        placement = place_plan(for_few.plan, reader, load, settings)
     job = NodeJob(
         inputs,
         node,
-        small.plan,
-        lambda: plan_trees((tree,), CHANGE, replace(context, few=False))[0].plan,
-        shown_by=shown_by,
+        for_few,
+        for_many,
+        shown_by=_find_result_beside(inputs, node),
         may_give_up=changes.may_give_up,
         remarks=_list_remarks(node),
     )
     return job, placement
+
+
+def _find_result_beside(inputs: Inputs, node: Node) -> Node | None:
+    """The result, if its change follows from that of its only node row by row, by the same job."""
+    *inner, result = nodes_of(inputs.stream.plan)
+    if not inner or node != inner[-1] or not shows_only(result.plan, node.name):
+        return None
+    return result if all(fits_arrow(inputs.tables[n.name]) for n in (node, result)) else None
 
 
 def _list_remarks(node: Node) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_trickle.algebra.references import NodeRef, TableRef
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.errors import FuseBlownError, QueryError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
@@ -73,14 +73,15 @@ def _run_decision(
         if isinstance(outcome, Outcome):
             return decision, outcome
         clock.give_up()
-        reason = outcome.reason
+        reason, tried = outcome.reason, outcome.executions
     except QueryError as error:
         if decision.action is not Action.DIFFERENTIAL or not error.by_value:
             raise
-        reason = f"the change alone could not be computed: {error.condition}"
+        reason, tried = f"the change alone could not be computed: {error.condition}", ()
     roll_back(work, savepoint)
     instead = Decision(Action.FULL, f"{decision.reason}; {reason}")
-    return instead, run_everything(work, table, knows, instead, facts, clock)
+    outcome = run_everything(work, table, knows, instead, facts, clock)
+    return instead, replace(outcome, executions=(*tried, *outcome.executions))
 
 
 def find_outside_sources(work: Work, tables: Sequence[Table], at_commit: bool = False) -> tuple[int, ...]:
@@ -171,29 +172,21 @@ def run_nodes(
     work: Work, table: Table, frontier: Frontier | None, decision: Decision, facts: Facts, clock: Clock
 ) -> Outcome | GaveUp:
     """The change of a stream table since a frontier, or all of it."""
-    stream, settings = require_stream(table), work.place.settings
-    inputs = Inputs(
+    inputs = make_inputs(work, table, frontier, facts, clock)
+    if decision.action is not Action.DIFFERENTIAL:
+        return run_in_full(inputs, clock)
+    return run_program(inputs, find_changes(inputs, facts, decision, clock), clock)
+
+
+def make_inputs(work: Work, table: Table, frontier: Frontier | None, facts: Facts, clock: Clock) -> Inputs:
+    return Inputs(
         work,
-        stream,
+        require_stream(table),
         node_tables(work, table),
         frontier or Frontier(work.base.id, work.base.id),
         changed_row_bytes=facts.changed_memory // max(facts.changed_rows, 1),
         moment=clock.started,
     )
-    if decision.action is not Action.DIFFERENTIAL:
-        return run_in_full(inputs, clock)
-    changes = summarize_changes(inputs, facts, decision.revocable)
-    if changes.few and settings.small_changes != SMALL_CHANGES_BY_SPARK:
-        with clock.phase("driver"):
-            changes = replace(changes, of=find_seen_changes(inputs, changes.of))
-    most = room_of_refresh(settings).rows
-    if not changes.few or not leads_to_many(facts.known, facts.changed_rows, most):
-        return run_program(inputs, changes, clock)
-    outcome = run_program(inputs, replace(changes, few=False), clock)
-    if isinstance(outcome, GaveUp):
-        return outcome
-    remark = f"planned as a large job because such a change led to more than {most:,} rows"
-    return replace(outcome, remarks=(remark, *outcome.remarks))
 
 
 def run_everything(
@@ -205,13 +198,20 @@ def run_everything(
     return outcome
 
 
-def summarize_changes(inputs: Inputs, facts: Facts, may_give_up: bool = False) -> Changes:
-    """The sources that changed, and whether they did by few rows."""
-    work = inputs.work
+def find_changes(inputs: Inputs, facts: Facts, decision: Decision, clock: Clock) -> Changes:
+    """The sources of which something changed that is read, and how the change is planned."""
+    work, settings = inputs.work, inputs.work.place.settings
     sources = (source_table(work, s) for s in inputs.stream.sources)
-    changed = frozenset(TableRef(t.id) for t in sources if t.full_name in facts.changed)
-    few = room_of_refresh(work.place.settings).fits(facts.changed_rows, facts.changed_memory)
-    return Changes(changed, few, may_give_up)
+    changed = frozenset[Reference](TableRef(t.id) for t in sources if t.full_name in facts.changed)
+    room = room_of_refresh(settings)
+    if not room.fits(facts.changed_rows, facts.changed_memory):
+        return Changes(changed, few=False, may_give_up=decision.revocable)
+    if settings.small_changes != SMALL_CHANGES_BY_SPARK:
+        with clock.phase("driver"):
+            changed = find_seen_changes(inputs, changed)
+    many = leads_to_many(facts.known, facts.changed_rows, room.rows)
+    remark = f"planned as a large job because such a change led to more than {room.rows:,} rows"
+    return Changes(changed, not many, decision.revocable, remark if many else None)
 
 
 def node_tables(work: Work, table: Table) -> dict[NodeRef, Table]:

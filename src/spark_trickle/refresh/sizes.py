@@ -16,8 +16,8 @@ def sizes_of(inputs: Inputs) -> Sizes:
 
     def count_changed(name: Reference) -> int:
         change = inputs.changes.get(name)
-        if change is not None and change.rows is not None:
-            return int(change.rows.num_rows)
+        if change is not None:
+            return change.count
         table = inputs.table(name)
         if table is None or name in inputs.tables:
             return 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from time import perf_counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,11 +12,14 @@ import pyarrow.compute as pc
 from spark_trickle.algebra.change_operators import Fixpoint, Shaken, Unfit
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import ComputedRef, RoundRef, StepRef
+from spark_trickle.model.execution import Execution
 from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.plan.pipeline import STEPS, Context, Tree, plan_trees
+from spark_trickle.refresh.executions import add_round, note_rounds, note_spark
 from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.refresh.inputs import Inputs, StepRows
+from spark_trickle.refresh.place import Placement
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, as_frame
 from spark_trickle.spark.run import collect, count, run_sql
@@ -30,14 +34,16 @@ class StepsDone:
 
     inputs: Inputs
     remarks: tuple[str, ...] = ()
+    executions: tuple[Execution, ...] = ()
 
 
-def run_steps(inputs: Inputs, table: Table, trees: Sequence[Tree]) -> StepsDone:
+def run_steps(inputs: Inputs, table: Table, trees: Sequence[Tree], placement: Placement) -> StepsDone:
     """Steps in their order; each may read those before it."""
     done = StepsDone(inputs)
     for tree in trees:
-        after = _run_step(done.inputs, table, tree)
-        done = replace(after, remarks=(*done.remarks, *after.remarks))
+        after = _run_step(done.inputs, table, tree, placement)
+        remarks, executions = (*done.remarks, *after.remarks), (*done.executions, *after.executions)
+        done = StepsDone(after.inputs, remarks, executions)
     return done
 
 
@@ -49,16 +55,18 @@ def build_frame(inputs: Inputs, plan: Operator) -> Frame:
     return run_sql(inputs.work.place.spark, text, available=(), **inputs.read_frames(plan))
 
 
-def _run_step(inputs: Inputs, table: Table, tree: Tree) -> StepsDone:
+def _run_step(inputs: Inputs, table: Table, tree: Tree, placement: Placement) -> StepsDone:
     assert tree.step is not None
     if isinstance(tree.plan, Fixpoint):
-        rounds = SparkRounds(inputs, table)
+        rounds = SparkRounds(inputs, table, placement)
         run_fixpoint(tree.plan, tree.step, rounds)
-        return StepsDone(rounds.inputs, tuple(rounds.remarks))
+        return StepsDone(rounds.inputs, tuple(rounds.remarks), rounds.list_executions(tree.label))
+    start = perf_counter()
     frame, rows = _compute_frame(inputs, table, build_frame(inputs, tree.plan))
     found = StepRows(frame, None if rows is None else rows.num_rows)
+    note = note_spark(tree, placement, inputs, perf_counter() - start, found.count)
     remark = _read_again(tree.plan, found.count)
-    return StepsDone(inputs.with_steps({tree.step: found}), (remark,) if remark else ())
+    return StepsDone(inputs.with_steps({tree.step: found}), (remark,) if remark else (), (note,))
 
 
 def _read_again(plan: Operator, rows: int | None) -> str | None:
@@ -77,12 +85,24 @@ def _read_again(plan: Operator, rows: int | None) -> str | None:
 
 
 @dataclass
+class RoundsOfPlan:
+    """What one plan of a recursion took in all rounds."""
+
+    rounds: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
 class SparkRounds:
     """Fixpoints on Spark: few rows stay at the driver, so a small round is a small job."""
 
     inputs: Inputs
     stored: Table
+    placement: Placement
     remarks: list[str] = field(default_factory=list)
+    _done: dict[tuple[RoundRef, Operator], RoundsOfPlan] = field(default_factory=dict)
+    _steps: dict[str, Execution] = field(default_factory=dict)  # of its plans, over all rounds
     _rows: dict[RoundRef, pa.Table | None] = field(default_factory=dict)
 
     @property
@@ -100,6 +120,25 @@ class SparkRounds:
         return work.row_count(self.stored) + work.place.settings.max_driver_rows
 
     def put(self, name: RoundRef, plan: Operator) -> int:
+        start = perf_counter()
+        found = self._put_rows(name, plan)
+        done = self._done.setdefault((name, plan), RoundsOfPlan())
+        done.rounds += 1
+        done.rows += found
+        done.seconds += perf_counter() - start
+        return found
+
+    def list_executions(self, label: str) -> tuple[Execution, ...]:
+        """What ran, plan by plan."""
+        plans = (
+            note_rounds(
+                f"{label} {name}", self.placement, plan, done.rounds, self.inputs, done.seconds, done.rows
+            )
+            for (name, plan), done in self._done.items()
+        )
+        return (*self._steps.values(), *plans)
+
+    def _put_rows(self, name: RoundRef, plan: Operator) -> int:
         frame, rows = _compute_frame(self.inputs, self.stored, self._prepare_plan(name, plan))
         self._keep_frame(name, frame, rows)
         if not plan.weighted:
@@ -135,9 +174,12 @@ class SparkRounds:
     def _prepare_plan(self, name: ComputedRef, plan: Operator) -> Frame:
         """The frame of a plan, after its own steps."""
         *steps, rest = plan_trees((Tree(plan),), (STEPS,), Context(within=name))
-        done = run_steps(self.inputs, self.stored, steps)
+        done = run_steps(self.inputs, self.stored, steps, self.placement)
         self.inputs = done.inputs
         self.remarks += done.remarks
+        for step in done.executions:
+            before = self._steps.get(step.plan)
+            self._steps[step.plan] = step if before is None else add_round(before, step)
         return build_frame(self.inputs, rest.plan)
 
 

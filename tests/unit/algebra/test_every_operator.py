@@ -16,7 +16,7 @@ from spark_trickle.algebra.prune import prune
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.algebra.validate import validate
-from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
+from spark_trickle.arrow.evaluate import Evaluated, Lookup, evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import differentiate
@@ -166,7 +166,7 @@ class Memory:
     def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
         return Refusal("not in memory")
 
-    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | Refusal:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> Lookup | Refusal:
         return Refusal("not in memory")
 
 

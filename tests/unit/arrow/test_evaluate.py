@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from spark_trickle.algebra.change_operators import Keys, Signed, Touched, Untouched
 from spark_trickle.algebra.operators import At, Scan, column
 from spark_trickle.algebra.references import Reference, TableRef
-from spark_trickle.arrow.evaluate import Evaluated, evaluate_plan
+from spark_trickle.arrow.evaluate import Evaluated, Lookup, evaluate_plan
 from spark_trickle.arrow.groups import cancel_out
 from spark_trickle.arrow.unsupported import Refusal
 
@@ -37,9 +37,9 @@ class LargeTable:
     def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
         return Refusal("not in memory")
 
-    def look_up_rows(self, scan: Scan, name: str, values: pa.Array) -> pa.Table | None:
+    def look_up_rows(self, scan: Scan, name: str, values: pa.Array) -> Lookup:
         self.lookups.append(values)
-        return LARGE.filter(pc.is_in(LARGE.column(name), value_set=values))
+        return Lookup(LARGE.filter(pc.is_in(LARGE.column(name), value_set=values)))
 
 
 KEYS = Keys(Scan(TableRef(1), (("k1", "k"),), At.DELTA), (column("k1"),))

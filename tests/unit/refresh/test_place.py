@@ -11,6 +11,7 @@ from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.expressions import Comparison, Literal, LiteralKind, Opaque
 from spark_trickle.algebra.operators import At, Filter, Generate, Operator, Scan, column
 from spark_trickle.algebra.references import Reference, TableRef
+from spark_trickle.arrow.evaluate import Lookup
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.execution import Engine
 from spark_trickle.refresh.place import Load, Placement, place_plan
@@ -43,7 +44,7 @@ class Tables:
     def read_indexed_rows(self, scan: Scan) -> pa.Table | Refusal:
         return Refusal("not in memory")
 
-    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> pa.Table | Refusal:
+    def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> Lookup | Refusal:
         return Refusal("not in memory")
 
 
