@@ -230,6 +230,17 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Occasion:
+    """Why a refresh happens now: who asked, and in what company."""
+
+    initiated_by: str = "manual"
+    together: bool = False  # with the stream tables it reads, in one commit
+    at_commit: bool = False  # inside the commit of a statement that changes its sources: that is its frontier
+    waited_ms: float | None = None  # from the first change to this refresh
+    fused: bool = True  # a fuse may stop it
+
+
+@dataclass(frozen=True)
 class Refreshed:
     """The part of a commit that moves a stream table on; it fails if another refresh was faster."""
 
@@ -238,9 +249,6 @@ class Refreshed:
     frontier: int
     report: RefreshReport
     started: datetime
-    together: bool = False  # with the stream tables it reads, in one commit
-    at_commit: bool = False  # the commit itself is its frontier: it was computed from what the commit changes
-    initiated_by: str = "manual"
-    waited_ms: float | None = None  # from the first change to this refresh
+    occasion: Occasion
     executions: tuple[Execution, ...] = ()
     outside: tuple[int, ...] = ()  # what it reads and takes to be known up to this commit, which others make
