@@ -199,15 +199,15 @@ class RefreshReport:
     """What one refresh did, why, and how long each part of it took."""
 
     name: str
-    action: Action
+    action: Action  # DIFFERENTIAL, FULL, REINITIALIZE or NO_DATA
     reason: str
     rows_inserted: int = 0
     rows_deleted: int = 0
     delta_rows: int = 0  # changed rows of the sources that were looked at
     duration_ms: float = 0.0
-    snapshot: int = 0
-    phases: Mapping[str, float] = field(default_factory=dict)  # milliseconds
-    source_rows: int = 0
+    snapshot: int = 0  # that has the new rows; the newest if there was nothing to do
+    phases: Mapping[str, float] = field(default_factory=dict)  # milliseconds, by phase
+    source_rows: int = 0  # rows of all sources
     apply: str = ""  # append, compact or replace, and why; empty if no row changed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError, suggest_closest
 from spark_trickle.sources.postgres.capture import SCHEMA
@@ -11,33 +11,52 @@ from spark_trickle.sources.postgres.connect import Address
 from spark_trickle.sources.postgres.names import parse_patterns
 
 KINDS = ("postgres",)
-_CHOICES = {
-    "cdc_mode": ("auto", "trigger", "wal"),
-    "capture": ("statement", "row"),
-    "resync": ("auto", "manual"),
-    "unlogged": ("true", "false"),
-    "guarded": ("true", "false"),
-    "notify": ("true", "false"),
-    "copy": ("direct", "jdbc"),
-}
+_SWITCH = ("true", "false")
+
+
+def _option(default: str, meaning: str, choices: tuple[str, ...] = ()) -> str:
+    found: str = field(default=default, metadata={"meaning": meaning, "choices": choices})
+    return found
 
 
 @dataclass(frozen=True)
 class SourceOptions:
     """How a source is reached and captured; it says where the secrets are, and holds none."""
 
-    dsn: str = ""
-    service: str = ""
-    passfile: str = ""
-    cdc_mode: str = "auto"  # auto, trigger, wal
-    tables: str = "*.*"  # those that may be mirrored
-    schema: str = SCHEMA  # where the change buffers are
-    capture: str = "statement"  # statement or row triggers
-    unlogged: str = "false"  # buffers that are faster, and lost when the server crashes
-    guarded: str = "true"  # a write of the application never fails because of us
-    notify: str = "false"  # triggers wake up a running scheduler
-    copy: str = "direct"  # whether the executors of a cluster read a first copy side by side, by jdbc
-    resync: str = "auto"  # whether a mirror that lost changes is copied again by itself
+    dsn: str = _option(
+        "", "The address: `env:NAME` for an environment variable that holds it, or one without a password."
+    )
+    service: str = _option("", "An entry of `pg_service.conf`, in place of `dsn` or beside it.")
+    passfile: str = _option("", "A file with the password, in the form of libpq.")
+    cdc_mode: str = _option(
+        "auto",
+        "How changes are captured. `auto` begins with triggers, and changes to the log when it can.",
+        ("auto", "trigger", "wal"),
+    )
+    tables: str = _option("*.*", "The tables that may be mirrored: patterns, separated by commas.")
+    schema: str = _option(SCHEMA, "The schema of the source in which the change buffers are.")
+    capture: str = _option(
+        "statement", "Triggers that run once for each statement or row.", ("statement", "row")
+    )
+    unlogged: str = _option(
+        "false", "Buffers that are faster, and empty after a crash of the server.", _SWITCH
+    )
+    guarded: str = _option(
+        "true",
+        "A write of the application goes on when a change cannot be captured; the table is copied again.",
+        _SWITCH,
+    )
+    notify: str = _option("false", "Triggers wake up a running scheduler.", _SWITCH)
+    copy: str = _option(
+        "direct",
+        "Who reads a first copy: this process, or the executors of a cluster in parallel.",
+        ("direct", "jdbc"),
+    )
+    resync: str = _option(
+        "auto",
+        "Whether a mirror that lost changes is copied again, or waits for `RESYNC TABLE`.",
+        ("auto", "manual"),
+    )
 
     @property
     def address(self) -> Address:
@@ -47,17 +66,17 @@ class SourceOptions:
 def read_options(kind: str, given: Mapping[str, str]) -> SourceOptions:
     if kind not in KINDS:
         raise UnsupportedError(f'a source of type "{kind}"', f"The types are {', '.join(KINDS)}.")
-    known = tuple(f.name for f in fields(SourceOptions))
+    known = {f.name: f.metadata["choices"] for f in fields(SourceOptions)}
     for name, value in given.items():
         if name not in known:
             raise InvalidDefinitionError(
-                f'there is no option "{name}" of a source', suggest_closest(name, known, "options")
+                f'there is no option "{name}" of a source', suggest_closest(name, tuple(known), "options")
             )
-        if name in _CHOICES and value.lower() not in _CHOICES[name]:
+        if known[name] and value.lower() not in known[name]:
             raise InvalidDefinitionError(
-                f'"{value}" is not a value of the option "{name}"', f"Choose {' or '.join(_CHOICES[name])}."
+                f'"{value}" is not a value of the option "{name}"', f"Choose {' or '.join(known[name])}."
             )
-    chosen = {n: v.lower() if n in _CHOICES else v for n, v in given.items()}
+    chosen = {n: v.lower() if known[n] else v for n, v in given.items()}
     options = SourceOptions(**chosen)
     parse_patterns(options.tables)
     _ = options.address
