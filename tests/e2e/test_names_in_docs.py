@@ -27,6 +27,8 @@ OF_USERS |= {"data/_trickle", "Etc/UTC"}
 
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _SHELL = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PICTURE = re.compile(r"^```mermaid\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_MODULE = re.compile(r"[a-z_]+(?:/[a-z_]+)+")
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"[\w.*-]+(/[\w.*-]+)+/?|[\w-]+\.(py|sh|toml|json|conf|md|yml)")
 _DOTTED = re.compile(r"spark_trickle(?:\.\w+)+")
@@ -41,8 +43,9 @@ def _list_missing(find: Callable[[str], Iterable[str]], exists: Callable[[str], 
 
 
 def _list_words(text: str) -> list[str]:
-    """What stands between backticks."""
-    return _CODE.findall(_FENCE.sub("", text))
+    """What stands between backticks, and the modules in pictures."""
+    pictures = "".join(_PICTURE.findall(text))
+    return [*_CODE.findall(_FENCE.sub("", text)), *_MODULE.findall(pictures)]
 
 
 # --- the code ------------------------------------------------------------------------------------------
