@@ -201,8 +201,7 @@ class Partial(ChangeOperator):
     """Sums over a change: what each group gains or loses."""
 
     reads, gives = Rows.CHANGE, Rows.CONTENT
-    empty_without_input = True
-    runs_at_driver = True
+    read_twice = runs_at_driver = True
 
     input: Operator
     keys: tuple[Output, ...]
@@ -216,6 +215,11 @@ class Partial(ChangeOperator):
     def columns(self) -> tuple[str, ...]:
         gone = (c.gone for c in self.calls if c.pick)
         return (*(k.name for k in self.keys), *(c.name for c in self.calls), *gone, self.count)
+
+    @property
+    def empty_without_input(self) -> bool:
+        """Without keys it has one row, whatever there is."""
+        return bool(self.keys)
 
 
 @dataclass(frozen=True)
@@ -241,7 +245,7 @@ class Trimmed(ChangeOperator):
 
     reads = Rows.CHANGE
     empty_without_input = True
-    runs_at_driver = True
+    narrows_changes = runs_at_driver = True
 
     input: Operator
 
@@ -339,6 +343,8 @@ class Fixpoint(ChangeOperator):
 
     `again` is another way to the same rows, for when rounds do not end or lead to too many rows.
     """
+
+    takes_rounds = True
 
     program: tuple[Assign | Rounds, ...]
     result: Operator

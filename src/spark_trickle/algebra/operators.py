@@ -69,15 +69,23 @@ class Operator:
     reads: ClassVar[Rows] = Rows.ANY  # from its first input; what it reads of others is content
     gives: ClassVar[Rows] = Rows.ANY
     row_by_row: ClassVar[bool] = False  # each row is treated by itself: f(A + B) = f(A) + f(B)
+    maps_changes: ClassVar[bool] = False  # over the change of its input it is its own change
     passes_rows: ClassVar[bool] = False  # rows of its input, none twice, perhaps with more columns
     passes_columns: ClassVar[bool] = False  # those of its input by name, so that unused ones may be left out
-    empty_without_input: ClassVar[bool] = False  # if its first input is; but one row if it groups by nothing
+    narrows_changes: ClassVar[bool] = False  # it may leave nothing of a change
     gives_keys: ClassVar[bool] = False  # touched keys, by which `Touched` looks rows up
 
     # What is done with it.
     keeps_rows: ClassVar[bool] = False  # in a table of its own, from which its change is computed
     shares_table: ClassVar[bool] = False  # with the result, if that shows the whole table
     runs_at_driver: ClassVar[bool] = False  # Arrow computes it as Spark does, if it can its expressions
+    read_twice: ClassVar[bool] = False  # it stands in a change more than once, so that its rows are kept
+    takes_rounds: ClassVar[bool] = False  # its rows are found round by round, never by one query
+
+    @property
+    def empty_without_input(self) -> bool:
+        """Whether it has no rows if its first input has none."""
+        return False
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -198,7 +206,7 @@ class Constant(Operator):
 class Project(Operator):
     """Each row of the input as new columns."""
 
-    row_by_row = empty_without_input = True
+    row_by_row = maps_changes = empty_without_input = True
     runs_at_driver = True
 
     input: Operator
@@ -216,8 +224,8 @@ class Project(Operator):
 class Filter(Operator):
     """The rows of the input whose predicate is true; null counts as false."""
 
-    row_by_row = passes_rows = passes_columns = empty_without_input = True
-    runs_at_driver = True
+    row_by_row = maps_changes = passes_rows = passes_columns = empty_without_input = True
+    narrows_changes = runs_at_driver = True
 
     input: Operator
     predicate: Expr
@@ -236,7 +244,7 @@ class KeyPair:
 class Join(Operator):
     """Pairs of rows whose keys are equal and for which the residual is true."""
 
-    runs_at_driver = True
+    narrows_changes = runs_at_driver = True
 
     left: Operator
     right: Operator
@@ -299,7 +307,7 @@ class SetOperation(Operator):
 class Generate(Operator):
     """Each row of the input with every row that a generator such as explode makes of it."""
 
-    row_by_row = passes_columns = empty_without_input = True
+    row_by_row = maps_changes = passes_columns = empty_without_input = True
 
     input: Operator
     generator: Expr

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from spark_trickle.algebra.operators import (
-    Filter,
-    Generate,
-    Join,
-    JoinKind,
-    Operator,
-    Project,
-    Scan,
-    UnionAll,
-)
+from spark_trickle.algebra.operators import Join, JoinKind, Operator, Scan, UnionAll
 from spark_trickle.algebra.references import RoundRef
 from spark_trickle.algebra.stateful_operators import Recursive
 
@@ -27,8 +18,6 @@ def _find_obstacle_above(op: Operator, last: RoundRef) -> str | None:
     match op:
         case Scan():
             return None
-        case Project() | Filter() | Generate():
-            return _find_obstacle_above(op.input, last)
         case UnionAll():
             return next((why for part in op.parts if (why := _find_obstacle_above(part, last))), None)
         case Join(left, right, kind):
@@ -38,4 +27,6 @@ def _find_obstacle_above(op: Operator, last: RoundRef) -> str | None:
                 return _find_obstacle_above(left, last)
             if kind is JoinKind.INNER:
                 return _find_obstacle_above(right, last)
+        case _ if op.maps_changes:
+            return _find_obstacle_above(op.inputs[0], last)
     return f"the step has {type(op).__name__.lower()} over the rows of the previous step"

@@ -51,7 +51,6 @@ class Aggregate(Operator):
     """One row for each different key; without keys exactly one row."""
 
     reads = Rows.CONTENT
-    empty_without_input = True
     keeps_rows = runs_at_driver = True
 
     input: Operator
@@ -68,6 +67,11 @@ class Aggregate(Operator):
     @cached_property
     def columns(self) -> tuple[str, ...]:
         return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
+
+    @property
+    def empty_without_input(self) -> bool:
+        """Without keys it has one row, whatever there is."""
+        return bool(self.keys)
 
     @property
     def algebraic(self) -> bool:
@@ -159,7 +163,7 @@ class Buffer(Operator):
 class Materialized(Operator):
     """The rows of the input, kept in a table of their own: whoever reads them sees only net changes."""
 
-    row_by_row = passes_rows = passes_columns = empty_without_input = True
+    row_by_row = maps_changes = passes_rows = passes_columns = empty_without_input = True
     keeps_rows = runs_at_driver = True
 
     input: Operator
@@ -173,7 +177,7 @@ class Recursive(Operator):
     """
 
     reads = Rows.CONTENT
-    keeps_rows = True
+    keeps_rows = takes_rounds = True
 
     base: Operator
     step: Operator

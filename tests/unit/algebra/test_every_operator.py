@@ -21,6 +21,7 @@ from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.stateful import differentiate_node
+from spark_trickle.errors import InternalError
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.observe.auxiliary import purposes_of
 from spark_trickle.plan.join_order import connect_joins, order_joins
@@ -84,7 +85,7 @@ def test_it_has_a_rule_for_its_change(op: Operator) -> None:
 
 @CHANGES
 def test_a_change_has_no_change(op: Operator) -> None:
-    with pytest.raises(NotImplementedError, match=f"{type(op).__name__} stands in changes"):
+    with pytest.raises(InternalError, match=f"{type(op).__name__} stands in a change"):
         differentiate(op, EVERYTHING)
 
 
