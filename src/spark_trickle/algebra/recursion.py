@@ -1,4 +1,4 @@
-"""A recursion -> why its change does not follow from the change of its inputs, if so."""
+"""A recursion -> why its change does not follow from the change of its inputs, if so; and its start."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from spark_trickle.algebra.stateful_operators import Recursive
 def find_obstacle(op: Recursive) -> str | None:
     """None if each row found last leads on by itself: step(A + B) = step(A) + step(B)."""
     return _find_obstacle_above(op.step, op.source)
+
+
+def replace_by_start(plan: Operator) -> Operator:
+    """The tree with the start of each recursion in its place: other rows, but columns of the same types."""
+    if isinstance(plan, Recursive):
+        return replace_by_start(plan.base)
+    return plan.with_inputs(tuple(replace_by_start(child) for child in plan.inputs))
 
 
 def _find_obstacle_above(op: Operator, last: RoundRef) -> str | None:

@@ -11,8 +11,9 @@ import pytest
 from spark_trickle.algebra.change_operators import ChangeOperator, Fixpoint, Keys, Terms, Touched, Trimmed
 from spark_trickle.algebra.explain import describe_strategy, write_title, write_tree
 from spark_trickle.algebra.keys import unique_key
-from spark_trickle.algebra.operators import At, Operator, Scan, column
+from spark_trickle.algebra.operators import At, Operator, Output, Project, Scan, column
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.recursion import replace_by_start
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.algebra.validate import validate
@@ -45,7 +46,10 @@ ALL = pytest.mark.parametrize("op", SAMPLES.values(), ids=SAMPLES)
 QUERIES = pytest.mark.parametrize("op", OF_QUERIES, ids=lambda op: type(op).__name__)
 CHANGES = pytest.mark.parametrize("op", OF_CHANGES, ids=lambda op: type(op).__name__)
 TEXTS = pytest.mark.parametrize(
-    "op", [op for op in SAMPLES.values() if not isinstance(op, Fixpoint)], ids=lambda op: type(op).__name__
+    "op", [op for op in SAMPLES.values() if not op.takes_rounds], ids=lambda op: type(op).__name__
+)
+ROUNDS = pytest.mark.parametrize(
+    "op", [op for op in SAMPLES.values() if op.takes_rounds], ids=lambda op: type(op).__name__
 )
 AT_DRIVER = pytest.mark.parametrize(
     "op", [op for op in SAMPLES.values() if not isinstance(op, Terms)], ids=lambda op: type(op).__name__
@@ -136,13 +140,26 @@ def test_it_is_told_apart_where_only_what_adds_may_stand(op: Operator) -> None:
 
 @TEXTS
 def test_its_text_gives_its_columns_and_weights(op: Operator) -> None:
-    """A fixpoint has no text of its own: it is a program, whose plans have one each."""
     con = duckdb.connect()
     for scan in (s for s in op.walk() if isinstance(s, Scan)):
         kinds = [*(f'"{c}" INTEGER' for _, c in scan.names), *(["_w INTEGER"] if scan.weighted else [])]
         con.execute(f'CREATE OR REPLACE TABLE "frame_{name_frame(scan)}" ({", ".join(kinds)})')
     found = [row[0] for row in con.execute(f"DESCRIBE {duck_sql(render(op))}").fetchall()]
     assert sorted(found) == sorted([*op.columns, *([WEIGHT] if op.weighted else [])])
+
+
+@ROUNDS
+def test_what_takes_rounds_has_no_text(op: Operator) -> None:
+    with pytest.raises(InternalError, match=f"{type(op).__name__} has no text of its own"):
+        render(op)
+    steps, rest = with_steps(op)
+    assert isinstance(steps[-1].plan, Fixpoint)
+    assert render(rest)
+
+
+def test_a_recursion_has_the_types_of_its_start() -> None:
+    recursion = Project(SAMPLES["Recursive"], (Output("x", column("v")),))
+    assert replace_by_start(recursion) == Project(ROWS, recursion.outputs)
 
 
 @dataclass(frozen=True)
