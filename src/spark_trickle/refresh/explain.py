@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.explain import describe_strategy, find_cost
 from spark_trickle.algebra.explain import write_tree as list_tree
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import Reference, TableRef
+from spark_trickle.algebra.strategy import choose_strategy, find_cost
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
@@ -233,7 +233,7 @@ def _describe_node(work: Work, node: Node, last: bool) -> list[Line]:
     lines += [(f"{name} plan", text) for text in list_tree(node.plan, partial(_name_source, work))]
     for op in node.plan.walk():
         if not op.row_by_row:
-            lines.append((f"{name} {type(op).__name__.lower()}", describe_strategy(op)[1]))
+            lines.append((f"{name} {type(op).__name__.lower()}", choose_strategy(op).how))
     return lines
 
 

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.algebra.change_operators import ChangeOperator, Fixpoint, Keys, Terms, Touched, Trimmed
-from spark_trickle.algebra.explain import describe_strategy, write_title, write_tree
+from spark_trickle.algebra.explain import write_title, write_tree
 from spark_trickle.algebra.keys import unique_key
 from spark_trickle.algebra.operators import At, Operator, Output, Project, Scan, column
 from spark_trickle.algebra.prune import prune
 from spark_trickle.algebra.recursion import replace_by_start
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.algebra.serialize import dump, load
+from spark_trickle.algebra.strategy import Cost, choose_strategy
 from spark_trickle.algebra.validate import validate
 from spark_trickle.arrow.evaluate import Evaluated, Lookup, evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
@@ -130,9 +131,16 @@ def test_a_node_is_made_of_it_if_it_keeps_rows(op: Operator) -> None:
 
 
 @QUERIES
-def test_it_is_told_apart_where_only_what_adds_may_stand(op: Operator) -> None:
-    """The name of a class is the answer for what nobody thought of."""
-    assert find_taking_operator([Node(NodeRef(1), op)], EVERYTHING) != type(op).__name__
+def test_it_says_whether_it_takes_rows_away(op: Operator) -> None:
+    words = find_taking_operator([Node(NodeRef(1), op)], EVERYTHING)
+    assert words is None or not op.row_by_row
+
+
+@CHANGES
+def test_a_change_is_never_asked_whether_it_takes_rows_away(op: Operator) -> None:
+    change = Node(NodeRef(1), op if op.sources & EVERYTHING else op.with_inputs((ROWS,)))
+    with pytest.raises(InternalError, match="does not say whether it takes rows away"):
+        find_taking_operator([change], EVERYTHING)
 
 
 # --- what it means -----------------------------------------------------------------------------------
@@ -252,9 +260,17 @@ def test_it_is_told_in_one_line(op: Operator) -> None:
 @QUERIES
 def test_its_cost_is_told(op: Operator) -> None:
     """What treats rows one by one is linear; all others say how they are kept up to date."""
-    told = describe_strategy.dispatch(type(op)) is not describe_strategy.dispatch(object)
+    told = choose_strategy.dispatch(type(op)) is not choose_strategy.dispatch(object)
     assert told == (not op.row_by_row)
-    assert all(describe_strategy(op))
+    strategy = choose_strategy(op)
+    assert strategy.how
+    assert strategy.advice or strategy.cost is not Cost.ALL
+
+
+@CHANGES
+def test_a_change_has_no_strategy(op: Operator) -> None:
+    with pytest.raises(InternalError, match=f"{type(op).__name__} has no strategy"):
+        choose_strategy(op)
 
 
 @QUERIES
