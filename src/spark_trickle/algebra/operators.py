@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 
 from spark_trickle.algebra.expressions import Column, Expr
 from spark_trickle.algebra.references import Reference
-from spark_trickle.algebra.require import require, require_different
+from spark_trickle.algebra.require import require, require_different, require_unused
 
 
 class At(StrEnum):
@@ -57,9 +57,9 @@ class Rows(StrEnum):
 class Operator:
     """A node of the tree; its inputs are those of its fields that are operators.
 
-    It never changes, so what a walk finds is kept: planning a change asks for it again and again. What no
-    operator of its class can be without meaning is refused when it is built, what a whole tree must be by
-    `validate`.
+    It never changes, so what a walk finds is kept: planning a change asks for it again and again. One that
+    makes no sense over its inputs is refused when it is built. Only whether an expression of a query finds
+    its columns is known later: while a query is bound, a part of it may use those of the query around.
 
     Passes ask for the traits of an operator; they hold no lists of classes. A trait is a claim: a pass leaves
     an operator that does not make it as it is.
@@ -86,6 +86,23 @@ class Operator:
     def empty_without_input(self) -> bool:
         """Whether it has no rows if its first input has none."""
         return False
+
+    def __post_init__(self) -> None:
+        self._check_rows()
+        self._check_shape()
+
+    def _check_rows(self) -> None:
+        """No change is read as content, nor content as a change; weights come from the first input alone."""
+        if not self.inputs:
+            return
+        first, *others = self.inputs
+        if self.reads is not Rows.ANY:
+            require(self.reads is Rows.CHANGE or not first.weighted, self, "reads a change as content")
+            require(self.reads is Rows.CONTENT or first.weighted, self, "reads content as a change")
+        require(not any(o.weighted for o in others), self, "reads a change beside its first input")
+
+    def _check_shape(self) -> None:
+        """What else a class asks of its fields."""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -169,7 +186,7 @@ class Scan(Operator):
     names: tuple[tuple[str, str], ...]  # (name in the tree, name in the table)
     moment: At = At.NEW
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
 
     @cached_property
@@ -193,8 +210,9 @@ class Constant(Operator):
     names: tuple[str, ...]
     rows: tuple[tuple[Expr, ...], ...]
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.names)
+        require(bool(self.names and self.rows), self, "has no rows, or rows of nothing")
         require(all(len(row) == len(self.names) for row in self.rows), self, "has rows of another width")
 
     @cached_property
@@ -212,7 +230,7 @@ class Project(Operator):
     input: Operator
     outputs: tuple[Output, ...]
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
 
     @cached_property
@@ -254,12 +272,24 @@ class Join(Operator):
     mark: str | None = None  # the column that a MARK join adds
     broadcast: bool = False  # the left side of an inner join is few rows, and goes to every task
 
-    def __post_init__(self) -> None:
-        require_different(self, self.left.columns + self.right.columns)
+    def _check_shape(self) -> None:
+        marked = () if self.mark is None else (self.mark,)
+        require_different(self, self.left.columns + self.right.columns + marked)
+        require_unused(self, (k.left for k in self.keys), self.right.columns)
+        require_unused(self, (k.right for k in self.keys), self.left.columns)
         require(
             (self.mark is not None) == (self.kind is JoinKind.MARK), self, "has a mark for nothing, or none"
         )
         require(self.kind is JoinKind.INNER or not self.broadcast, self, "would broadcast what it keeps")
+
+    def _check_rows(self) -> None:
+        weighted = [side.weighted for side in self.inputs]
+        if self.kind is JoinKind.INNER:
+            require(not all(weighted), self, "joins a change with a change")
+        elif self.kind is JoinKind.FULL:
+            require(not any(weighted), self, "keeps rows of both sides of a change")
+        else:
+            super()._check_rows()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -279,9 +309,12 @@ class UnionAll(Operator):
 
     parts: tuple[Operator, ...]
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(bool(self.parts), self, "has no parts")
         require(len({len(p.columns) for p in self.parts}) == 1, self, "has parts of different widths")
+
+    def _check_rows(self) -> None:
+        require(len({p.weighted for p in self.parts}) < 2, self, "adds content to a change")
 
 
 class SetKind(StrEnum):
@@ -299,7 +332,7 @@ class SetOperation(Operator):
     right: Operator
     kind: SetKind
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(len(self.left.columns) == len(self.right.columns), self, "has sides of different widths")
 
 
@@ -314,7 +347,7 @@ class Generate(Operator):
     names: tuple[str, ...]
     outer: bool = False
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
 
     @cached_property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NoReturn
 
+from spark_trickle.algebra.expressions import Expr
 from spark_trickle.errors import InternalError
 
 
@@ -30,3 +31,15 @@ def require_known(op: object, names: Collection[str], columns: Collection[str]) 
     if unknown:
         missing, have = ", ".join(sorted(unknown)), ", ".join(sorted(columns))
         refuse(op, f"names {missing}, but its columns are {have}")
+
+
+def require_columns(op: object, exprs: Iterable[Expr], columns: Collection[str]) -> None:
+    """What expressions are computed of."""
+    require_known(op, frozenset[str]().union(*(e.columns for e in exprs)), columns)
+
+
+def require_unused(op: object, exprs: Iterable[Expr], columns: Collection[str]) -> None:
+    """Expressions over the one side of a join say nothing of the other."""
+    strange = frozenset[str]().union(*(e.columns for e in exprs)).intersection(columns)
+    if strange:
+        refuse(op, f"has a key over the other side: {', '.join(sorted(strange))}")
