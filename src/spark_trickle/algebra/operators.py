@@ -73,6 +73,7 @@ class Operator:
     passes_rows: ClassVar[bool] = False  # rows of its input, none twice, perhaps with more columns
     passes_columns: ClassVar[bool] = False  # those of its input by name, so that unused ones may be left out
     narrows_changes: ClassVar[bool] = False  # it may leave nothing of a change
+    rows_differ: ClassVar[bool] = False  # no two of its rows are equal
     gives_keys: ClassVar[bool] = False  # touched keys, by which `Touched` looks rows up
 
     # What is done with it.

@@ -57,6 +57,7 @@ class Aggregate(Operator):
     """One row for each different key; without keys exactly one row."""
 
     reads = Rows.CONTENT
+    rows_differ = True
     keeps_rows = runs_at_driver = True
 
     input: Operator

@@ -108,8 +108,14 @@ def test_it_is_kept_as_json(op: Operator) -> None:
 
 @CHANGES
 def test_a_change_is_never_kept(op: Operator) -> None:
-    with pytest.raises(KeyError, match=type(op).__name__):
-        load(dump((op,)), read_expression)
+    with pytest.raises(InternalError, match=f"{type(op).__name__} stands in a change, which is never kept"):
+        dump((op,))
+
+
+def test_a_plan_of_a_newer_version_is_refused() -> None:
+    newer = dump((ROWS,)).replace('"Scan"', '"Skim"')
+    with pytest.raises(InternalError, match='"Skim", which this version does not know'):
+        load(newer, read_expression)
 
 
 @ALL
