@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_trickle.algebra.references import TableRef
-from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.errors import NoFixpointError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
@@ -246,7 +245,7 @@ def _store_rounds(work: Work, scratch: Work, member: Member, anew: bool) -> Outc
             come, gone = _list_added_files(scratch, table.id), work.files(table) if anew else ()
             files = come if len(come) < 2 and not gone else store_difference(work, table, come, gone)
             if files:
-                whole = isinstance(plans[name], Aggregate)
+                whole = plans[name].rows_differ
                 work.change(TableChange(table, added=tuple(replace(f, whole=whole) for f in files)))
             filled = Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
     return replace(member.outcome, filled=filled)
