@@ -55,14 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is left to the slow tests: the rest of a family, and catalogs in PostgreSQL where both kinds are alike."""
     members: Counter[str] = Counter()
     for item in items:
-        if sample := item.get_closest_marker("one_in"):
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        if given.get("location") == "postgres" and not item.get_closest_marker("both_catalogs"):
+            item.add_marker(pytest.mark.slow)
+        sample = item.get_closest_marker("one_in")
+        if sample and not item.get_closest_marker("slow"):
             family = item.nodeid.partition("[")[0]
             if members[family] % sample.args[0]:
                 item.add_marker(pytest.mark.slow)
             members[family] += 1
-        given = item.callspec.params if hasattr(item, "callspec") else {}
-        if given.get("location") == "postgres" and not item.get_closest_marker("both_catalogs"):
-            item.add_marker(pytest.mark.slow)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

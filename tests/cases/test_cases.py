@@ -75,13 +75,13 @@ def difference(before: Bag, after: Bag) -> Bag:
 # --- Spark -------------------------------------------------------------------------------------------
 
 
-def run_on_spark(case: Case, tr: Trickle) -> None:
+def run_on_spark(case: Case, tr: Trickle, by_spark: bool = False) -> None:
     """The case in a schema of its own: a transaction and a refresh for each step; DuckDB says what is right."""
     tr.sql(f"CREATE SCHEMA {case.schema}")
     tr.sql(f"USE {case.schema}")
     try:
         _create(case, tr)
-        _follow(case, tr)
+        _follow(case, tr, by_spark)
     finally:
         tr.sql(f"USE {DEFAULT_SCHEMA}")
 
@@ -95,7 +95,7 @@ def _create(case: Case, tr: Trickle) -> None:
     tr.sql(f"CREATE STREAM TABLE result REFRESH MODE DIFFERENTIAL AS {case.view}")
 
 
-def _follow(case: Case, tr: Trickle) -> None:
+def _follow(case: Case, tr: Trickle, by_spark: bool) -> None:
     world = new_world(case)
     assert _content(tr) == bag(world.oracle().elements())
     for step in case.steps:
@@ -107,12 +107,18 @@ def _follow(case: Case, tr: Trickle) -> None:
         before = tr.snapshot
         report = tr.refresh("result")
         assert report.action in (Action.DIFFERENTIAL, Action.NO_DATA), report.reason
+        assert "driver" not in _engines(tr) or not by_spark
         assert _content(tr) == bag(world.oracle().elements()), f"line {step.line}: not what the query says"
         assert _feed(tr, before) == bag_of_changes(step.delta), f"line {step.line}: another delta"
 
 
 def _content(tr: Trickle) -> Bag:
     return bag(tr.table("result").collect())
+
+
+def _engines(tr: Trickle) -> set[str]:
+    """Where the operators of the newest refresh ran."""
+    return {line["engine"] for line in tr.answer("explain_refresh", "result").dicts()}
 
 
 def _feed(tr: Trickle, after: int) -> Bag:

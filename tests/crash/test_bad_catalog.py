@@ -46,6 +46,7 @@ def fill(tr: Trickle) -> None:
     tr.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
 
 
+@pytest.mark.one_in(2)
 def test_a_locked_catalog(location: Location) -> None:
     with location.connect(settings=IMPATIENT) as tr:
         fill(tr)

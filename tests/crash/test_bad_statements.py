@@ -319,7 +319,7 @@ def test_refused(bad: Trickle, location: Location, statement: str, error: Errors
         assert found.hint != f'Did you mean "{found.name}"?'
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("statement", "error", "words"), LARGE, ids=lambda value: str(value)[:60])
 def test_what_is_too_large_is_refused(
     bad: Trickle, location: Location, statement: str, error: Errors, words: str
@@ -332,6 +332,7 @@ def test_a_moment_that_is_far_away_shows_the_newest_rows(bad: Trickle, moment: s
     assert rows(bad.sql(f"SELECT * FROM t TIMESTAMP AS OF {moment}")) == T
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("statement", "error", "words"), VALUES)
 def test_values_refused_at_the_driver(
     bad: Trickle, location: Location, statement: str, error: Errors, words: str
@@ -349,6 +350,7 @@ def test_values_refused_on_the_executors(
     check_refused(large, location, lambda: large.sql(statement), error, words)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["bad", "large"])
 def test_a_refused_statement_leaves_its_transaction_as_it_was(
     name: str, request: pytest.FixtureRequest, location: Location

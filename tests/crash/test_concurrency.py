@@ -25,6 +25,7 @@ pytestmark = pytest.mark.both_catalogs
 RETRIES = {"commit_retries": 200, "compact_change_files": 8}
 
 
+@pytest.mark.one_in(2)
 def test_writers_and_a_reader(location: Location, duck: DuckQuery, tmp_path: Path) -> None:
     """Two processes with two threads each write, one reads; all use the Spark of this process."""
     with location.connect() as tr:
@@ -41,6 +42,7 @@ def test_writers_and_a_reader(location: Location, duck: DuckQuery, tmp_path: Pat
     check(location, duck, outcomes)
 
 
+@pytest.mark.one_in(2)
 def test_writers_of_different_rows_never_conflict(location: Location, tmp_path: Path) -> None:
     """Four processes change the same tables at once, each its own rows, and nothing is ever run again."""
     numbers, operations = (1, 2, 3, 4), 5

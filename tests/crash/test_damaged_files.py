@@ -87,6 +87,7 @@ def damaged(location: Location) -> Callable[[str], Path]:
     return damage
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", DAMAGES)
 def test_statements_that_need_a_damaged_file(
     how: str, location: Location, damaged: Callable[[str], Path]

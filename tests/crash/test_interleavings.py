@@ -148,7 +148,7 @@ def contents(tr: Trickle) -> dict[str, list[object]]:
     return {name: rows(tr.table(name)) for name in names}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("first", "second"), CONFLICTS)
 def test_one_wins_and_the_other_hears_of_it(
     mine: Trickle, theirs: Trickle, location: Location, first: str, second: str
@@ -168,6 +168,7 @@ def test_one_wins_and_the_other_hears_of_it(
     assert not written & files_on_disk(location).keys()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("first", "second", "table", "expected"), TOGETHER)
 def test_both_stand(
     mine: Trickle, theirs: Trickle, first: str, second: str, table: str, expected: list[object]

@@ -30,6 +30,7 @@ CHANGES = (
 POINTS = ("before_data", "half_data", "after_data", "begin", "after_files", "before_commit", "after_commit")
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_refresh(point: str, location: Location) -> None:
     with location.connect() as tr:

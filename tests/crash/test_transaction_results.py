@@ -29,7 +29,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"], ids=["keyless", "keyed"])
 @pytest.mark.parametrize("sequence", SEQUENCES)

@@ -186,7 +186,7 @@ def _bag(rows: list[Row]) -> Counter[tuple[str, ...]]:
     return Counter(tuple(cell(v) for v in row) for row in rows)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_corner(case: Case, limit: int, tmp_path: Path, lake: LakeClient) -> None:

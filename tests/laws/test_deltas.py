@@ -47,6 +47,7 @@ def random_change(chance: random.Random, world: World) -> dict[str, Counter[Row]
     return changes
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_refresh_equals_the_query(query: str) -> None:
     checked = 0

@@ -393,6 +393,7 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limit, "_SPARE_ROWS", 1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("law", "examples"), LAWS)
 def test_a_random_query_obeys(law: Law, examples: int) -> None:
     assert _try(law, settings(_LIMITS, max_examples=examples), deepest=2).executed

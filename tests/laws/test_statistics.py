@@ -67,6 +67,7 @@ def next_change(chance: random.Random, kind: str, now: Counter[Row]) -> Counter[
 OTHERS = ", min(x) AS least, count(*) AS n"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "others"), [*((kind, "") for kind in VALUES), ("int", OTHERS), ("bigint", OTHERS)]
 )

@@ -12,7 +12,7 @@ from tests.sources.attack import run_source_attack
 MODES = ["trigger", "wal", "auto"]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_short_walk(server: Server, tmp_path: Path, mode: str) -> None:
     assert sum(run_source_attack(tmp_path, server, mode, 7, 8).values()) >= 8

@@ -48,6 +48,7 @@ def buffer(shop: Shop) -> str:
 # --- a buffer that takes no more -----------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("capture", ["statement", "row"])
 def test_the_application_goes_on_and_the_mirror_is_copied_again(shop: Shop, capture: str) -> None:
     """Also while the buffer is still full: every sync is exact."""

@@ -45,7 +45,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_random_transactions(shop: Shop, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several writers, transactions open across syncs, rollbacks and savepoints; in auto also the change over."""

@@ -115,7 +115,7 @@ TABLES: dict[str, tuple[list[str], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", TABLES)
 def test_tables_that_are_not_plain(shop: Shop, kind: str, mode: str) -> None:
@@ -176,6 +176,7 @@ def _there(*parts: str) -> str:
     return psycopg.sql.Identifier(*parts).as_string(None)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_odd_names_in_every_statement(shop: Shop, mode: str) -> None:
     for name in ODD_NAMES:

@@ -221,6 +221,7 @@ GROWTH = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("before", "after", "large"), GROWTH)
 def test_a_type_that_grows_is_followed(shop: Shop, before: str, after: str, large: str) -> None:
     """Through the mirror, two stream tables over one another, and what is published of them."""

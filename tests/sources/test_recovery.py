@@ -182,6 +182,7 @@ def test_a_server_that_crashes(shop: Shop, mode: str, unlogged: str) -> None:
 CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'spark-trickle%'"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["trigger", "wal", "auto"])
 def test_a_connection_that_is_cut(shop: Shop, mode: str) -> None:
     """Whatever is done next goes on with a new one, once; a server that is away is an error as ever."""

@@ -151,7 +151,7 @@ KILLS = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("mode", "point"), KILLS)
 def test_a_process_killed_in_the_middle_of_a_sync(shop: Shop, mode: str, point: str) -> None:
     """Nothing is lost, nothing is doubled: the next sync goes on where the commit was."""

@@ -27,16 +27,19 @@ def module_tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every third test of a family runs on the executors for every change, and every third form at the driver."""
-    members: Counter[tuple[str, ...]] = Counter()
+    """Of a family on both, every third statement runs at the driver and every ninth on the executors.
+
+    Of forms, which are other ways to write what another case does, every ninth runs, at the driver.
+    """
+    members: Counter[tuple[str, bool, str]] = Counter()
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
-        case = given.get("case")
-        is_form = isinstance(case, Case) and case.form
-        on_executors = given.get("lake") == "executors"
-        if not is_form and not on_executors:
+        case, engine = given.get("case"), given.get("lake")
+        if engine is None or item.get_closest_marker("slow"):
             continue
-        family = (item.nodeid.partition("[")[0], str(is_form), str(on_executors))
-        if (is_form and on_executors) or members[family] % 3:
+        is_form = isinstance(case, Case) and case.form
+        on_executors = engine == "executors"
+        family = (item.nodeid.partition("[")[0], is_form, engine)
+        if (is_form and on_executors) or members[family] % (9 if is_form or on_executors else 3):
             item.add_marker(pytest.mark.slow)
         members[family] += 1

@@ -17,9 +17,17 @@ QUERIES = (
 )
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("settings", [{}, {"max_driver_rows": 1, "local_tail_rows": 0}])
-def test_every_query_after_every_other(tmp_path: Path, settings: dict[str, int]) -> None:
+_BY_SPARK = {"max_driver_rows": 1, "local_tail_rows": 0}
+_ALL = (1, 0, 2, 1, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "settings"),
+    [((1, 2), {}), *(pytest.param(_ALL, s, marks=pytest.mark.slow) for s in ({}, _BY_SPARK))],
+)
+def test_every_query_after_every_other(
+    tmp_path: Path, numbers: tuple[int, ...], settings: dict[str, int]
+) -> None:
     with connect(tmp_path / "w", settings=settings) as tr:
         tr.sql("CREATE TABLE t (id INT, g INT, v INT, PRIMARY KEY (id))")
         tr.sql("INSERT INTO t VALUES (1, 1, 10), (2, 1, 20), (3, 2, 20), (4, 2, 20), (5, NULL, NULL)")
@@ -27,7 +35,7 @@ def test_every_query_after_every_other(tmp_path: Path, settings: dict[str, int])
         tr.sql(
             "CREATE STREAM TABLE above REFRESH MODE DIFFERENTIAL AS SELECT count(*) AS n, sum(v) AS total FROM s"
         )
-        for step, number in enumerate((1, 0, 2, 1, 3, 0)):
+        for step, number in enumerate(numbers):
             tr.sql(f"ALTER STREAM TABLE s AS {QUERIES[number]}")
             assert rows(tr.sql("SELECT * FROM s")) == rows(tr.sql(QUERIES[number])), number
             tr.sql(f"UPDATE t SET v = v + 1 WHERE id = {1 + step % 4}")

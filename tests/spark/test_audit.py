@@ -51,7 +51,7 @@ REFUSED = {  # by Spark: a row that is there, and one that is not
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("query", REFUSED)
 def test_what_spark_refuses_is_judged_by_its_plan(tr: Trickle, query: str) -> None:
     there, absent = REFUSED[query]
@@ -115,7 +115,7 @@ LIMITS = {  # right, and wrong, choices instead of the row that is there
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("query", LIMITS)
 def test_ties_are_a_choice(tr: Trickle, query: str) -> None:
     among, wrong = LIMITS[query]
@@ -133,7 +133,7 @@ def test_ties_are_a_choice(tr: Trickle, query: str) -> None:
     assert sorted(r[-2] for r in found) == ["extra", "missing"]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("other", [0.70710679, float("inf"), float("nan"), 0.0])
 def test_floats_that_were_rounded_otherwise_are_right(tr: Trickle, other: float) -> None:
     """The same rows in another order have another deviation, also in plain Spark."""
@@ -200,7 +200,7 @@ CANCELLING = {  # in another order the numbers are rounded otherwise, and next t
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("query", CANCELLING)
 def test_what_is_left_when_numbers_cancel_out(tr: Trickle, query: str) -> None:
     tr.sql("CREATE TABLE c (k INT, v DOUBLE, w DOUBLE)")
@@ -224,7 +224,7 @@ LOOSE = {  # another right answer, and a wrong one
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("query", LOOSE)
 def test_aggregates_without_an_order_leave_a_choice(tr: Trickle, query: str) -> None:
     tr.sql(f"CREATE STREAM TABLE s AS {query}")

@@ -22,7 +22,7 @@ def tr(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         yield made
 
 
-@pytest.mark.slow
+@pytest.mark.one_in(73)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_case(case: Case, tr: Trickle) -> None:
-    run_on_spark(case, tr)
+def test_case(case: Case, tr: Trickle, request: pytest.FixtureRequest) -> None:
+    run_on_spark(case, tr, by_spark=request.node.callspec.params["tr"] == "spark")

@@ -8,6 +8,7 @@ from tests.conftest import rows
 from tests.spark.paths import KEYED, KEYLESS, Lake, difference, make_target, net_feed, run
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "sql",
     [

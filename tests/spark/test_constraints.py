@@ -54,6 +54,7 @@ def test_a_key_is_never_null(lake: Lake, sql: str) -> None:
     assert_untouched(lake, "{t}", name, snapshot)
 
 
+@pytest.mark.one_in(2)
 def test_not_null_holds_for_plain_and_nested_columns(lake: Lake) -> None:
     lake.setup.sql("CREATE TABLE required (a INT NOT NULL, s STRUCT<x: INT> NOT NULL, l ARRAY<INT> NOT NULL)")
     lake.setup.sql("INSERT INTO required VALUES (1, struct(NULL), array(NULL)), (2, struct(2), array())")
@@ -77,6 +78,7 @@ def test_not_null_holds_for_plain_and_nested_columns(lake: Lake) -> None:
     assert rows(lake.tr.sql("SELECT a FROM required")) == [(0,), (0,), (1,), (2,)]
 
 
+@pytest.mark.one_in(2)
 def test_a_key_that_is_not_enforced_may_repeat(lake: Lake) -> None:
     """Then it only tells the feed which rows are updates; the content is a bag."""
     tr = lake.tr

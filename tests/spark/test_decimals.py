@@ -56,19 +56,20 @@ def tr(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     with connect(tmp_path_factory.mktemp("decimals"), settings=settings) as made:
         columns = ", ".join(f"{n} DECIMAL({p}, {s})" for n, (p, s) in zip(NAMES, WIDTHS, strict=True))
         made.sql(f"CREATE TABLE d (id INT, g INT, {columns}, PRIMARY KEY (id))")
-        _insert(made, random.Random(7), range(60))
-        for name, query in QUERIES.items():
-            made.sql(f"CREATE STREAM TABLE {name} REFRESH MODE DIFFERENTIAL AS {query}")
         yield made
 
 
-def test_last_digits_are_those_of_spark(tr: Trickle) -> None:
+@pytest.mark.one_in(7)
+@pytest.mark.parametrize("name", QUERIES)
+def test_last_digits_are_those_of_spark(tr: Trickle, name: str) -> None:
     chance = random.Random(11)
+    tr.sql("TRUNCATE TABLE d")
+    _insert(tr, chance, range(60))
+    tr.sql(f"CREATE STREAM TABLE {name} REFRESH MODE DIFFERENTIAL AS {QUERIES[name]}")
     for step in range(3):
         tr.sql(f"DELETE FROM d WHERE id % 7 = {step}")
         _insert(tr, chance, range(100 + 10 * step, 109 + 10 * step))
-        for name, query in QUERIES.items():
-            assert tr.refresh(name).action is Action.DIFFERENTIAL
-            kept, wanted = tr.sql(f"SELECT * FROM {name}"), tr.sql(query)
-            assert kept.dtypes == wanted.dtypes
-            assert sorted(rows(kept), key=repr) == sorted(rows(wanted), key=repr), name
+        assert tr.refresh(name).action is Action.DIFFERENTIAL
+        kept, wanted = tr.sql(f"SELECT * FROM {name}"), tr.sql(QUERIES[name])
+        assert kept.dtypes == wanted.dtypes
+        assert rows(kept) == rows(wanted)

@@ -12,8 +12,6 @@ from spark_trickle.errors import UnsupportedError
 from spark_trickle.session import Trickle
 from tests.conftest import DuckQuery, Location
 
-pytestmark = pytest.mark.both_catalogs
-
 Rows = list[tuple[Any, ...]]
 
 # Type, values as SQL (NULL is added), and whether DuckDB filters by them; it prunes files by our statistics.
@@ -77,7 +75,7 @@ def _same(found: Any) -> Rows:
     return sorted((_plain(tuple(r)) for r in found), key=repr)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("path", list(_SETTINGS))
 def test_every_type_at_every_stage(location: Location, duck: DuckQuery, path: str) -> None:
     with location.connect(settings=_SETTINGS[path]) as tr:
@@ -149,7 +147,7 @@ def _duck_literal(value: Any, kind: str) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("path", list(_SETTINGS))
 def test_after_every_alter(location: Location, duck: DuckQuery, path: str) -> None:
     with location.connect(settings=_SETTINGS[path]) as tr:
@@ -190,6 +188,7 @@ def test_after_every_alter(location: Location, duck: DuckQuery, path: str) -> No
             assert _same(duck(f"SELECT * FROM lake.{name}", snapshot)) == expected
 
 
+@pytest.mark.one_in(2)
 def test_intervals_are_plain_numbers_for_others(location: Location, duck: DuckQuery) -> None:
     """DuckLake has no type for Spark's intervals: months and microseconds."""
     with location.connect() as tr:
@@ -215,6 +214,7 @@ def test_statistics_of_columns_whose_names_look_alike(location: Location, duck: 
             assert duck(f"SELECT count(*) FROM lake.t WHERE a.b = {value}") == [(1,)]
 
 
+@pytest.mark.one_in(2)
 def test_schemas_drops_and_transactions(location: Location, duck: DuckQuery) -> None:
     with location.connect() as tr:
         tr.sql("CREATE SCHEMA s")

@@ -57,6 +57,7 @@ def test_every_way_is_exact_and_tells_what_it_executed(tr: Trickle) -> None:
             assert result["rows_out"] == report.rows_inserted + report.rows_deleted
 
 
+@pytest.mark.one_in(2)
 def test_the_driver_counts_the_rows_of_each_operator(tr: Trickle) -> None:
     tr.sql("INSERT INTO orders VALUES (4, 2, 1), (5, 9, 1)")
     tr.refresh("joined")
@@ -72,6 +73,7 @@ def test_the_driver_counts_the_rows_of_each_operator(tr: Trickle) -> None:
     assert all(x["ms"] is not None for x in lines)
 
 
+@pytest.mark.one_in(2)
 def test_refreshes_are_counted_from_the_newest(tr: Trickle) -> None:
     for amount in (1, 2):
         tr.sql(f"INSERT INTO orders VALUES (9, 1, {amount})")
@@ -85,6 +87,7 @@ def test_refreshes_are_counted_from_the_newest(tr: Trickle) -> None:
         executed(tr, "sums", 0)
 
 
+@pytest.mark.one_in(2)
 def test_explain_says_where_the_next_refresh_runs(tr: Trickle) -> None:
     def explained() -> dict[str, str]:
         return dict(tr.sql("SELECT property, value FROM trickle.explain_stream_table('joined')").collect())
@@ -121,6 +124,7 @@ def test_every_node_runs_where_explain_says(tr: Trickle) -> None:
     assert {line["engine"] for line in executed(tr, "long_ones")} == {"one Spark task, which stores the rows"}
 
 
+@pytest.mark.one_in(2)
 def test_plans_of_old_refreshes_are_forgotten(tr: Trickle) -> None:
     for n in range(42):
         tr.sql(f"INSERT INTO orders VALUES ({100 + n}, 1, 1)")

@@ -34,6 +34,7 @@ _EXPORTED: dict[str, tuple[str, list[str]]] = {
 _QUICK = ("schema", "renamed column", "star", "view of a renamed column")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", [n if n in _QUICK else pytest.param(n, marks=pytest.mark.slow) for n in _EXPORTED]
 )

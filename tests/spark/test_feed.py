@@ -54,6 +54,7 @@ _LABELS: dict[str, list[list[tuple[Any, ...]]]] = {
 _SIGNS = {"insert": "+", "delete": "-", "update_preimage": "<", "update_postimage": ">"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("key", list(_LABELS), ids=["keyed", "keyless"])
 def test_labels_and_the_law(lake: Lake, key: str) -> None:
     """For all a ≤ b: the feed over (a, b] sums to content(b) − content(a), also after compaction."""

@@ -79,6 +79,7 @@ def test_many_rows_take_the_place_of_what_was_there(tr: Trickle) -> None:
     assert _changes(tr, "s", then) == Counter({row: n for row, n in difference.items() if n})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "query", ["SELECT g, v % 3 AS w, IF(v > 5, -0D, 0D) AS f FROM t", "SELECT id, g, v FROM t WHERE v <> 4"]
 )
@@ -176,6 +177,7 @@ def _many(tr: Trickle) -> None:
     tr.sql("INSERT INTO many SELECT id, id % 3, id * 2 FROM range(2000)")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("query", SHIFTED.values(), ids=SHIFTED)
 def test_a_change_that_turns_out_to_be_everything_is_given_up(tr: Trickle, query: str) -> None:
     _many(tr)

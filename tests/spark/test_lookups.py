@@ -42,6 +42,7 @@ def tr(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest)
         yield made
 
 
+@pytest.mark.one_in(2)
 def test_random_changes(tr: Trickle) -> None:
     chance = random.Random(11)
     here = 0
@@ -57,6 +58,7 @@ def test_random_changes(tr: Trickle) -> None:
     assert here >= 10  # most needed no plan of Spark's, only rows
 
 
+@pytest.mark.one_in(2)
 def test_rows_that_are_in_memory_need_no_job(tr: Trickle) -> None:
     """Changes of both sides of a join with large tables, after the first looks at them."""
     jobs = []

@@ -13,8 +13,6 @@ from spark_trickle.session import Trickle
 from tests.conftest import Location, rows
 from tests.spark.paths import Lake, net_feed
 
-pytestmark = pytest.mark.both_catalogs
-
 
 def exact(frame: Any) -> list[str]:
     """Rows as text: NaN equals itself there, and −0.0 differs from 0.0."""
@@ -25,6 +23,7 @@ def file_rows(tr: Trickle, name: str) -> list[tuple[Any, ...]]:
     return rows(tr.sql(f"SELECT role, row_count, deleted_rows FROM trickle.files('{name}')"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("key", [", PRIMARY KEY (id)", ""], ids=["keyed", "keyless"])
 def test_optimize_keeps_everything_as_it_was(lake: Lake, key: str) -> None:
     tr, name = lake.tr, f"o{lake.setup.snapshot}"
@@ -133,6 +132,7 @@ def test_rows_of_a_large_table_stay_in_their_order(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.one_in(2)
 def test_vacuum_removes_what_no_snapshot_needs(tr: Trickle, location: Location) -> None:
     root = Path(location.data_path or f"{location.path}/data")
 

@@ -15,6 +15,7 @@ _FILE = "_trickle_file"
 _SETTINGS = {"local_tail_rows": 0, "auto_compact": False}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("kind", "start"), [("BIGINT", -70), ("INT", 0), ("TINYINT", 63)])
 def test_rows_are_the_same(kind: str, start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with connect(tmp_path / "w", settings=_SETTINGS) as tr:
@@ -32,7 +33,7 @@ def test_rows_are_the_same(kind: str, start: int, tmp_path: Path, monkeypatch: p
         ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_that_change_again_and_again(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is added may go in a later change, and what went may come back as it was."""
@@ -89,6 +90,7 @@ _KEYS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", _KEYS)
 def test_keys_without_bits(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns, values, key = _KEYS[kind]
@@ -145,6 +147,7 @@ def _plan(tr: Trickle) -> str:
     return "\n".join(r[0] for r in tr.spark.sql("EXPLAIN EXTENDED SELECT * FROM many_deleted_keys").collect())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_without_a_key(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows repeat, some of equal ones go, zeros have signs, and numbers that went are those of other rows too."""

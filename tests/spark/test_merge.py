@@ -137,6 +137,7 @@ def test_a_wrong_merge_changes_nothing(lake: Lake, sql: str, error: type[Trickle
     assert_untouched(lake, "{t}", name, snapshot)
 
 
+@pytest.mark.one_in(2)
 def test_the_source_may_be_an_old_snapshot(lake: Lake) -> None:
     """Undo: take back from an older snapshot what a statement did."""
     name = make_target(lake, "{t}")

@@ -10,8 +10,6 @@ from spark_trickle.sql.lexer.words import quote
 from tests.conftest import DuckQuery, rows
 from tests.spark.paths import Lake
 
-pytestmark = pytest.mark.both_catalogs
-
 NAMES = [
     "select",
     "from",
@@ -34,6 +32,7 @@ def duck_quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+@pytest.mark.one_in(2)
 def test_tables_of_any_name(tr: Trickle, duck: DuckQuery) -> None:
     """Also in a schema of any name, read by both engines, and never mixed up."""
     for number, name in enumerate(NAMES):
@@ -62,6 +61,7 @@ def test_names_with_dots_are_never_mixed_up(tr: Trickle, duck: DuckQuery) -> Non
     assert duck('SELECT p.x, q.x FROM lake.a."b.c" p, lake."a.b".c q') == [(1, 3)]
 
 
+@pytest.mark.one_in(2)
 def test_columns_of_any_name(lake: Lake) -> None:
     """Also names that our own queries use inside, through every statement and both ways of writing."""
     inner = [

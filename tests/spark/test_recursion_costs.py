@@ -40,6 +40,7 @@ def tr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trickle]:
 groups = count()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["closure", "paths"])
 def test_a_small_change_of_a_large_graph_is_small(
     name: str, tr: Trickle, monkeypatch: pytest.MonkeyPatch

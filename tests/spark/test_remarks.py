@@ -72,7 +72,7 @@ PHANTOMS = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", PHANTOMS)
 @pytest.mark.parametrize("mode", ["AUTO", "DIFFERENTIAL"])
 def test_what_cancels_out_may_fail_alone(tr: Trickle, name: str, mode: str) -> None:
@@ -102,6 +102,7 @@ def set_up(tr: Trickle) -> None:
     tr.sql("INSERT INTO many SELECT id FROM range(300)")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", REMARKS)
 def test_more_than_the_change(name: str, tr: Trickle) -> None:
     query, setting, cheap, dear, remark = REMARKS[name]

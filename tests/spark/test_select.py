@@ -86,6 +86,7 @@ _QUERIES: list[tuple[str, list[Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("query", "expected"), _QUERIES, ids=[q[:80] for q, _ in _QUERIES])
 def test_queries(shop: Trickle, query: str, expected: list[Any]) -> None:
     found = rows(shop.sql(query.replace("{file}", shop.spark.conf.get("trickle.test.file"))))
@@ -184,6 +185,7 @@ def test_folders_with_odd_names(tmp_path: Path) -> None:
         assert rows(tr.table("t")) == [(0,), (2,)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "sql",
     [

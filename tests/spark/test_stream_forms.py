@@ -125,7 +125,7 @@ def check(tr: Trickle, queries: list[str]) -> None:
 
 def test_some_forms(tmp_path: Path) -> None:
     with connect(tmp_path / "w") as tr:
-        check(tr, QUERIES[2::21])
+        check(tr, QUERIES[2::36])
 
 
 @pytest.mark.slow

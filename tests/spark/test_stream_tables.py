@@ -77,6 +77,7 @@ WRONG: dict[str, tuple[type[e.TrickleError], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("statement", WRONG)
 def test_wrong_definitions_leave_nothing(tr: Trickle, statement: str) -> None:
     kind, words = WRONG[statement]

@@ -16,7 +16,7 @@ from spark_trickle.session import Trickle
 from tests.laws.duck import duck_sql
 from tests.spark.tpch import KEYS, QUERIES, batch, generate, load
 
-FEW = ("q13", "q16", "q21")
+FEW = ("q13", "q21")
 BATCHES = 3
 
 

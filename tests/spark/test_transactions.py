@@ -99,6 +99,7 @@ def test_begin_commit_and_rollback_as_statements(tr_sqlite: Trickle) -> None:
         tr.sql("SELECT 1")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("most_driver_rows", [100_000, 1])
 def test_rollback_leaves_no_file(tmp_path: Path, most_driver_rows: int) -> None:
     settings = {"max_driver_rows": most_driver_rows, "auto_compact": False}
@@ -133,6 +134,7 @@ def test_rollback_leaves_no_file(tmp_path: Path, most_driver_rows: int) -> None:
         assert all(name.endswith((".parquet", ".crc")) and "staged" not in name for name in committed)
 
 
+@pytest.mark.one_in(2)
 def test_a_failing_statement_leaves_the_rest_of_its_transaction(lake: Lake) -> None:
     tr = lake.tr
     lake.setup.sql("CREATE TABLE kept (id INT PRIMARY KEY, v STRING)")
@@ -149,6 +151,7 @@ def test_a_failing_statement_leaves_the_rest_of_its_transaction(lake: Lake) -> N
     assert ("main", "made", False) not in rows(tr.sql("SHOW TABLES"))
 
 
+@pytest.mark.one_in(2)
 def test_definitions_inside_a_transaction(tr: Trickle) -> None:
     tr.sql("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")
     before = tr.snapshot
@@ -187,6 +190,7 @@ _SPELLED = {"INSERT": "INSERT INTO {} VALUES", "DELETE": "DELETE FROM {} WHERE",
 _SPELLED |= {"TRUNCATE": "TRUNCATE TABLE {}", "OVERWRITE": "INSERT OVERWRITE {} VALUES"}
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("key", [", PRIMARY KEY (id)", ""], ids=["keyed", "keyless"])
 @pytest.mark.parametrize(("steps", "after", "net"), _NET, ids=[" ".join(n[0]) for n in _NET])
 def test_the_feed_of_a_transaction_is_its_net(

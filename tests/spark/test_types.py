@@ -71,6 +71,7 @@ def exact(tr: Trickle, types: dict[str, list[str]], source: str) -> list[tuple[A
     return rows(tr.sql(f"SELECT id, {', '.join(cells)} FROM {source}"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("group", list(_GROUPS))
 def test_all_values_come_back(lake: Lake, group: str) -> None:
     """Written, copied row by row, updated, deleted around, compacted, and in the past."""
@@ -116,6 +117,7 @@ def test_the_types_are_what_was_declared(lake: Lake, group: str) -> None:
     assert tr.changes(name, after=0).schema.simpleString().startswith(fresh.removesuffix(">"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("old", "new"),
     [("0D", "-0D"), ("-0D", "0D"), ("double('NaN')", "0D"), ("NULL", "-0D")],
@@ -138,6 +140,7 @@ def test_a_zero_changes_its_sign(lake: Lake, old: str, new: str) -> None:
     assert net_feed(tr, name, before, before + 1) == difference(first, [])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "moment", ["+10000-01-01 00:00:00", "-0005-01-01 00:00:00", "+294247-01-10 04:00:54"]
 )

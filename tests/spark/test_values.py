@@ -98,7 +98,7 @@ def _check(tr: Trickle, name: str, query: str) -> None:
     assert _bag(kept) == _bag(wanted)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize(("columns", "query", "values"), ONE_TABLE, ids=lambda v: str(v)[:60])
 def test_of_one_table(tr: Trickle, columns: str, query: str, values: str) -> None:
     name = f"a{next(_numbers)}"
@@ -132,6 +132,7 @@ def test_keys_of_other_types(
             _check(tr, f"s{number}_{place}", query)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "where",
     ["l.v = r.code", "r.code <=> l.v", "(l.v = r.code AND r.name <> 'c') OR (l.v = r.code AND l.id = 7)"],

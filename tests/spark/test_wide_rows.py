@@ -64,6 +64,7 @@ FRAMES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("known", [False, True])
 def test_rows_come_if_there_is_room(module_tr: Trickle, brought: list[int], name: str, known: bool) -> None:

@@ -191,6 +191,7 @@ def test_writers_and_vacuum_go_on_meanwhile(folder: Path, tmp_path: Path) -> Non
         assert (content(warehouse), problems(warehouse)) == ([1, 2, 3], [])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("point", ["backup_catalog", "backup_files"])
 def test_a_backup_that_was_killed_is_none(folder: Path, tmp_path: Path, point: str) -> None:
     command = [sys.executable, "-m", "spark_trickle.cli.main", "backup", str(folder), str(tmp_path / "store")]
