@@ -81,7 +81,7 @@ def _bounds(f: Any) -> str:
     if not isinstance(f.default, int | float) or isinstance(f.default, bool):
         return ""
     low, high = f.metadata["low"], f.metadata["high"]
-    return f"at least {low}" if high == float("inf") else f"{low} to {high}"
+    return f"{low} to {high}"
 
 
 # --- errors ----------------------------------------------------------------------------------------

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
+from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model import types
 from spark_trickle.model.execution import Execution
+from spark_trickle.model.schedule import Schedule, parse_schedule
 from spark_trickle.model.stream_options import StreamOptions, read_stream_options
 from spark_trickle.model.types import ColumnType
 
@@ -21,6 +24,15 @@ class Mode(StrEnum):
     DIFFERENTIAL = "DIFFERENTIAL"
     FULL = "FULL"
     IMMEDIATE = "IMMEDIATE"
+
+
+def read_mode(text: str) -> Mode:
+    try:
+        return Mode(text.upper())
+    except ValueError:
+        raise InvalidDefinitionError(
+            f'there is no refresh mode "{text.upper()}"', f"The refresh modes are {', '.join(Mode)}."
+        ) from None
 
 
 class Action(StrEnum):
@@ -97,6 +109,11 @@ class Stream:
     time_zone: str = ""  # of the session that made it, where its rows depend on it
     views: tuple[tuple[int, str], ...] = ()  # ids and names of the views that are part of it
     known: tuple[KnownNames, ...] = ()  # what its texts call the tables and columns that they read
+
+    @cached_property
+    def timing(self) -> Schedule:
+        """What its schedule means."""
+        return parse_schedule(self.schedule)
 
     def to_json(self) -> dict[str, Any]:
         return {

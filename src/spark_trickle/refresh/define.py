@@ -10,16 +10,12 @@ from itertools import count
 from spark_trickle.algebra.keys import Key
 from spark_trickle.algebra.references import NodeRef
 from spark_trickle.dml.definitions import query_columns
-from spark_trickle.errors import (
-    InvalidDefinitionError,
-)
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
 from spark_trickle.lake.storage.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
-from spark_trickle.model.stream import Mode, Source, Stream
-from spark_trickle.model.stream_options import StreamOptions
+from spark_trickle.model.stream import Source, Stream
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.compile import Compiled, analyze_plan, compile_query
@@ -38,23 +34,18 @@ from spark_trickle.txn.work import Work, now
 
 def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Occasion()) -> Result:  # noqa: B008
     schema, name = free_name(work, statement.name)
-    if statement.mode not in list(Mode):
-        raise InvalidDefinitionError(
-            f'there is no refresh mode "{statement.mode}"', f"The refresh modes are {', '.join(Mode)}."
-        )
-    options = StreamOptions().with_texts(statement.options)
     parse_schedule(statement.schedule)
     if not _prepare_name(work, statement):
         return Result(warnings=())
     compiled = compile_query(
-        work, statement.query, work.place.schema, statement.columns, options.exact_floats
+        work, statement.query, work.place.schema, statement.columns, statement.options.exact_floats
     )
-    moments = find_moments(compiled.nodes, Mode(statement.mode))
-    refuse_mirrors(work, Mode(statement.mode), compiled.sources)
+    moments = find_moments(compiled.nodes, statement.mode)
+    refuse_mirrors(work, statement.mode, compiled.sources)
     _warn_of_blanks(compiled.sources)
     table = _define_tables(work, schema, name, statement, compiled, moments)
     told = tell_concerns(work, table, compiled.nodes)
-    if options.initialize:
+    if statement.options.initialize:
         done = fill_stream(work, table, "created", occasion=occasion)
         return Result(rows_inserted=done.rows_inserted, warnings=told)
     return Result(warnings=told)
@@ -111,9 +102,9 @@ def _define_tables(
     stream = Stream(
         query=statement.query,
         home=work.place.schema,
-        mode=Mode(statement.mode),
+        mode=statement.mode,
         schedule=statement.schedule,
-        options=StreamOptions().with_texts(statement.options),
+        options=statement.options,
         moments=moments,
         sources=compiled.sources,
         nodes=tuple(t.id for t in tables.values()),

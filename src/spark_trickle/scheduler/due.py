@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from spark_trickle.model.schedule import Calculated, Cron, Every, parse_schedule
+from spark_trickle.model.schedule import Calculated, Cron, Every
 from spark_trickle.model.stream import Mode, Status, StreamState
 from spark_trickle.model.stream_options import Tier
 from spark_trickle.refresh.graph import Graph
@@ -118,7 +118,7 @@ def _find_due_time(world: World, i: int, now: datetime, settings: Settings) -> t
     last = standing.last_started
     if last is None or not filled:
         return now, "not refreshed yet"
-    schedule = parse_schedule(stream.schedule)
+    schedule = stream.timing
     if isinstance(schedule, Cron):
         return (at := schedule.find_next(last)), f"cron {schedule.text}: next at {at:%Y-%m-%d %H:%M} UTC"
     seconds = compute_interval(world, i, settings)
@@ -172,7 +172,7 @@ def _list_demands(world: World, i: int, settings: Settings, seen: set[int]) -> l
     stream = world.graph.tables[i].stream
     assert stream is not None
     seen.add(i)
-    match parse_schedule(stream.schedule):
+    match stream.timing:
         case Every(seconds):
             return [seconds]
         case Cron():

@@ -17,10 +17,10 @@ from spark_trickle.errors import (
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.catalog import Catalog, Snapshot
+from spark_trickle.model.numbers import read_whole_number
 from spark_trickle.model.table import Relation, Table, View, display_names
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect, plan_long_query, run_sql
-from spark_trickle.sql.lexer.words import read_whole_number
 from spark_trickle.sql.names.references import (
     ChangesBetween,
     Reference,
