@@ -58,7 +58,8 @@ def guess_rows(work: Work, source: str) -> int:
 def _overwrite_table(work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: int) -> Result:
     """The new rows are computed before the old ones go: the query may read them."""
     emptied = _has_content(work, table)
-    scratch = replace(work, catalog=work.catalog, changes={}, _files={(table.id, work.base.id): ()})
+    scratch = work.begin_scratch(empty=[table])
+    scratch.state = replace(scratch.state, changes={})
     result = insert_frame(scratch, table, frame, names, most)
     added = scratch.changes[table.id].added if table.id in scratch.changes else ()
     removed = truncate_table(work, table) if emptied else Result()

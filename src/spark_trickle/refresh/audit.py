@@ -45,6 +45,7 @@ from spark_trickle.sql.lexer.words import split_words
 from spark_trickle.txn.query import catalog_at, run_query, snapshot_by_id
 from spark_trickle.txn.store import keep_result
 from spark_trickle.txn.work import Work
+from spark_trickle.txn.work_state import WorkState
 
 
 def audit(work: Work, table: Table) -> Frame:
@@ -124,7 +125,7 @@ def _rewind_to_refresh(work: Work, table: Table) -> Work:
             f'the stream table "{table.full_name}" is not filled yet', "Refresh it first."
         )
     at = snapshot_by_id(work, frontier.tables)
-    then = Work(work.place, catalog_at(work, at), at)
+    then = Work(work.place, WorkState(catalog_at(work, at)), at)
     for source in require_stream(table).sources:
         known = work.catalog.table_by_id(source.table_id)
         if known is not None and known.stream is not None:

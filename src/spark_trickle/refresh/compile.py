@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from spark_trickle.algebra.operators import Operator, Output, Project, Scan, column
@@ -67,7 +67,7 @@ def compile_query(
     """
     refuse_large_query(query)
     wording = wording or Wording(work.catalog, work.catalog)
-    named, planned = replace(work, catalog=wording.texts), replace(work, catalog=wording.plan)
+    named, planned = work.with_catalog(wording.texts), work.with_catalog(wording.plan)
     asked, refusal = _ask_spark(named, query, home)
     check_column_count(len(asked.columns) if asked is not None else 0)
     if refusal is not None and not may_be_taken(refusal):

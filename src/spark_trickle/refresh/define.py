@@ -61,7 +61,7 @@ def tell_concerns(work: Work, table: Table, nodes: Sequence[Node]) -> tuple[str,
         raise_alert(work.place.warehouse.engine, alert)
 
     if texts:
-        work.once_committed.append(send_alert)
+        work.tell_once_committed(send_alert)
     return texts
 
 

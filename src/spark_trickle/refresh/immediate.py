@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from spark_trickle.errors import QueryError
 from spark_trickle.model.catalog import Catalog
-from spark_trickle.model.commit import TableChange
 from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.graph import graph_of
@@ -16,6 +15,7 @@ from spark_trickle.refresh.rebuild import refresh_stream
 from spark_trickle.refresh.record import Occasion
 from spark_trickle.txn.net import merge_changes
 from spark_trickle.txn.work import Work
+from spark_trickle.txn.work_state import WorkState
 
 
 def has_immediate(catalog: Catalog) -> bool:
@@ -46,19 +46,22 @@ class OwnEffects:
     """
 
     def __init__(self) -> None:
-        self._known: tuple[dict[int, TableChange], int, Work] | None = None
+        self._known: tuple[WorkState, Work] | None = None
 
     def __call__(self, work: Work, table: Table) -> Work:
         if not _is_immediate(table) or not any(c.changes_content for c in work.changes.values()):
             return work
-        if self._known is None or self._known[:2] != (work.changes, len(work.definitions)):
-            after = replace(
-                work.begin_scratch(), definitions=list(work.definitions), once_committed=[], effects=None
-            )
+        if self._known is None or not _is_unchanged(self._known[0], work.state):
+            after = replace(work.begin_scratch(), effects=None)
             merge_changes(after)
             keep_immediate(after)
-            self._known = (dict(work.changes), len(work.definitions), after)
-        return self._known[2]
+            self._known = (work.state, after)
+        return self._known[1]
+
+
+def _is_unchanged(before: WorkState, now: WorkState) -> bool:
+    """Whether a transaction has done nothing since; within a view its catalog has other names."""
+    return before.changes is now.changes and before.definitions is now.definitions
 
 
 @contextmanager

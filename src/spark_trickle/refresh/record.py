@@ -57,7 +57,7 @@ def record_refresh(
     outside: tuple[int, ...],
 ) -> None:
     """Move a stream table on with the commit of a work, if it still stands at `expected`."""
-    work.refreshed.append(
+    work.note_refreshed(
         Refreshed(
             table.id,
             expected,

@@ -116,7 +116,7 @@ def end_append_only(work: Work, table: Table, facts: Facts, decision: Decision) 
         raise_alert(work.place.warehouse.engine, alert)
         warnings.warn(f'append_only of "{table.full_name}" was switched off: {message}', stacklevel=2)
 
-    work.once_committed.append(send_alert)
+    work.tell_once_committed(send_alert)
     return replace(decision, reason=f"{decision.reason}; append_only was switched off: {message}")
 
 

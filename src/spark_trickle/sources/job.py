@@ -93,7 +93,7 @@ class Job:
             work.discard()
             self.source = sources.move_on(self.place.warehouse.engine, landed)
             return work.base.id
-        work.landed = landed
+        work.state = replace(work.state, landed=landed)
         snapshot = work.commit(message)
         self.source = replace(self.source, version=self.source.version + 1, state=landed.state)
         return snapshot.id

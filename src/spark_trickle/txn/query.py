@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from spark_trickle.errors import (
@@ -169,7 +169,7 @@ def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, d
         raise UnsupportedError(
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
         )
-    inside = replace(work, catalog=work.catalog.enter_view(relation))
+    inside = work.with_catalog(work.catalog.enter_view(relation))
     frame = analyze_query(inside, relation.sql, depth + 1, relation.home)
     return _columns_of_view(frame, relation)
 
