@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from spark_trickle.model.backoff import Backoff
 from spark_trickle.model.schedule import Calculated, Cron, Every
 from spark_trickle.model.stream import Mode, Status, StreamState
 from spark_trickle.model.stream_options import Tier
 from spark_trickle.refresh.graph import Graph
 from spark_trickle.settings import Settings
 
+_RETRIES = Backoff(1.0, 300.0)
 _FACTOR = {Tier.HOT: 1.0, Tier.WARM: 2.0, Tier.COLD: 10.0}
 _MOST_BACKOFF = 8.0
 
@@ -206,4 +208,4 @@ def find_lagging(
 
 def retry_delay(errors: int, chance: float) -> float:
     """Seconds to wait after failures in a row; `chance` in [0, 1) spreads those that failed together."""
-    return float(min(300.0, 2.0 ** min(errors, 10)) * (0.5 + chance / 2))
+    return _RETRIES.compute_pause(errors) * (0.5 + chance / 2)

@@ -32,7 +32,7 @@ from spark_trickle.sources.registering import end_registration
 from spark_trickle.sources.sync import use_source
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import free_name, refuse_readers
-from spark_trickle.txn.retry import retry_work
+from spark_trickle.txn.retry import retry_on_conflict, retry_work
 from spark_trickle.txn.work import Place, Work, begin_work, now
 
 Listen = Callable[[Progress], None]
@@ -123,8 +123,11 @@ def find_table(job: Job, parts: tuple[str, ...]) -> SourceTable:
 
 
 def _copy_mirror(job: Job, wanted: Wanted) -> int:
-    table, state = retry_work(job.place, lambda work: _begin_mirror(job, work, wanted))
-    return go_on(job, table, state)
+    def attempt() -> int:
+        job.read_source()
+        return go_on(job, *_begin_mirror(job, begin_work(job.place), wanted))
+
+    return retry_on_conflict(job.place, attempt)
 
 
 def _begin_mirror(job: Job, work: Work, wanted: Wanted) -> tuple[Table, MirrorState]:

@@ -41,7 +41,6 @@ from spark_trickle.sources.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.sources.postgres.watch import table_marks
 from spark_trickle.sources.registering import start_copy_over
 from spark_trickle.sources.side_by_side import land_side_by_side, require_jdbc
-from spark_trickle.txn.retry import retry_on_conflict, retry_work
 from spark_trickle.txn.work import Work, begin_work
 
 FILE_BOUNDS = Bounds(rows=500_000, bytes=96 << 20)  # what one file of a copy holds
@@ -58,7 +57,10 @@ def begin_copy(job: Job, work: Work, table: Table) -> Table:
 
 
 def go_on(job: Job, table: Table, state: MirrorState) -> int:
-    """Copy what is left and show the mirror; the rows that it has then."""
+    """Copy what is left and show the mirror; the rows that it has then.
+
+    After a conflict it is called again with the state that the catalog has then: whole pieces stay.
+    """
     try:
         if job.options.copy == "jdbc":
             require_jdbc(job)
@@ -89,7 +91,7 @@ def _copy_with_triggers(job: Job, table: Table, state: MirrorState) -> int:
     for key_range in copied.ranges[len(copied.pieces) :]:
         copied = _copy_piece(job, table, remote, state, copied, key_range, token)
     try:
-        return retry_on_conflict(job.place, lambda: _finish_copy(job, table, state, copied.pieces))
+        return _finish_copy(job, table, state, copied.pieces)
     except ResyncNeededError:
         start_copy_over(job, table, state)
         renew_capture(job.connection, read_triggers(job, table, remote))
@@ -151,14 +153,11 @@ def _copy_from_log(job: Job, table: Table, state: MirrorState) -> int:
     """In one piece, at one moment: only the server could say in which range a key of the log lies."""
     if not isinstance(read_position(state), LogPosition):
         state = _copy_beside_log(job, table, state)
+    work = begin_work(job.place)
+    _show_mirror(work, table)
     done = replace(state, status=MirrorStatus.ACTIVE, reason="")
-
-    def show(work: Work) -> int:
-        _show_mirror(work, table)
-        job.commit_work(work, f"mirror of {require_mirror(table).full_name}", [done])
-        return work.row_count(table)
-
-    return retry_work(job.place, show)
+    job.commit_work(work, f"mirror of {require_mirror(table).full_name}", [done])
+    return work.row_count(table)
 
 
 def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:

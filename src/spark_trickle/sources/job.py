@@ -77,6 +77,10 @@ class Job:
             raise SourceSchemaChangedError(require_mirror(table).full_name, ("it was dropped",))
         return found
 
+    def read_source(self) -> None:
+        """Take notice of what others have noted about the source."""
+        self.source = sources.find_source(self.place.warehouse.engine, self.source.name)
+
     # --- moving on -------------------------------------------------------------------------------
 
     def commit_work(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import count
 
 from spark_trickle.errors import (
     ConflictError,
@@ -16,6 +17,7 @@ from spark_trickle.errors import (
     TrickleError,
 )
 from spark_trickle.lake.catalog import sources
+from spark_trickle.model.backoff import Backoff
 from spark_trickle.model.source import Landed, MirrorStatus
 from spark_trickle.sources.by_log import read_log
 from spark_trickle.sources.by_trigger import find_waiting, read_buffers
@@ -34,10 +36,11 @@ from spark_trickle.sources.registering import has_part_in_source, require_regist
 from spark_trickle.sources.resync import resync_mirror
 from spark_trickle.sources.transition import move_to_log, move_to_triggers, wants_log
 from spark_trickle.txn import compact
-from spark_trickle.txn.retry import retry_on_conflict
+from spark_trickle.txn.retry import pause_after, retry_on_conflict
 from spark_trickle.txn.work import Place, begin_work, now
 
 _PATIENCE = 30.0  # seconds to wait while another process reads the source
+_CLAIMS = Backoff(0.05, 0.5)  # pauses meanwhile
 _NOTED_EVERY = 30.0  # seconds between notes that a source was looked at and had nothing
 
 
@@ -84,13 +87,13 @@ def use_source(
 
 def _claim_patiently(schema: str, connection: Connection) -> None:
     end = time.monotonic() + _PATIENCE
-    while True:
+    for attempt in count():
         try:
             return claim_buffers(connection, schema)
         except SourceBusyError:
             if time.monotonic() > end:
                 raise
-            time.sleep(0.1)
+            pause_after(attempt, _CLAIMS)
 
 
 def sync_mirrors(

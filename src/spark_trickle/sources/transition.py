@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from spark_trickle.errors import TrickleError
+from spark_trickle.model.backoff import Backoff
 from spark_trickle.model.source import CaptureMode, MirrorStatus
 from spark_trickle.sources.by_trigger import read_until
 from spark_trickle.sources.captures import close_log, open_log
@@ -23,7 +24,7 @@ from spark_trickle.sources.postgres.watch import TableMarks, marks_in
 from spark_trickle.sources.reading import Read, commit_reading
 from spark_trickle.txn.work import begin_work, now
 
-_FIRST_TIMEOUT, _LONGEST_TIMEOUT = 5.0, 300.0  # seconds to wait for transactions that write
+_TRIES = Backoff(5.0, 300.0)  # how long to wait for transactions that write, and before the next try
 
 
 def wants_log(job: Job) -> bool:
@@ -95,7 +96,7 @@ def _note_marks(job: Job) -> dict[int, TableMarks]:
 def _prepare_log(job: Job) -> dict[int, str]:
     """Each attempt waits longer than the one before."""
     mirrors = [t for t, s in job.find_mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
-    seconds = min(_FIRST_TIMEOUT * 2**job.state.attempts, _LONGEST_TIMEOUT)
+    seconds = _TRIES.compute_pause(job.state.attempts)
     opened, marks = open_log(job, list(job.read_remote(mirrors).values()), seconds)
     job.note_state(opened)
     return marks
@@ -105,9 +106,8 @@ def _fall_back(job: Job, reason: str) -> None:
     """Triggers go on; the log is tried again later, and later still if it fails again."""
     close_log(job)
     attempts = job.state.attempts + 1
-    wait = min(_FIRST_TIMEOUT * 2**attempts, _LONGEST_TIMEOUT)
     state = job.change_capture(CaptureMode.TRIGGER, reason)
-    later = (now() + timedelta(seconds=wait)).isoformat()
+    later = (now() + timedelta(seconds=_TRIES.compute_pause(attempts))).isoformat()
     job.note_state(replace(state, attempts=attempts, retry_at=later, blocked=reason))
 
 
@@ -120,6 +120,6 @@ def move_to_triggers(job: Job, reason: str) -> None:
         if s.status is not MirrorStatus.COPYING
     ]
     attempts = job.state.attempts + 1
-    later = (now() + timedelta(seconds=min(_FIRST_TIMEOUT * 2**attempts, _LONGEST_TIMEOUT))).isoformat()
+    later = (now() + timedelta(seconds=_TRIES.compute_pause(attempts))).isoformat()
     state = job.change_capture(CaptureMode.TRIGGER, reason)
     job.note_state(replace(state, attempts=attempts, retry_at=later), states)
