@@ -44,6 +44,14 @@ class Action(StrEnum):
     REINITIALIZE = "REINITIALIZE"
 
 
+class Initiator(StrEnum):
+    """Who asked for a refresh."""
+
+    MANUAL = "manual"  # a statement or a call
+    SCHEDULER = "scheduler"
+    IMMEDIATE = "immediate"  # the commit that changed a source
+
+
 class Status(StrEnum):
     INITIALIZING = "INITIALIZING"  # defined, but not filled yet
     ACTIVE = "ACTIVE"
@@ -257,7 +265,7 @@ class Refreshed:
     started: datetime
     together: bool = False  # with the stream tables it reads, in one commit
     at_commit: bool = False  # the commit itself is its frontier: it was computed from what the commit changes
-    initiated_by: str = "manual"
+    initiated_by: Initiator = Initiator.MANUAL
     waited_ms: float | None = None  # from the first change to this refresh
     executions: tuple[Execution, ...] = ()
     outside: tuple[int, ...] = ()  # what it reads and takes to be known up to this commit, which others make

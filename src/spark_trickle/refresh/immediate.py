@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from spark_trickle.errors import QueryError
 from spark_trickle.model.catalog import Catalog
-from spark_trickle.model.stream import Mode
+from spark_trickle.model.stream import Initiator, Mode
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.rebuild import refresh_stream
@@ -36,7 +36,7 @@ def keep_immediate(work: Work) -> None:
         changed = any(s in work.changes and work.changes[s].changes_content for s in graph.reads[i])
         if changed and _is_immediate(table) and i not in {r.table_id for r in work.refreshed}:
             with _name_in_errors(table):
-                refresh_stream(work, table, Occasion("immediate", at_commit=True))
+                refresh_stream(work, table, Occasion(Initiator.IMMEDIATE, at_commit=True))
 
 
 class OwnEffects:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from spark_trickle.model.stream import Refreshed, RefreshReport
+from spark_trickle.model.stream import Initiator, Refreshed, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.decide import Decision, Facts
@@ -17,7 +17,7 @@ from spark_trickle.txn.work import Work
 class Occasion:
     """Why a refresh happens now: who asked, and in what company."""
 
-    initiated_by: str = "manual"
+    initiated_by: Initiator = Initiator.MANUAL
     together: bool = False  # with the stream tables it reads, in one commit
     at_commit: bool = False  # inside the commit of the statement that changes its sources
     waited_ms: float | None = None

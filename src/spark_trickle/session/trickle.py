@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.lake.storage.backup import BackupReport
 from spark_trickle.model.report import Result
-from spark_trickle.model.stream import RefreshReport, read_mode
+from spark_trickle.model.stream import Initiator, RefreshReport, read_mode
 from spark_trickle.model.stream_options import StreamOptions
 from spark_trickle.model.table import Table
 from spark_trickle.observe import functions as observe
@@ -129,7 +129,7 @@ class Trickle:
     def refresh_chosen(
         self,
         choose: Callable[[Work], list[Table]],
-        initiated_by: str = "manual",
+        initiated_by: Initiator = Initiator.MANUAL,
         waited_ms: float | None = None,
     ) -> list[RefreshReport]:
         """Refresh some stream tables in one commit; run again after a conflict."""

@@ -23,7 +23,7 @@ from spark_trickle.sources.copying import begin_copy, go_on
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import new_mirror, require_mirror
-from spark_trickle.sources.options import read_options
+from spark_trickle.sources.options import CdcMode, read_options
 from spark_trickle.sources.postgres.copy import Progress
 from spark_trickle.sources.postgres.discover import SourceTable, find_tables
 from spark_trickle.sources.postgres.names import quote_name
@@ -62,7 +62,7 @@ def attach_source(place: Place, links: Links, statement: s.AttachSource) -> Resu
         raise AlreadyExistsError("source", name)
     with links.use_connection(name, options, "attach") as connection:
         find_tables(connection, options.tables)
-        if options.cdc_mode == "wal":
+        if options.cdc_mode is CdcMode.WAL:
             for finding in server_findings(connection, wants_log=True):
                 if not finding.ok:
                     raise SourceSetupError(f"{finding.check} is {finding.value}", finding.fix)

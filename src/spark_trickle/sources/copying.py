@@ -23,6 +23,7 @@ from spark_trickle.sources.captures import add_to_log, has_log, open_log, put_tr
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import land_change, land_new
 from spark_trickle.sources.mirrored import map_mirror_columns, require_mirror
+from spark_trickle.sources.options import CdcMode, CopyWay
 from spark_trickle.sources.position import (
     BufferPosition,
     CopyPosition,
@@ -62,9 +63,9 @@ def go_on(job: Job, table: Table, state: MirrorState) -> int:
     After a conflict it is called again with the state that the catalog has then: whole pieces stay.
     """
     try:
-        if job.options.copy == "jdbc":
+        if job.options.copy is CopyWay.JDBC:
             require_jdbc(job)
-        if job.by_log or (job.options.cdc_mode == "wal" and not job.state.captured):
+        if job.by_log or (job.options.cdc_mode is CdcMode.WAL and not job.state.captured):
             return _copy_from_log(job, table, state)
         return _copy_with_triggers(job, table, state)
     except TrickleError as error:
@@ -99,7 +100,7 @@ def _copy_with_triggers(job: Job, table: Table, state: MirrorState) -> int:
 
 
 def _choose_ranges(job: Job, remote: SourceTable) -> tuple[KeyRange, ...]:
-    if job.options.copy == "jdbc":  # the executors share the whole table
+    if job.options.copy is CopyWay.JDBC:  # the executors share the whole table
         return (WHOLE,)
     return key_ranges(job.connection, remote, job.place.settings.copy_piece_rows)
 
@@ -127,7 +128,7 @@ def _land_rows(
 ) -> None:
     """The rows of a table, or of a range of it, at the moment of the running transaction."""
     columns = map_mirror_columns(table, remote)
-    if job.options.copy == "jdbc":
+    if job.options.copy is CopyWay.JDBC:
         land_side_by_side(job, work, table, remote, columns)
     else:
         rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, key_range, job.progress)

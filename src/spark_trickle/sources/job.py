@@ -109,5 +109,5 @@ class Job:
 
     def change_capture(self, after: CaptureMode, reason: str) -> SourceState:
         """The state with another way of capturing, and a line in its history."""
-        line = Transition(now().isoformat(timespec="seconds"), self.state.capture.value, after.value, reason)
+        line = Transition(now().replace(microsecond=0), self.state.capture, after, reason)
         return replace(self.state, capture=after, history=(*self.state.history, line)[-_HISTORY:])

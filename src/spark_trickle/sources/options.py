@@ -4,21 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, get_args
 
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError, suggest_closest
-from spark_trickle.sources.postgres.capture import SCHEMA
+from spark_trickle.sources.postgres.capture import SCHEMA, Mode
 from spark_trickle.sources.postgres.connect import Address
 from spark_trickle.sources.postgres.names import parse_patterns
 
 KINDS = ("postgres",)
-_CHOICES = {
-    "cdc_mode": ("auto", "trigger", "wal"),
-    "capture": ("statement", "row"),
-    "resync": ("auto", "manual"),
-    "unlogged": ("true", "false"),
-    "guarded": ("true", "false"),
-    "notify": ("true", "false"),
-    "copy": ("direct", "jdbc"),
+
+
+class CdcMode(StrEnum):
+    """How changes may reach us."""
+
+    AUTO = "auto"  # by triggers, and from the log as soon as that is possible
+    TRIGGER = "trigger"
+    WAL = "wal"
+
+
+class CopyWay(StrEnum):
+    DIRECT = "direct"
+    JDBC = "jdbc"  # the executors of a cluster read a first copy side by side
+
+
+class Resync(StrEnum):
+    AUTO = "auto"  # a mirror that lost changes is copied again by itself
+    MANUAL = "manual"
+
+
+_BOOLEANS = {"true": True, "false": False}
+_CHOICES: dict[str, Mapping[str, object]] = {
+    "cdc_mode": {c.value: c for c in CdcMode},
+    "capture": {c: c for c in get_args(Mode)},
+    "resync": {c.value: c for c in Resync},
+    "unlogged": _BOOLEANS,
+    "guarded": _BOOLEANS,
+    "notify": _BOOLEANS,
+    "copy": {c.value: c for c in CopyWay},
 }
 
 
@@ -29,15 +52,15 @@ class SourceOptions:
     dsn: str = ""
     service: str = ""
     passfile: str = ""
-    cdc_mode: str = "auto"  # auto, trigger, wal
+    cdc_mode: CdcMode = CdcMode.AUTO
     tables: str = "*.*"  # those that may be mirrored
     schema: str = SCHEMA  # where the change buffers are
-    capture: str = "statement"  # statement or row triggers
-    unlogged: str = "false"  # buffers that are faster, and lost when the server crashes
-    guarded: str = "true"  # a write of the application never fails because of us
-    notify: str = "false"  # triggers wake up a running scheduler
-    copy: str = "direct"  # whether the executors of a cluster read a first copy side by side, by jdbc
-    resync: str = "auto"  # whether a mirror that lost changes is copied again by itself
+    capture: Mode = "statement"  # statement or row triggers
+    unlogged: bool = False  # buffers that are faster, and lost when the server crashes
+    guarded: bool = True  # a write of the application never fails because of us
+    notify: bool = False  # triggers wake up a running scheduler
+    copy: CopyWay = CopyWay.DIRECT
+    resync: Resync = Resync.AUTO
 
     @property
     def address(self) -> Address:
@@ -57,7 +80,7 @@ def read_options(kind: str, given: Mapping[str, str]) -> SourceOptions:
             raise InvalidDefinitionError(
                 f'"{value}" is not a value of the option "{name}"', f"Choose {' or '.join(_CHOICES[name])}."
             )
-    chosen = {n: v.lower() if n in _CHOICES else v for n, v in given.items()}
+    chosen: dict[str, Any] = {n: _CHOICES[n][v.lower()] if n in _CHOICES else v for n, v in given.items()}
     options = SourceOptions(**chosen)
     parse_patterns(options.tables)
     _ = options.address

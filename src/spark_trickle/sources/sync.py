@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from itertools import count
 
@@ -27,7 +26,7 @@ from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import require_mirror
-from spark_trickle.sources.options import read_options
+from spark_trickle.sources.options import CdcMode, Resync, read_options
 from spark_trickle.sources.postgres.buffer import claim_buffers, release_buffers
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.copy import Progress
@@ -124,7 +123,7 @@ def _sync_job(job: Job) -> SyncReport:
     found = _read_changes(job)
     landings, resynced = dict(found.landings), {}
     problems = _find_problems(job)
-    if job.options.resync == "auto":
+    if job.options.resync is Resync.AUTO:
         resynced = {n: r for n, (status, r) in problems.items() if status is MirrorStatus.RESYNC_NEEDED}
         for table, _ in job.find_mirrors(begin_work(job.place)):
             if table.full_name in resynced:
@@ -167,7 +166,7 @@ def _read_changes(job: Job) -> Read:
             return read_log(job)
         except ResyncNeededError as error:
             # The slot itself is gone or moved: what lay between is lost for all of its tables.
-            if job.options.cdc_mode == "auto":
+            if job.options.cdc_mode is CdcMode.AUTO:
                 move_to_triggers(job, error.reason)
             else:
                 _all_lost(job, error.reason)
@@ -195,15 +194,10 @@ def _find_problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
 
 
 def _note_success(job: Job, found: Read) -> None:
-    moment = now().isoformat(timespec="seconds")
-    last = job.state.synced
-    if job.state.error or not last or _seconds_between(last, moment) > _NOTED_EVERY:
+    moment, last = now().replace(microsecond=0), job.state.synced
+    if job.state.error or last is None or (moment - last).total_seconds() > _NOTED_EVERY:
         state = replace(job.state, error="", synced=moment)
         job.note_state(read_up_to(state, found.asked) if found.asked is not None else state)
-
-
-def _seconds_between(earlier: str, later: str) -> float:
-    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
 def _note_error(place: Place, name: str, error: TrickleError) -> None:
