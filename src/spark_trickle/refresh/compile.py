@@ -228,7 +228,7 @@ def _collect_sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, .
 # --- programs ----------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # a plan is small: their number is bound enough
 def nodes_of(text: str) -> tuple[Node, ...]:
     """The nodes of a stored plan."""
     return number_nodes(load(text, read_expression))

@@ -19,6 +19,7 @@ from spark_trickle.lake.catalog.lease import SessionLease
 from spark_trickle.lake.catalog.turns import Blocked, hold_turn
 from spark_trickle.lake.storage.files import Storage
 from spark_trickle.lake.warehouse import Warehouse
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import (
     Commit,
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
 
 
 _OVERTAKEN = 3  # times that others may commit while rows are compared
+_PLANS = 16 * 2**20  # characters of plans that are remembered
+
+
+def _remember_plans() -> Cache[str, str]:
+    return Cache(_PLANS, weigh=len)
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Place:
     kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
     unlanded: dict[str, int] = field(default_factory=dict)  # records of logs on their way, by source
-    only_for_user: set[str] = field(default_factory=set)  # plans with functions of the user's session
+    only_for_user: Cache[str, str] = field(default_factory=_remember_plans)  # with functions of the user's
     child: LazyChild | None = None  # a session of ours, where what runs is no affair of the user's
 
     @property
