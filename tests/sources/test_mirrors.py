@@ -24,6 +24,7 @@ from spark_trickle.errors import (
     TypeNotAllowedError,
     UnsupportedError,
 )
+from spark_trickle.model.backoff import Backoff
 from spark_trickle.sources import by_trigger, transition
 from spark_trickle.sources.postgres.compact import compact_buffer
 from tests.postgres.test_random import TABLES, TRUNCATING, Writer
@@ -49,7 +50,7 @@ STREAMS = {
 @pytest.mark.parametrize("mode", MODES)
 def test_random_transactions(shop: Shop, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several writers, transactions open across syncs, rollbacks and savepoints; in auto also the change over."""
-    monkeypatch.setattr(transition, "_FIRST_TIMEOUT", 0.2)
+    monkeypatch.setattr(transition, "_TRIES", Backoff(0.2, 300.0))
     r = random.Random(MODES.index(mode))
     shop.run(*TABLES)
     shop.attach(mode)
