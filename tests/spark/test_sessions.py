@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -13,6 +14,7 @@ from pyspark.sql.types import LongType
 from spark_trickle import connect
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
+from spark_trickle.spark import child_session
 from spark_trickle.spark.child_session import child_of
 
 WATCHED = (
@@ -77,6 +79,57 @@ def test_settings_stay_as_they_are_while_small_refreshes_run(tr: Trickle) -> Non
         for name in QUERIES:
             assert tr.refresh(name).action is Action.DIFFERENTIAL
     assert len(seen) == 1
+
+
+def test_small_and_large_jobs_have_sessions_of_their_own(tr: Trickle, tmp_path: Path) -> None:
+    """Made when they are needed: none for what the driver computes, and one for each kind of job."""
+    with connect(tmp_path / "warehouse", spark=tr.spark) as first:
+        first.sql("CREATE TABLE t (id BIGINT, c INT, n INT, PRIMARY KEY (id))")
+        first.sql("INSERT INTO t SELECT id, id % 20, id FROM range(5000)")
+        first.sql("CREATE STREAM TABLE summed AS SELECT c, sum(n) AS s FROM t GROUP BY c")
+        first.sql(f"CREATE STREAM TABLE filtered REFRESH MODE DIFFERENTIAL AS {QUERIES['filtered']}")
+    parent = tr.spark.newSession()
+    parent.conf.set("spark.sql.shuffle.partitions", "3")
+
+    def look() -> tuple[object, ...]:
+        children = child_session._BY_USE.get(parent, {})
+        return tuple(
+            (is_small, *(c.spark.conf.get(n, None) for n in WATCHED[:2]))
+            for (_, is_small), c in sorted(children.items())
+        )
+
+    few, many = (True, "false", "1"), (False, parent.conf.get(WATCHED[0], None), "3")
+    with connect(tmp_path / "warehouse", spark=parent) as own:
+        own.sql("UPDATE t SET n = n + 1 WHERE id = 1")
+        own.refresh("summed")
+        assert look() == ()
+        own.refresh("filtered")
+        assert look() == (few,)
+        own.sql("CREATE STREAM TABLE plain AS SELECT id, abs(c) AS c FROM t")
+        with watched(look) as seen:
+            for step in range(3):
+                own.sql(f"UPDATE t SET n = n + 1 WHERE id = {step}")
+                own.refresh_all()
+        assert seen == {(many, few)}
+
+
+def test_what_a_small_job_began_goes_on_with_many_rows(tr: Trickle) -> None:
+    """One row of k changes so many rows of the result that the executors write them."""
+    tr.sql("CREATE TABLE pairs (c INT, n INT)")
+    tr.sql("INSERT INTO pairs SELECT id % 2, id FROM range(4000)")
+    tr.sql("CREATE TABLE names (c INT, name STRING)")
+    tr.sql("INSERT INTO names VALUES (0, 'even')")
+    query = "SELECT name, count(DISTINCT abs(n)) AS d, n FROM pairs JOIN names ON abs(pairs.c) = names.c GROUP BY name, n"
+    tr.sql(f"CREATE STREAM TABLE spread REFRESH MODE DIFFERENTIAL AS {query}")
+    tr.sql("SET trickle.max_driver_rows = 100")
+    try:
+        for name, c in (("odd", 1), ("another", 0), ("third", 1)):
+            tr.sql(f"INSERT INTO names VALUES ({c}, '{name}')")
+            report = tr.refresh("spread")
+            assert (report.action, report.rows_inserted) == (Action.DIFFERENTIAL, 2000)
+            assert tr.sql("SELECT * FROM trickle.audit('spread')").count() == 0
+    finally:
+        tr.sql("SET trickle.max_driver_rows = 10000")
 
 
 def test_the_active_session_stays_the_same(tr: Trickle) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -82,6 +82,10 @@ class Place:
     def view(self, key: Key, make: Callable[[], Frame]) -> Frame | str:
         """Rows that will be read again, for the session that is at work."""
         return self.views.view(self.spark, key, make)
+
+    def run_small_jobs(self) -> AbstractContextManager[None]:
+        """Plan for few rows while the block runs; only in a session of ours."""
+        return nullcontext() if self.child is None else self.child.run_small_jobs()
 
     def follow_all_settings(self) -> None:
         """Before the executors do much work: their number of partitions is what the user says by now."""
