@@ -17,8 +17,6 @@ LONGEST_SCHEDULE_SECONDS = 10 * 365 * 86_400
 LARGEST_NUMBER = 10**12
 _MOST_BITS = 256  # of a number that a message shows
 
-SMALL_CHANGES_BY_SPARK = "spark"
-
 
 def _setting(
     default: Any, meaning: str, low: float = 0, high: float = LARGEST_NUMBER, words: tuple[str, ...] = ()
@@ -217,12 +215,17 @@ class Settings:
     small_changes: str = _setting(
         "driver",
         "Where a refresh computes what follows from few changed rows: driver, without a Spark job, or spark.",
-        words=("driver", SMALL_CHANGES_BY_SPARK),
+        words=("driver", "spark"),
     )
 
     def __post_init__(self) -> None:
         for f in fields(self):
             _check_value(f.name, getattr(self, f.name), f.default, f.metadata)
+
+    @property
+    def keeps_small_changes(self) -> bool:
+        """Whether the driver computes itself what follows from few rows."""
+        return self.small_changes == "driver"
 
     @property
     def driver_bytes(self) -> int:

@@ -38,7 +38,6 @@ from spark_trickle.refresh.followed import is_followed
 from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_source_rows
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.steps import build_frame, run_steps
-from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
 from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
@@ -189,8 +188,8 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
 def make_reducer(inputs: Inputs) -> Reducer:
     """It computes parts of a plan at the driver, without a job, unless a setting leaves all to Spark."""
     settings = inputs.work.place.settings
-    by_driver = settings.small_changes != SMALL_CHANGES_BY_SPARK
-    return Reducer(DriverInputs(inputs).without_jobs() if by_driver else None, room_of_tail(settings).has)
+    reader = DriverInputs(inputs).without_jobs() if settings.keeps_small_changes else None
+    return Reducer(reader, room_of_tail(settings).has)
 
 
 def _add_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
