@@ -109,7 +109,7 @@ class Trickle:
         statement = s.CreateStream(
             Cursor(name).read_name(), query, (), schedule, read_mode(refresh_mode), options
         )
-        return self._parts.stream_tables.define_stream(statement, "CREATE STREAM TABLE")
+        return self._parts.stream_tables.create_stream(statement, "CREATE STREAM TABLE")
 
     def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
         """Bring a stream table up to date; the report says what was done and why.
