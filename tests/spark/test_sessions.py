@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from pyspark.errors import ArithmeticException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 
@@ -16,6 +18,7 @@ from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
 from spark_trickle.spark import child_session
 from spark_trickle.spark.child_session import child_of
+from spark_trickle.spark.session import open_session
 
 WATCHED = (
     "spark.sql.adaptive.enabled",
@@ -214,6 +217,36 @@ def test_functions_that_were_registered_in_the_session_are_found(tr: Trickle) ->
     assert tr.sql("SELECT * FROM trickle.audit('own')").count() == 0
     assert {n for n in names(tr.spark) if "trickle" in n} == set()
     tr.sql("DROP STREAM TABLE own")
+
+
+def test_an_audit_with_functions_of_the_session_tells_of_the_time_zone(tr: Trickle) -> None:
+    zone = "spark.sql.session.timeZone"
+    before = tr.spark.conf.get(zone)
+    tr.spark.udf.register("same", lambda n: n, LongType())
+    tr.sql("CREATE TABLE hours (id BIGINT, at TIMESTAMP)")
+    tr.sql("INSERT INTO hours VALUES (1, TIMESTAMP'2026-01-01 23:30:00Z')")
+    tr.spark.conf.set(zone, "Asia/Tokyo")
+    tr.sql("CREATE STREAM TABLE late AS SELECT same(id) AS id, date(at) AS day FROM hours")
+    tr.spark.conf.set(zone, "UTC")
+    try:
+        with pytest.warns(UserWarning, match='the time zone of the session is "Asia/Tokyo" during the audit'):
+            assert tr.sql("SELECT * FROM trickle.audit('late')").count() == 0
+        assert tr.spark.conf.get(zone) == "UTC"
+    finally:
+        tr.spark.conf.set(zone, str(before))
+
+
+def test_loggers_of_pyspark_keep_a_level_that_was_given_to_them(tr: Trickle) -> None:
+    loggers = [logging.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    assert [logger.level for logger in loggers] == [logging.CRITICAL] * 2
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+    open_session(tr.spark)
+    assert [logger.level for logger in loggers] == [logging.INFO] * 2
+    with pytest.raises(ArithmeticException):
+        tr.spark.sql("SELECT 1 / 0").collect()
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
 
 
 def test_an_audit_in_another_time_zone_leaves_that_of_the_user_alone(tr: Trickle) -> None:

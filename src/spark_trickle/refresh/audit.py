@@ -58,7 +58,10 @@ def audit(work: Work, table: Table) -> Frame:
     except QueryError as error:
         if not misses_function(error):
             raise
-    with in_time_zone(session, zone):  # what its query calls is known only there
+    # What its query calls is known only in the session of the user, and a zone holds for a whole session.
+    text = f'the time zone of the session is "{zone}" during the audit of "{table.full_name}"'
+    warnings.warn(f"{text}: its query calls functions of the session", stacklevel=2)
+    with in_time_zone(session, zone):
         return _compare_with_query(work, table)
 
 
