@@ -1,6 +1,6 @@
 """The tables in the code -> the pages under docs/reference; run it after changing what they describe.
 
-    .venv/bin/python scripts/generate_reference.py
+    make docs
 
 A test fails when a page is not what this script writes.
 """
@@ -8,13 +8,18 @@ A test fails when a page is not what this script writes.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from itertools import count
 from pathlib import Path
 from typing import Any, get_args
 
+from reference_commands import commands_page
+from reference_metrics import metrics_page
+from reference_options import options_page
+from reference_python import python_page
 from reference_statements import SECTIONS, SHAPES
+from reference_text import code, table
 
 from spark_trickle import errors
 from spark_trickle.errors import Kind, TrickleError
@@ -41,17 +46,12 @@ def pages() -> dict[str, str]:
         "supported-sql.md": support_page(),
         "table-functions.md": functions_page(),
         "types.md": types_page(),
+        "options.md": options_page(),
+        "python.md": python_page(),
+        "commands.md": commands_page(),
+        "metrics.md": metrics_page(),
     }
     return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in made.items()}
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
-def code(text: str) -> str:
-    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 # --- settings --------------------------------------------------------------------------------------

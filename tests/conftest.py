@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,7 @@ import duckdb
 import pytest
 
 import spark_trickle
-from spark_trickle.algebra.validate import validate
-from spark_trickle.plan.pipeline import Context, Trees
-from spark_trickle.refresh import execute, full, program, steps
+from spark_trickle.plan.pipeline import Context
 from spark_trickle.session import Trickle
 
 _numbers = itertools.count()
@@ -91,21 +89,8 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture(scope="session", autouse=True)
 def validated_passes() -> Iterator[None]:
     """After every pass of a refresh the plan is validated, which costs too much outside of tests."""
-
-    def validating(run: Callable[[Trees, Context], Trees]) -> Callable[[Trees, Context], Trees]:
-        def run_and_validate(trees: Trees, context: Context) -> Trees:
-            left = run(trees, context)
-            for tree in left:
-                validate(tree.plan)
-            return left
-
-        return run_and_validate
-
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((program, "CHANGE"), (full, "CONTENT"), (execute, "FOR_SPARK")):
-            passes = tuple(replace(each, run=validating(each.run)) for each in getattr(module, name))
-            patch.setattr(module, name, passes)
-        patch.setattr(steps, "STEPS", replace(steps.STEPS, run=validating(steps.STEPS.run)))
+        patch.setattr(Context, "validates", True)
         yield
 
 

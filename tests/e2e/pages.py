@@ -26,7 +26,7 @@ from spark_trickle.cli.script import split_script
 from spark_trickle.errors import TrickleError
 
 ROOT = Path(__file__).parents[2]
-GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
+GUIDE = [*sorted((ROOT / "docs" / "guide").glob("*.md")), ROOT / "docs" / "life-of-a-row.md"]
 _FENCE = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -16,6 +16,7 @@ import sqlglot
 from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.recursion import replace_by_start
 from spark_trickle.algebra.references import (
     ComputedRef,
     DriverRef,
@@ -111,7 +112,7 @@ class World:
         return SourceTable(self.ids[name], self.tables[name].names) if name in self.tables else None
 
     def _types(self, op: Operator) -> dict[str, str]:
-        described = self.con.execute(f"DESCRIBE {duck_sql(render(op))}").fetchall()
+        described = self.con.execute(f"DESCRIBE {duck_sql(render(replace_by_start(op)))}").fetchall()
         return {row[0]: _spark_type(row[1]) for row in described}
 
     # --- running -----------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ class World:
 
     def _settle(self, node: Node, rows: Counter[Row]) -> None:
         """Types of node tables follow from their plan; make all three frames from it."""
-        described = self.con.execute(f"DESCRIBE {duck_sql(render(node.plan.at(At.NEW)))}").fetchall()
+        described = self.con.execute(f"DESCRIBE {duck_sql(render(replace_by_start(node.plan)))}").fetchall()
         columns = tuple((r[0], r[1]) for r in described)
         table = Table(columns)
         for at in ("old", "new", "delta"):

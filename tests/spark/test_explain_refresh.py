@@ -99,6 +99,28 @@ def test_explain_says_where_the_next_refresh_runs(tr: Trickle) -> None:
     assert told["n1 next: runs"].split(":")[0] in engines
 
 
+def test_every_node_runs_where_explain_says(tr: Trickle) -> None:
+    """Also where Arrow cannot hold a column, and where the result is shown by the job of its node."""
+    tr.sql("CREATE TABLE trips (id INT, took INTERVAL DAY TO SECOND)")
+    tr.sql(
+        "CREATE STREAM TABLE long_ones REFRESH MODE DIFFERENTIAL AS SELECT id, took FROM trips WHERE id > 0"
+    )
+    tr.sql("INSERT INTO trips VALUES (1, INTERVAL '1' DAY)")
+    tr.sql("INSERT INTO orders VALUES (4, 2, 1)")
+    for name in (*QUERIES, "long_ones"):
+        explained = tr.sql(f"SELECT property, value FROM trickle.explain_stream_table('{name}')")
+        told = dict(explained.collect())
+        tr.refresh(name)
+        ran = [line for line in executed(tr, name) if not line["operator"].startswith(" ")]
+        for line in (line for line in ran if f"{line['plan']} next: runs" in told):
+            said = told[f"{line['plan']} next: runs"]
+            if said == "by the job of the node before it":
+                assert line["reason"].startswith("shown by the job of"), name
+            else:
+                assert said == f"{line['engine']}: {line['reason']}", name
+    assert {line["engine"] for line in executed(tr, "long_ones")} == {"one Spark task, which stores the rows"}
+
+
 def test_plans_of_old_refreshes_are_forgotten(tr: Trickle) -> None:
     for n in range(42):
         tr.sql(f"INSERT INTO orders VALUES ({100 + n}, 1, 1)")

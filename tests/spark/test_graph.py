@@ -18,9 +18,8 @@ from spark_trickle.errors import (
     TrickleError,
     UnsupportedError,
 )
-from spark_trickle.model.stream import Action
+from spark_trickle.model.stream import Action, Occasion
 from spark_trickle.refresh.group import refresh_together
-from spark_trickle.refresh.record import Occasion
 from spark_trickle.session import Trickle
 from tests.conftest import Location, rows
 

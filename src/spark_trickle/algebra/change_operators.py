@@ -9,7 +9,7 @@ from functools import cached_property
 from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Operator, Output, Rows
 from spark_trickle.algebra.references import RoundRef
-from spark_trickle.algebra.require import require, require_different, require_known
+from spark_trickle.algebra.require import require, require_columns, require_different, require_known
 from spark_trickle.algebra.stateful_operators import Aggregate, Call, SortKey
 
 
@@ -37,7 +37,7 @@ class Signed(ChangeOperator):
     input: Operator
     sign: int
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(self.sign in (1, -1), self, f"has the sign {self.sign}")
 
 
@@ -52,6 +52,9 @@ class Keys(ChangeOperator):
     input: Operator
     exprs: tuple[Expr, ...]
     distinct: bool = True
+
+    def _check_shape(self) -> None:
+        require_columns(self, self.exprs, self.input.columns)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -68,9 +71,10 @@ class Touched(ChangeOperator):
     exprs: tuple[Expr, ...]
     keys: Operator
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         wanted = self.keys.columns == _name_keys(len(self.exprs))
         require(not self.exprs or wanted, self, "looks up other keys than it has")
+        require_columns(self, self.exprs, self.input.columns)
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,10 @@ class Terms(ChangeOperator):
     calls: tuple[Call, ...]
     count: str
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
+        require_columns(self, (e.expr for e in (*self.keys, *self.calls)), self.input.columns)
+        require_columns(self, (c.term for c in self.calls if c.term is not None), self.input.columns)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -113,10 +119,14 @@ class Added(ChangeOperator):
     count: str
     here: bool = False
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         names = _list_group_columns(self.keys, self.sums, self.count)
         require_known(self, names, self.terms.columns)
         require_known(self, names, self.own.columns)
+
+    def _check_rows(self) -> None:
+        """What it has stored may be a log, which has weights."""
+        require(not self.terms.weighted, self, "adds rows with weights, which are no sums")
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -140,7 +150,7 @@ class Fold(ChangeOperator):
     sums: tuple[Call, ...]
     count: str
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         names = _list_group_columns(self.keys, self.sums, self.count)
         require_known(self, names, self.partial.columns)
         require_known(self, names, self.own.columns)
@@ -159,6 +169,9 @@ class Counted(ChangeOperator):
     runs_at_driver = True
 
     input: Aggregate
+
+    def _check_shape(self) -> None:
+        require(isinstance(self.input, Aggregate), self, "counts rows of what has no groups")
 
 
 @dataclass(frozen=True)
@@ -186,7 +199,9 @@ class Shaken(ChangeOperator):
     count: str
     left_out: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
+        require(all(c.pick for c in self.picks), self, "looks for what has no extremum")
+        require(all(c.ties_of for c in self.ties), self, "counts what no extremum has")
         names = (*_list_group_columns(self.keys, (*self.picks, *self.ties), self.count), *self.left_out)
         require_known(self, names, self.own.columns)
         require_known(self, (*names, *(c.gone for c in self.picks)), self.partial.columns)
@@ -201,21 +216,27 @@ class Partial(ChangeOperator):
     """Sums over a change: what each group gains or loses."""
 
     reads, gives = Rows.CHANGE, Rows.CONTENT
-    empty_without_input = True
-    runs_at_driver = True
+    read_twice = runs_at_driver = True
 
     input: Operator
     keys: tuple[Output, ...]
     calls: tuple[Call, ...]
     count: str
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
+        require_columns(self, (e.expr for e in (*self.keys, *self.calls)), self.input.columns)
+        require_columns(self, (c.term for c in self.calls if c.term is not None), self.input.columns)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         gone = (c.gone for c in self.calls if c.pick)
         return (*(k.name for k in self.keys), *(c.name for c in self.calls), *gone, self.count)
+
+    @property
+    def empty_without_input(self) -> bool:
+        """Without keys it has one row, whatever there is."""
+        return bool(self.keys)
 
 
 @dataclass(frozen=True)
@@ -241,7 +262,7 @@ class Trimmed(ChangeOperator):
 
     reads = Rows.CHANGE
     empty_without_input = True
-    runs_at_driver = True
+    narrows_changes = runs_at_driver = True
 
     input: Operator
 
@@ -262,6 +283,11 @@ class Within(ChangeOperator):
     order: tuple[SortKey, ...]
     need: int
 
+    def _check_shape(self) -> None:
+        require_known(self, self.delta.columns, self.own.columns)
+        require_columns(self, (k.expr for k in self.order), self.delta.columns)
+        require(bool(self.order) and self.need >= 0, self, "has no last row")
+
 
 @dataclass(frozen=True)
 class Unfit(ChangeOperator):
@@ -279,7 +305,7 @@ class Unfit(ChangeOperator):
     least: int
     most: int
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(self.least <= self.most, self, "has room for less than it needs")
 
     @cached_property
@@ -300,7 +326,7 @@ class Half(ChangeOperator):
     input: Operator
     sign: int
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(self.sign in (1, -1), self, f"has the sign {self.sign}")
 
 
@@ -332,6 +358,10 @@ class Rounds:
     found: RoundRef
     from_nothing: bool = False  # the body may find rows although the start has none
 
+    def __post_init__(self) -> None:
+        for part in (self.start, self.body):
+            require(self.last in {a.name for a in part}, self, f"never keeps {self.last}")
+
 
 @dataclass(frozen=True)
 class Fixpoint(ChangeOperator):
@@ -340,13 +370,19 @@ class Fixpoint(ChangeOperator):
     `again` is another way to the same rows, for when rounds do not end or lead to too many rows.
     """
 
+    takes_rounds = True
+
     program: tuple[Assign | Rounds, ...]
     result: Operator
     again: Operator | None = None
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         again = self.result if self.again is None else self.again
         require(again.columns == self.result.columns, self, "has another way to other columns")
+
+    def _check_rows(self) -> None:
+        ways = {op.weighted for op in self.inputs}
+        require(len(ways) == 1, self, "has content on one way and a change on another")
 
     def plans(self) -> Iterator[tuple[str, Operator]]:
         """Every plan of the program, and under which name its rows are kept."""

@@ -1,9 +1,8 @@
-"""Operators -> words: what each does, and what its change costs."""
+"""Operators -> words: what each does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from functools import singledispatch
 
 from spark_trickle.algebra.change_operators import Fixpoint, Keys, Signed, Touched, Untouched
@@ -13,7 +12,6 @@ from spark_trickle.algebra.operators import (
     Filter,
     Generate,
     Join,
-    JoinKind,
     Operator,
     Project,
     Scan,
@@ -21,103 +19,8 @@ from spark_trickle.algebra.operators import (
     Settled,
     UnionAll,
 )
-from spark_trickle.algebra.recursion import find_obstacle
 from spark_trickle.algebra.references import Reference
 from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Materialized, Recursive, TopK, Window
-
-
-class Cost(StrEnum):
-    """What a refresh costs, by how the work grows."""
-
-    CHANGE = "O(Δ)"
-    GROUPS = "O(Δ + touched groups)"
-    ROWS = "O(Δ + rows of touched keys)"
-    ALL = "O(n)"
-
-    @property
-    def rank(self) -> int:
-        return list(Cost).index(self)
-
-
-@singledispatch
-def describe_strategy(op: Operator) -> tuple[Cost, str]:
-    """How the change of an operator is computed."""
-    return Cost.CHANGE, "linear: applied to the changed rows"
-
-
-@describe_strategy.register
-def _(op: Join) -> tuple[Cost, str]:
-    if op.kind is JoinKind.INNER:
-        return Cost.CHANGE, "one term for each changed side: ΔL ⋈ R_new + L_old ⋈ ΔR"
-    if op.keys:
-        return Cost.ROWS, "touched keys are joined again; linear while only the left side changes"
-    return Cost.ALL, "without an equality, the whole join is computed again when the right side changes"
-
-
-@describe_strategy.register
-def _(op: SetOperation) -> tuple[Cost, str]:
-    return Cost.ROWS, "touched rows are counted again on both sides"
-
-
-@describe_strategy.register
-def _(op: Aggregate) -> tuple[Cost, str]:
-    if op.algebraic:
-        return Cost.GROUPS, "algebraic: sums of the change are added to the stored sums"
-    if op.foldable and not any(c.pick for c in op.calls):
-        return (
-            Cost.GROUPS,
-            "algebraic: sums of the change are added to the stored sums; a group is read again while it has"
-            " numbers that an exact sum cannot hold",
-        )
-    if op.foldable:
-        return (
-            Cost.GROUPS,
-            "extremum: new rows update it; a group is read again when the last row with its smallest or"
-            " largest value is deleted",
-        )
-    kind = Cost.ROWS if op.keys else Cost.ALL
-    names = ", ".join(sorted({c.expr.sql.split("(")[0].lower() for c in op.calls if c.term is None}))
-    return kind, f"touched groups are computed again because of {names}"
-
-
-@describe_strategy.register
-def _(op: Window) -> tuple[Cost, str]:
-    if op.partition:
-        return Cost.ROWS, "touched partitions are computed again"
-    return Cost.ALL, "a window without PARTITION BY is computed again"
-
-
-@describe_strategy.register
-def _(op: TopK) -> tuple[Cost, str]:
-    if op.buffered:
-        return Cost.CHANGE, "the first rows are chosen again from a small buffer"
-    return Cost.ALL, "the first rows are chosen again from the whole input"
-
-
-@describe_strategy.register
-def _(op: Buffer) -> tuple[Cost, str]:
-    return (
-        Cost.CHANGE,
-        f"the first {op.keep} rows are kept; the input is read again when fewer than {op.need} are left",
-    )
-
-
-@describe_strategy.register
-def _(op: Recursive) -> tuple[Cost, str]:
-    if why := find_obstacle(op):
-        return Cost.ALL, f"the whole recursion is computed again: {why}"
-    if op.distinct:
-        return (
-            Cost.ROWS,
-            "inserted rows are followed step by step; rows that may be gone are removed, and derived again"
-            " where another path leads to them",
-        )
-    return Cost.ROWS, "the change is followed step by step, with weights"
-
-
-def find_cost(op: Operator) -> Cost:
-    """The dearest operator decides."""
-    return max((describe_strategy(part)[0] for part in op.walk()), key=lambda c: c.rank)
 
 
 @singledispatch

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 
 from spark_trickle.algebra.expressions import Column, Expr
 from spark_trickle.algebra.references import Reference
-from spark_trickle.algebra.require import require, require_different
+from spark_trickle.algebra.require import require, require_different, require_unused
 
 
 class At(StrEnum):
@@ -57,9 +57,9 @@ class Rows(StrEnum):
 class Operator:
     """A node of the tree; its inputs are those of its fields that are operators.
 
-    It never changes, so what a walk finds is kept: planning a change asks for it again and again. What no
-    operator of its class can be without meaning is refused when it is built, what a whole tree must be by
-    `validate`.
+    It never changes, so what a walk finds is kept: planning a change asks for it again and again. One that
+    makes no sense over its inputs is refused when it is built. Only whether an expression of a query finds
+    its columns is known later: while a query is bound, a part of it may use those of the query around.
 
     Passes ask for the traits of an operator; they hold no lists of classes. A trait is a claim: a pass leaves
     an operator that does not make it as it is.
@@ -69,15 +69,41 @@ class Operator:
     reads: ClassVar[Rows] = Rows.ANY  # from its first input; what it reads of others is content
     gives: ClassVar[Rows] = Rows.ANY
     row_by_row: ClassVar[bool] = False  # each row is treated by itself: f(A + B) = f(A) + f(B)
+    maps_changes: ClassVar[bool] = False  # over the change of its input it is its own change
     passes_rows: ClassVar[bool] = False  # rows of its input, none twice, perhaps with more columns
     passes_columns: ClassVar[bool] = False  # those of its input by name, so that unused ones may be left out
-    empty_without_input: ClassVar[bool] = False  # if its first input is; but one row if it groups by nothing
+    narrows_changes: ClassVar[bool] = False  # it may leave nothing of a change
+    rows_differ: ClassVar[bool] = False  # no two of its rows are equal
     gives_keys: ClassVar[bool] = False  # touched keys, by which `Touched` looks rows up
 
     # What is done with it.
     keeps_rows: ClassVar[bool] = False  # in a table of its own, from which its change is computed
     shares_table: ClassVar[bool] = False  # with the result, if that shows the whole table
     runs_at_driver: ClassVar[bool] = False  # Arrow computes it as Spark does, if it can its expressions
+    read_twice: ClassVar[bool] = False  # it stands in a change more than once, so that its rows are kept
+    takes_rounds: ClassVar[bool] = False  # its rows are found round by round, never by one query
+
+    @property
+    def empty_without_input(self) -> bool:
+        """Whether it has no rows if its first input has none."""
+        return False
+
+    def __post_init__(self) -> None:
+        self._check_rows()
+        self._check_shape()
+
+    def _check_rows(self) -> None:
+        """No change is read as content, nor content as a change; weights come from the first input alone."""
+        if not self.inputs:
+            return
+        first, *others = self.inputs
+        if self.reads is not Rows.ANY:
+            require(self.reads is Rows.CHANGE or not first.weighted, self, "reads a change as content")
+            require(self.reads is Rows.CONTENT or first.weighted, self, "reads content as a change")
+        require(not any(o.weighted for o in others), self, "reads a change beside its first input")
+
+    def _check_shape(self) -> None:
+        """What else a class asks of its fields."""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -161,7 +187,7 @@ class Scan(Operator):
     names: tuple[tuple[str, str], ...]  # (name in the tree, name in the table)
     moment: At = At.NEW
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
 
     @cached_property
@@ -185,8 +211,9 @@ class Constant(Operator):
     names: tuple[str, ...]
     rows: tuple[tuple[Expr, ...], ...]
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.names)
+        require(bool(self.names and self.rows), self, "has no rows, or rows of nothing")
         require(all(len(row) == len(self.names) for row in self.rows), self, "has rows of another width")
 
     @cached_property
@@ -198,13 +225,13 @@ class Constant(Operator):
 class Project(Operator):
     """Each row of the input as new columns."""
 
-    row_by_row = empty_without_input = True
+    row_by_row = maps_changes = empty_without_input = True
     runs_at_driver = True
 
     input: Operator
     outputs: tuple[Output, ...]
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
 
     @cached_property
@@ -216,8 +243,8 @@ class Project(Operator):
 class Filter(Operator):
     """The rows of the input whose predicate is true; null counts as false."""
 
-    row_by_row = passes_rows = passes_columns = empty_without_input = True
-    runs_at_driver = True
+    row_by_row = maps_changes = passes_rows = passes_columns = empty_without_input = True
+    narrows_changes = runs_at_driver = True
 
     input: Operator
     predicate: Expr
@@ -236,7 +263,7 @@ class KeyPair:
 class Join(Operator):
     """Pairs of rows whose keys are equal and for which the residual is true."""
 
-    runs_at_driver = True
+    narrows_changes = runs_at_driver = True
 
     left: Operator
     right: Operator
@@ -246,12 +273,24 @@ class Join(Operator):
     mark: str | None = None  # the column that a MARK join adds
     broadcast: bool = False  # the left side of an inner join is few rows, and goes to every task
 
-    def __post_init__(self) -> None:
-        require_different(self, self.left.columns + self.right.columns)
+    def _check_shape(self) -> None:
+        marked = () if self.mark is None else (self.mark,)
+        require_different(self, self.left.columns + self.right.columns + marked)
+        require_unused(self, (k.left for k in self.keys), self.right.columns)
+        require_unused(self, (k.right for k in self.keys), self.left.columns)
         require(
             (self.mark is not None) == (self.kind is JoinKind.MARK), self, "has a mark for nothing, or none"
         )
         require(self.kind is JoinKind.INNER or not self.broadcast, self, "would broadcast what it keeps")
+
+    def _check_rows(self) -> None:
+        weighted = [side.weighted for side in self.inputs]
+        if self.kind is JoinKind.INNER:
+            require(not all(weighted), self, "joins a change with a change")
+        elif self.kind is JoinKind.FULL:
+            require(not any(weighted), self, "keeps rows of both sides of a change")
+        else:
+            super()._check_rows()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -271,9 +310,12 @@ class UnionAll(Operator):
 
     parts: tuple[Operator, ...]
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(bool(self.parts), self, "has no parts")
         require(len({len(p.columns) for p in self.parts}) == 1, self, "has parts of different widths")
+
+    def _check_rows(self) -> None:
+        require(len({p.weighted for p in self.parts}) < 2, self, "adds content to a change")
 
 
 class SetKind(StrEnum):
@@ -291,7 +333,7 @@ class SetOperation(Operator):
     right: Operator
     kind: SetKind
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(len(self.left.columns) == len(self.right.columns), self, "has sides of different widths")
 
 
@@ -299,14 +341,14 @@ class SetOperation(Operator):
 class Generate(Operator):
     """Each row of the input with every row that a generator such as explode makes of it."""
 
-    row_by_row = passes_columns = empty_without_input = True
+    row_by_row = maps_changes = passes_columns = empty_without_input = True
 
     input: Operator
     generator: Expr
     names: tuple[str, ...]
     outer: bool = False
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
 
     @cached_property

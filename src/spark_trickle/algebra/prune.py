@@ -48,6 +48,15 @@ def used_columns(plan: Operator) -> frozenset[str]:
     return frozenset().union(*(_list_named_columns(op) for op in plan.walk()))
 
 
+def find_free_columns(plan: Operator) -> frozenset[str]:
+    """The columns that a tree uses and that no part of it makes.
+
+    Every column has a name of its own, so they belong to a query around that of the tree.
+    """
+    made = frozenset[str]().union(*(op.columns for op in plan.walk()))
+    return used_columns(plan) - made
+
+
 def _list_named_columns(op: Operator) -> frozenset[str]:
     """The columns that the expressions of an operator name."""
     return frozenset(c for e in list_expressions(op) for c in e.columns)

@@ -16,6 +16,8 @@ from spark_trickle.algebra import expressions as e
 from spark_trickle.algebra import operators, stateful_operators
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import Reference, read_reference
+from spark_trickle.algebra.require import refuse
+from spark_trickle.errors import InternalError
 
 Read = Callable[[str, frozenset[str]], e.Expr]
 
@@ -45,6 +47,8 @@ def _encode_value(value: Any) -> Any:
     if isinstance(value, Reference):
         return str(value)
     if is_dataclass(value):
+        if type(value).__name__ not in _CLASSES:
+            refuse(value, "stands in a change, which is never kept")
         parts = {f.name: _encode_value(getattr(value, f.name)) for f in fields(value)}
         return {"": type(value).__name__, **parts}
     if isinstance(value, tuple):
@@ -64,7 +68,9 @@ def _decode_value(value: Any, read: Read) -> Any:
         return frozenset(value["v"])
     if kind == _TEXT:
         return e.Written(value["sql"], _decode_value(value["columns"], read), read)
-    cls = _CLASSES[kind]
+    cls = _CLASSES.get(kind)
+    if cls is None:
+        raise InternalError(f'a stored plan has an operator "{kind}", which this version does not know')
     if issubclass(cls, StrEnum):
         return cls(value["v"])
     parts = {k: read_reference(v) if k == "source" else _decode_value(v, read) for k, v in value.items() if k}

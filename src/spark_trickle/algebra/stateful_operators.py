@@ -30,6 +30,12 @@ class Call(Output):
     again_if: str = ""
     combine: str = "sum"  # or bit_xor, which takes a row away as it adds it
 
+    def __post_init__(self) -> None:
+        require(self.pick in ("", "min", "max"), self, f"picks {self.pick}")
+        require(self.combine in ("sum", "bit_xor"), self, f"combines by {self.combine}")
+        require(not self.pick or self.term is not None, self, "picks none of its values")
+        require(sum(map(bool, (self.pick, self.ties_of, self.again_if))) < 2, self, "is two things at once")
+
     @property
     def is_total(self) -> bool:
         """Whether the stored value and that of the change make the new value."""
@@ -51,7 +57,7 @@ class Aggregate(Operator):
     """One row for each different key; without keys exactly one row."""
 
     reads = Rows.CONTENT
-    empty_without_input = True
+    rows_differ = True
     keeps_rows = runs_at_driver = True
 
     input: Operator
@@ -59,7 +65,7 @@ class Aggregate(Operator):
     calls: tuple[Call, ...]
     count: str  # the column that holds how many rows a group has
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require_different(self, self.columns)
         require_known(
             self, {name for c in self.calls for name in (c.ties_of, c.again_if) if name}, self.columns
@@ -68,6 +74,11 @@ class Aggregate(Operator):
     @cached_property
     def columns(self) -> tuple[str, ...]:
         return (*(k.name for k in self.keys), *(c.name for c in self.calls), self.count)
+
+    @property
+    def empty_without_input(self) -> bool:
+        """Without keys it has one row, whatever there is."""
+        return bool(self.keys)
 
     @property
     def algebraic(self) -> bool:
@@ -92,7 +103,8 @@ class Window(Operator):
     partition: tuple[Expr, ...]
     outputs: tuple[Output, ...]
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
+        require(bool(self.outputs), self, "computes nothing")
         require_different(self, self.columns)
 
     @cached_property
@@ -126,7 +138,7 @@ class TopK(Operator):
     offset: int = 0
     buffered: bool = False  # the input is a buffer, which is small
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(self.offset >= 0 and (self.limit is None or self.limit >= 0), self, "counts below zero")
 
 
@@ -146,7 +158,8 @@ class Buffer(Operator):
     need: int
     keep: int
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
+        require(bool(self.order), self, "has no order")
         require(0 <= self.need <= self.keep, self, "keeps less than it needs")
 
     @property
@@ -159,7 +172,7 @@ class Buffer(Operator):
 class Materialized(Operator):
     """The rows of the input, kept in a table of their own: whoever reads them sees only net changes."""
 
-    row_by_row = passes_rows = passes_columns = empty_without_input = True
+    row_by_row = maps_changes = passes_rows = passes_columns = empty_without_input = True
     keeps_rows = runs_at_driver = True
 
     input: Operator
@@ -173,12 +186,13 @@ class Recursive(Operator):
     """
 
     reads = Rows.CONTENT
-    keeps_rows = True
+    keeps_rows = takes_rounds = True
 
     base: Operator
     step: Operator
     source: RoundRef
     distinct: bool
 
-    def __post_init__(self) -> None:
+    def _check_shape(self) -> None:
         require(len(self.base.columns) == len(self.step.columns), self, "has a step of another width")
+        require(self.source not in self.base.sources, self, "starts with the rows that it finds")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.algebra.change_operators import Fold, Partial, Shaken
+from spark_trickle.algebra.change_operators import Fold, Partial, Shaken, Signed
 from spark_trickle.algebra.stateful_operators import Aggregate, Call
 from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.groups import (
@@ -33,7 +33,8 @@ _BETTER = {"min": pc.min_element_wise, "max": pc.max_element_wise}
 def aggregate_groups(op: Aggregate, rows: pa.Table) -> pa.Table:
     """A whole group anew: all of its rows come, and those that have the best value are counted."""
     come = with_sign(rows, 1)
-    made = sum_partially(Partial(op.input, op.keys, op.calls, op.count), come, counted=True)
+    whole = Partial(Signed(op.input, 1), op.keys, op.calls, op.count)
+    made = sum_partially(whole, come, counted=True)
     for c in op.calls:
         if c.ties_of:  # without values none has the best one
             known = pc.fill_null(made.column(c.name), 0)

@@ -12,16 +12,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from spark_trickle.algebra.change_operators import (
-    Fixpoint,
-    Partial,
-    Touched,
-    Trimmed,
-    Untouched,
-)
-from spark_trickle.algebra.operators import At, Filter, Join, JoinKind, Operator, Project, Scan, UnionAll
+from spark_trickle.algebra.change_operators import Touched, Untouched
+from spark_trickle.algebra.operators import At, Join, JoinKind, Operator, Project, Scan, UnionAll
 from spark_trickle.algebra.references import DriverRef
-from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.arrow.evaluate import Evaluated, Reader, evaluate_plan
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import rename_columns
@@ -48,7 +41,7 @@ class Reducer:
         if op not in self._known:
             self._known[op] = (
                 self._compute_at_driver(self._reader, op)
-                if _is_join_of_change(op)
+                if op.weighted and op.narrows_changes
                 else self._reduce_inputs(op)
             )
         return self._known[op]
@@ -69,20 +62,16 @@ class Reducer:
 
     def _reduce_inputs(self, op: Operator) -> Operator | None:
         match op:
-            case Scan() | Fixpoint():
-                return op
             case UnionAll():
                 return self._reduce_union(op)
             case Touched():
                 return self._reduce_touched(op)
             case Join():
                 return self._reduce_join(op)
-            case Aggregate() | Partial() if not op.keys:
-                return op  # one row, whatever there is
-        if op.empty_without_input:
-            first, *others = op.inputs
-            left = self.reduce(first)
-            return None if left is None else op.with_inputs((left, *others))
+            case _ if op.empty_without_input:
+                first, *others = op.inputs
+                left = self.reduce(first)
+                return None if left is None else op.with_inputs((left, *others))
         return op
 
     def _reduce_union(self, op: UnionAll) -> Operator | None:
@@ -110,11 +99,6 @@ class Reducer:
         if left is None:
             return None
         return replace(op, left=left, right=op.right if right is None else right)
-
-
-def _is_join_of_change(op: Operator) -> bool:
-    """What is worth a look: fewer rows may be left than changed."""
-    return op.weighted and isinstance(op, Filter | Join | Trimmed)
 
 
 def _has_plain_types(op: Operator, rows: pa.Table) -> bool:

@@ -14,7 +14,6 @@ from spark_trickle.algebra.operators import (
     At,
     Constant,
     Filter,
-    Generate,
     Join,
     JoinKind,
     Operator,
@@ -27,7 +26,7 @@ from spark_trickle.algebra.operators import (
     column,
 )
 from spark_trickle.algebra.references import Reference
-from spark_trickle.algebra.stateful_operators import Materialized
+from spark_trickle.algebra.require import refuse
 from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract_before
 
 Changed = frozenset[Reference]
@@ -35,9 +34,16 @@ Changed = frozenset[Reference]
 
 @singledispatch
 def differentiate(op: Operator, changed: Changed) -> Operator | None:
+    """Δf(X) = f(ΔX), where an operator says so of itself."""
     if isinstance(op, ChangeOperator):
-        raise NotImplementedError(f"{type(op).__name__} stands in changes, which are never differentiated")
-    raise NotImplementedError(f"{type(op).__name__} keeps rows of its own: see delta/stateful.py")
+        refuse(op, "stands in a change, which is never differentiated")
+    if op.keeps_rows and not op.maps_changes:
+        refuse(op, "keeps rows, from which delta/stateful.py computes its change")
+    if not op.maps_changes:
+        refuse(op, "has no rule for its change")
+    (content,) = op.inputs
+    delta = differentiate(content, changed)
+    return None if delta is None else op.with_inputs((delta,))
 
 
 @differentiate.register
@@ -48,16 +54,6 @@ def differentiate_scan(op: Scan, changed: Changed) -> Operator | None:
 @differentiate.register
 def differentiate_constant(op: Constant, changed: Changed) -> Operator | None:
     return None
-
-
-@differentiate.register(Project)
-@differentiate.register(Filter)
-@differentiate.register(Generate)
-@differentiate.register(Materialized)
-def differentiate_linear(op: Project | Filter | Generate | Materialized, changed: Changed) -> Operator | None:
-    """Δf(X) = f(ΔX): each row is treated by itself."""
-    delta = differentiate(op.input, changed)
-    return None if delta is None else replace(op, input=delta)
 
 
 @differentiate.register

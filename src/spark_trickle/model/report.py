@@ -12,8 +12,8 @@ class Result:
     rows_inserted: int = 0
     rows_updated: int = 0
     rows_deleted: int = 0
-    snapshot: int = 0
-    warnings: tuple[str, ...] | None = None  # None where there is nothing to warn of by its nature
+    snapshot: int = 0  # the one that the statement made, or the newest
+    warnings: tuple[str, ...] | None = None  # what makes a new stream table expensive; None for all else
 
     @property
     def counts(self) -> dict[str, int]:

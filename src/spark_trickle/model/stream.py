@@ -224,15 +224,15 @@ class RefreshReport:
     """What one refresh did, why, and how long each part of it took."""
 
     name: str
-    action: Action
+    action: Action  # DIFFERENTIAL, FULL, REINITIALIZE or NO_DATA
     reason: str
     rows_inserted: int = 0
     rows_deleted: int = 0
     delta_rows: int = 0  # changed rows of the sources that were looked at
     duration_ms: float = 0.0
-    snapshot: int = 0
-    phases: Mapping[str, float] = field(default_factory=dict)  # milliseconds
-    source_rows: int = 0
+    snapshot: int = 0  # that has the new rows; the newest if there was nothing to do
+    phases: Mapping[str, float] = field(default_factory=dict)  # milliseconds, by phase
+    source_rows: int = 0  # rows of all sources
     apply: str = ""  # append, compact or replace, and why; empty if no row changed
 
 
@@ -255,6 +255,17 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Occasion:
+    """Why a refresh happens now: who asked, and in what company."""
+
+    initiated_by: Initiator = Initiator.MANUAL
+    together: bool = False  # with the stream tables it reads, in one commit
+    at_commit: bool = False  # inside the commit of a statement that changes its sources: that is its frontier
+    waited_ms: float | None = None  # from the first change to this refresh
+    fused: bool = True  # a fuse may stop it
+
+
+@dataclass(frozen=True)
 class Refreshed:
     """The part of a commit that moves a stream table on; it fails if another refresh was faster."""
 
@@ -263,9 +274,6 @@ class Refreshed:
     frontier: int
     report: RefreshReport
     started: datetime
-    together: bool = False  # with the stream tables it reads, in one commit
-    at_commit: bool = False  # the commit itself is its frontier: it was computed from what the commit changes
-    initiated_by: Initiator = Initiator.MANUAL
-    waited_ms: float | None = None  # from the first change to this refresh
+    occasion: Occasion
     executions: tuple[Execution, ...] = ()
     outside: tuple[int, ...] = ()  # what it reads and takes to be known up to this commit, which others make

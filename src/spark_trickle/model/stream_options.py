@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -25,13 +25,30 @@ OptionValue: TypeAlias = bool | int | Tier
 OptionValues: TypeAlias = tuple[tuple[str, OptionValue], ...]
 
 
+def _option(default: Any, meaning: str) -> Any:
+    return field(default=default, metadata={"meaning": meaning})
+
+
 @dataclass(frozen=True)
 class StreamOptions:
-    initialize: bool = True  # fill it at once, or at its first refresh
-    append_only: bool = False  # its sources only grow; switched off by the first UPDATE or DELETE
-    exact_floats: bool = False  # compute sums of doubles again instead of adding to them
-    tier: Tier = Tier.HOT
-    fuse_ceiling: int | None = None  # changed rows beyond which it stops until reset_fuse; 0 for no fuse
+    initialize: bool = _option(True, "Fill it when it is created; `false` leaves that to its first refresh.")
+    append_only: bool = _option(
+        False,
+        "Declare that its sources only grow. The first deleted row is applied, and switches the option off.",
+    )
+    exact_floats: bool = _option(
+        False, "Compute sums of doubles again from all rows of a touched group, instead of adding to them."
+    )
+    tier: Tier = _option(  # noqa: RUF009 a field
+        Tier.HOT,
+        "How much of its schedule counts: `hot` all, `warm` half, `cold` a tenth; a `frozen` one is "
+        "refreshed only by hand.",
+    )
+    fuse_ceiling: int | None = _option(
+        None,
+        "It stops until `reset_fuse()` when more source rows than this changed; 0 means no fuse. By default "
+        "the setting `fuse_default_ceiling` counts.",
+    )
 
     def with_values(self, values: OptionValues) -> StreamOptions:
         given: dict[str, Any] = dict(values)

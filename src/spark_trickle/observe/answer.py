@@ -18,7 +18,9 @@ _LARGEST = 2**63 - 1  # that a catalog can count
 
 @dataclass(frozen=True)
 class Answer:
-    columns: dict[str, str]  # name -> type as the model calls it
+    """The columns and the rows of a table function; `dicts()` gives each row as a dict."""
+
+    columns: dict[str, str]  # types by name
     rows: list[tuple[Any, ...]]
 
     def dicts(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.model.stream import Mode, read_mode
+from spark_trickle.model.stream import Mode, Occasion, read_mode
 from spark_trickle.model.stream_options import read_stream_options
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import sql_name
@@ -15,7 +15,6 @@ from spark_trickle.observe.auxiliary import purposes_of
 from spark_trickle.observe.export import definition_sql
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.define import create_stream
-from spark_trickle.refresh.record import Occasion
 from spark_trickle.refresh.refresh import node_tables
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.names.references import find_references

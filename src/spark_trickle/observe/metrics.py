@@ -19,24 +19,24 @@ from spark_trickle.observe.refreshes import RECENT, TOTAL
 from spark_trickle.observe.sources import share_connections
 from spark_trickle.sources.sync import SyncReport
 
-EVENTS = (
-    "append_only_reverted",
-    "auto_suspended",
-    "catalog_unavailable",
-    "change_buffer_backpressure",
-    "costly_definition",
-    "fuse_blown",
-    "orphan_recovered",
-    "refresh_failed",
-    "publish_failed",
-    "resumed",
-    "source_failed",
-    "source_needs_help",
-    "source_resynced",
-    "source_unavailable",
-    "stale_data",
-    "vacuum_failed",
-)
+EVENTS = {
+    "append_only_reverted": "A row of a source was deleted, so the option `append_only` was switched off.",
+    "auto_suspended": "A stream table failed `max_consecutive_errors` times, and waits to be resumed.",
+    "catalog_unavailable": "The catalog does not answer; the scheduler keeps trying.",
+    "change_buffer_backpressure": "More than `buffer_alert_rows` changed rows wait, check after check.",
+    "costly_definition": "A stream table was created whose refreshes are expensive.",
+    "fuse_blown": "More source rows changed than the fuse of a stream table allows.",
+    "orphan_recovered": "The scheduler that ran a refresh died; the refresh is due again.",
+    "refresh_failed": "A refresh failed; it is tried again.",
+    "publish_failed": "Published tables could not be brought up to date.",
+    "resumed": "A stream table was resumed by hand.",
+    "source_failed": "A sync of a source failed, and needs a change of yours.",
+    "source_needs_help": "Mirrors of a source stopped, and need a change of yours.",
+    "source_resynced": "A mirror had lost changes, so its table was copied again.",
+    "source_unavailable": "A source does not answer; the scheduler keeps trying.",
+    "stale_data": "A stream table has lagged behind its sources for more than `stale_alert_seconds`.",
+    "vacuum_failed": "The regular VACUUM of the scheduler failed.",
+}
 _UNIQUE = re.compile(r'"[^"]*"|[0-9A-F]+/[0-9A-F]+|\d+')
 _SECONDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -114,11 +114,13 @@ class Metrics:
         return Server(server.server_port, close)
 
 
-_ABOUT = {
+CURRENT_FIGURES = {
     "stream_tables": "Number of stream tables.",
     "suspended": "Number of suspended stream tables.",
     "snapshots": "Number of snapshots.",
     "index_bytes": "Memory of the column index, in bytes.",
+}
+TOTAL_FIGURES = {
     "index_lookups": "Lookups that the column index answered.",
     "cache_hits": "Views of unchanged inputs found in the cache.",
     "cache_misses": "Views of inputs that were not in the cache.",
@@ -126,6 +128,7 @@ _ABOUT = {
     "row_cache_misses": "Small files whose rows were not in the cache.",
     "change_scans": "Reads of source changes by refreshes.",
     "change_scans_shared": "Reads of source changes that another refresh had already done.",
+    **COUNTERS,
 }
 
 
@@ -250,7 +253,6 @@ class _Standing(Collector):
 
 def _make_metric(name: str, value: float, period: str) -> Metric:
     """A total is a counter, what is true now is a gauge."""
-    about = _ABOUT.get(name) or COUNTERS[name]
     if period == TOTAL:
-        return CounterMetricFamily(f"trickle_{name}", about, value=value)
-    return GaugeMetricFamily(f"trickle_{name}", about, value=value)
+        return CounterMetricFamily(f"trickle_{name}", TOTAL_FIGURES[name], value=value)
+    return GaugeMetricFamily(f"trickle_{name}", CURRENT_FIGURES[name], value=value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from spark_trickle.algebra.explain import find_cost
+from spark_trickle.algebra.strategy import find_cost
 from spark_trickle.lake.catalog import reports, states
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.reports import Past, find_quantile

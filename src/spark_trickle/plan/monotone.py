@@ -7,14 +7,17 @@ like that in each other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 from spark_trickle.algebra.operators import Join, JoinKind, Operator, Scan, SetKind, SetOperation
 from spark_trickle.algebra.prune import used_columns
 from spark_trickle.algebra.references import Reference, TableRef
+from spark_trickle.algebra.require import refuse
 from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK, Window
 from spark_trickle.plan.split import Node
 
 Tables = frozenset[TableRef]
+_Combining = Join | Aggregate | SetOperation | Window | TopK | Buffer | Recursive  # not row by row
 
 _JOINS = {
     JoinKind.LEFT: "an outer join",
@@ -45,6 +48,8 @@ def _describe_taking(op: Operator, reached: frozenset[Reference], shown: frozens
     grows = [bool(child.sources & reached) for child in op.inputs]
     if not any(grows) or op.row_by_row:
         return None
+    if not isinstance(op, _Combining):
+        refuse(op, "does not say whether it takes rows away")
     match op:
         case Join(kind=JoinKind.INNER | JoinKind.SEMI):
             return None
@@ -67,7 +72,8 @@ def _describe_taking(op: Operator, reached: frozenset[Reference], shown: frozens
             return "LIMIT"
         case Recursive():
             return "WITH RECURSIVE"
-    return type(op).__name__
+        case never:
+            assert_never(never)
 
 
 def sources_kept_as_bags(nodes: Sequence[Node], sources: Tables) -> Tables:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import At, Operator, UnionAll
@@ -51,6 +52,8 @@ def keep_whole(plan: Operator) -> Operator | None:
 @dataclass(frozen=True)
 class Context:
     """What the passes know besides the plan."""
+
+    validates: ClassVar[bool] = False  # after each pass, which takes as long as planning: tests switch it on
 
     changed: frozenset[Reference] | None = None  # tables and nodes; None: as if every source had changed
     sizes: Sizes = NO_SIZES
@@ -214,16 +217,18 @@ FOR_SPARK = (
 
 def run_passes(stage: Stage, passes: tuple[Pass, ...], context: Context = Context()) -> tuple[Stage, ...]:  # noqa: B008
     """The stage and those that follow from it; a plan that makes no sense goes no further."""
-    stages = [_validate_stage(stage)]
+    _validate_trees(stage.trees)
+    stages = [stage]
     for each in passes:
-        stages.append(_validate_stage(Stage(each.name, each.meaning, each.run(stages[-1].trees, context))))
+        left = _validate_trees(each.run(stages[-1].trees, context))
+        stages.append(Stage(each.name, each.meaning, left))
     return tuple(stages)
 
 
-def _validate_stage(stage: Stage) -> Stage:
-    for tree in stage.trees:
+def _validate_trees(trees: Trees) -> Trees:
+    for tree in trees:
         validate(tree.plan)
-    return stage
+    return trees
 
 
 @dataclass(frozen=True)
@@ -254,4 +259,6 @@ def plan_trees(trees: Trees, passes: tuple[Pass, ...], context: Context) -> Tree
     """What the last of the passes leaves."""
     for each in passes:
         trees = each.run(trees, context)
+        if context.validates:
+            _validate_trees(trees)
     return trees

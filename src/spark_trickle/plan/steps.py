@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_trickle.algebra.change_operators import Fixpoint, Partial
+from spark_trickle.algebra.change_operators import Fixpoint
 from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import At, Operator, Scan
 from spark_trickle.algebra.references import ComputedRef, StepRef
@@ -35,7 +35,7 @@ def with_steps(plan: Operator, within: ComputedRef | None = None) -> tuple[tuple
         if isinstance(op, Fixpoint):
             return compute_first(op)
         inner = op.with_inputs(tuple(visit(child) for child in op.inputs))
-        needed_first = isinstance(inner, Partial) or (inner.gives_keys and takes_work(inner))
+        needed_first = inner.read_twice or (inner.gives_keys and takes_work(inner))
         return compute_first(inner) if needed_first else inner
 
     def compute_first(op: Operator) -> Operator:

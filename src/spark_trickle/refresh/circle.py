@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_trickle.algebra.references import TableRef
-from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.errors import NoFixpointError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import room_of_statement
-from spark_trickle.model.stream import Action, Frontier, Mode, RefreshReport, StreamState
+from spark_trickle.model.stream import Action, Frontier, Mode, Occasion, RefreshReport, StreamState
 from spark_trickle.model.table import Table
 from spark_trickle.plan.monotone import find_taking_operator
 from spark_trickle.refresh.clock import Clock
@@ -29,10 +28,9 @@ from spark_trickle.refresh.full import run_in_full
 from spark_trickle.refresh.inputs import Inputs, source_table
 from spark_trickle.refresh.outcome import Outcome
 from spark_trickle.refresh.program import Changes, run_program
-from spark_trickle.refresh.record import Occasion, record_refresh, report_of
+from spark_trickle.refresh.record import RefreshResult, record_refreshes
 from spark_trickle.refresh.refresh import (
     end_append_only,
-    find_outside_sources,
     node_tables,
     read_facts,
     refuse_above_fuse,
@@ -54,6 +52,9 @@ class Member:
     taken: Mapping[int, int] = field(default_factory=dict)  # number of files, by table of the circle
     turns: int = 0
     outcome: Outcome = Outcome()  # noqa: RUF009 a value; of all of its turns
+
+    def make_result(self, decision: Decision, clock: Clock, outcome: Outcome) -> RefreshResult:
+        return RefreshResult(self.table, self.state.frontier, decision, self.facts, clock, outcome)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def refresh_circle(
     members = read_members(work, tables)
     decision = asked or decide_circle(work, members)
     if asked is None and decision.action is Action.REINITIALIZE:
-        return [report_of(m.table, decision, m.facts, work, m.clock, Outcome()) for m in members]
+        return [m.make_result(decision, m.clock, Outcome()).report(work.base.id) for m in members]
     if asked is None and occasion.fused:
         for m in members:
             refuse_above_fuse(work, m.table, m.facts)
@@ -110,14 +111,11 @@ def refresh_circle(
     if decision.action is not Action.NO_DATA:
         outcomes = _run_rounds(work, members, decision.action is not Action.DIFFERENTIAL)
     # What they read of each other is known up to the commit itself, even if it is of just one.
-    together = replace(occasion, together=True)
-    others = find_outside_sources(work, [m.table for m in members])
-    reports = []
-    for m, said, outcome in zip(members, decisions, outcomes, strict=True):
-        clock = replace(m.clock, started=started)
-        reports.append(report_of(m.table, said, m.facts, work, clock, outcome))
-        record_refresh(work, m.table, m.state.frontier, reports[-1], clock, outcome, together, others)
-    return reports
+    results = [
+        m.make_result(decided, replace(m.clock, started=started), outcome)
+        for m, decided, outcome in zip(members, decisions, outcomes, strict=True)
+    ]
+    return record_refreshes(work, results, replace(occasion, together=True))
 
 
 def read_members(work: Work, tables: Sequence[Table]) -> list[Member]:
@@ -247,7 +245,7 @@ def _store_rounds(work: Work, scratch: Work, member: Member, anew: bool) -> Outc
             come, gone = _list_added_files(scratch, table.id), work.files(table) if anew else ()
             files = come if len(come) < 2 and not gone else store_difference(work, table, come, gone)
             if files:
-                whole = isinstance(plans[name], Aggregate)
+                whole = plans[name].rows_differ
                 work.change(TableChange(table, added=tuple(replace(f, whole=whole) for f in files)))
             filled = Filled(sum(f.rows - f.deletes for f in files), sum(f.deletes for f in files))
     return replace(member.outcome, filled=filled)

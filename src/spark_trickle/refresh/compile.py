@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from spark_trickle.algebra.operators import Operator, Output, Project, Scan, column
+from spark_trickle.algebra.recursion import replace_by_start
 from spark_trickle.algebra.references import NodeRef, TableRef
 from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.errors import (
@@ -185,8 +186,9 @@ def _read_types(work: Work, op: Operator) -> Mapping[str, str]:
 
 def analyze_plan(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) -> Frame:
     """A tree over empty tables: Spark's analyzer tells its types, and no job runs."""
+    shape = replace_by_start(op)
     frames = {}
-    for scan in (part for part in op.walk() if isinstance(part, Scan)):
+    for scan in (part for part in shape.walk() if isinstance(part, Scan)):
         match scan.source:
             case TableRef(table_id):
                 table = work.catalog.table_by_id(table_id)
@@ -196,7 +198,7 @@ def analyze_plan(work: Work, op: Operator, nodes: Mapping[NodeRef, Table]) -> Fr
             case _:  # rows that a recursion found last, whose types are those of its start
                 continue
         frames[name_frame(scan)] = empty_frame(work.place.spark, table)
-    return run_sql(work.place.spark, render(op), available=(), **frames)
+    return run_sql(work.place.spark, render(shape), available=(), **frames)
 
 
 def list_table_scans(plan: Operator) -> Iterator[tuple[int, Scan]]:

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_trickle.algebra.explain import Cost, describe_strategy
 from spark_trickle.algebra.operators import Join, Operator, Scan
-from spark_trickle.algebra.stateful_operators import Aggregate, Recursive, TopK, Window
+from spark_trickle.algebra.strategy import Cost, choose_strategy
 from spark_trickle.model.stream import Mode
 from spark_trickle.plan.split import Node
 from spark_trickle.settings import Settings
 from spark_trickle.sql.dialect.moments import list_moments
-
-_ADVICE: dict[type[Operator], str] = {
-    Window: "Add PARTITION BY, so that only touched partitions are recomputed.",
-    Join: "Join on an equality, so that only touched keys are joined again.",
-    Aggregate: "Add GROUP BY, so that only touched groups are recomputed.",
-    TopK: "Add LIMIT, so that a small buffer of the first rows is enough.",
-    Recursive: "Make the recursion linear, or give the stream table a schedule that allows for the cost.",
-}
-_ANY_ADVICE = "Give the stream table a schedule that allows for the cost."
 
 
 @dataclass(frozen=True)
@@ -67,15 +57,9 @@ def _find_node_concerns(node: Node, settings: Settings) -> Iterator[Concern]:
             " and each changed table adds a term",
             "Put a part of the join into a stream table of its own, and read that.",
         )
-    for op in node.plan.walk():
-        cost, how = describe_strategy(op)
-        if cost is Cost.ALL:
-            yield Concern(
-                "whole input", f"{how}, which reads the whole input", _ADVICE.get(type(op), _ANY_ADVICE)
-            )
-        elif isinstance(op, Aggregate) and cost is Cost.ROWS:
-            yield Concern(
-                "group recomputation",
-                f"{how}, which reads all rows of these groups",
-                "Keep the groups small, or use sums and counts, which need only the change.",
-            )
+    for strategy in map(choose_strategy, node.plan.walk()):
+        if strategy.cost is Cost.ALL:
+            yield Concern("whole input", f"{strategy.how}, which reads the whole input", strategy.advice)
+        elif strategy.advice:
+            reason = f"{strategy.how}, which reads all rows of these groups"
+            yield Concern("group recomputation", reason, strategy.advice)

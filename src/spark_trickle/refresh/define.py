@@ -15,7 +15,7 @@ from spark_trickle.lake.storage.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
-from spark_trickle.model.stream import Source, Stream
+from spark_trickle.model.stream import Occasion, Source, Stream
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.compile import Compiled, analyze_plan, compile_query
@@ -25,7 +25,6 @@ from spark_trickle.refresh.fill import fill_stream
 from spark_trickle.refresh.identity import keys_of, with_identity
 from spark_trickle.refresh.modes import find_moments, refuse_mirrors
 from spark_trickle.refresh.outdated import zone_of
-from spark_trickle.refresh.record import Occasion
 from spark_trickle.spark.frames import Frame
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import check_column_names, drop_relation, free_name, make_room

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import DriverRef, NodeRef
-from spark_trickle.algebra.stateful_operators import Aggregate
 from spark_trickle.arrow.evaluate import compute_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
@@ -322,8 +321,8 @@ def _finish_node(job: NodeJob, files: tuple[DataFile, ...], net: pa.Table | None
     work, table = job.inputs.work, job.table
     inputs = job.inputs
     if files:
-        unique = isinstance(job.node.plan, Aggregate)
-        work.change(TableChange(table, added=tuple(replace(f, whole=unique) for f in files)))
+        whole = job.node.plan.rows_differ
+        work.change(TableChange(table, added=tuple(replace(f, whole=whole) for f in files)))
     if files or net is None:
         frame = cache(lambda: _delta_frame(work, table, net, files))
         change = NodeChange(frame, sum(f.rows for f in files), net)

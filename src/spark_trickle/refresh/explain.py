@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.explain import describe_strategy, find_cost
 from spark_trickle.algebra.explain import write_tree as list_tree
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import Reference, TableRef
-from spark_trickle.algebra.stateful_operators import Recursive
+from spark_trickle.algebra.strategy import choose_strategy, find_cost
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
@@ -191,7 +190,7 @@ def _assume_done(inputs: Inputs, job: NodeJob) -> Inputs:
 
 def _describe_delta(label: str, delta: Operator) -> list[Line]:
     """The SQL of a change; what takes rounds is told plan by plan."""
-    if not any(isinstance(op, Fixpoint | Recursive) for op in delta.walk()):
+    if not any(op.takes_rounds for op in delta.walk()):
         return [(label, render(delta))]
     steps, rest = with_steps(delta)
     first = [(f"{label}: {name}", text) for s in steps for name, text in _render_plan(str(s.name), s.plan)]
@@ -234,7 +233,7 @@ def _describe_node(work: Work, node: Node, last: bool) -> list[Line]:
     lines += [(f"{name} plan", text) for text in list_tree(node.plan, partial(_name_source, work))]
     for op in node.plan.walk():
         if not op.row_by_row:
-            lines.append((f"{name} {type(op).__name__.lower()}", describe_strategy(op)[1]))
+            lines.append((f"{name} {type(op).__name__.lower()}", choose_strategy(op).how))
     return lines
 
 

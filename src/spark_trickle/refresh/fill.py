@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
-from spark_trickle.model.stream import Action, RefreshReport
+from spark_trickle.model.stream import Action, Occasion, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.decide import Decision, Facts
 from spark_trickle.refresh.inputs import source_table
-from spark_trickle.refresh.record import Occasion, record_refresh, report_of
-from spark_trickle.refresh.refresh import find_outside_sources, run_everything
+from spark_trickle.refresh.record import RefreshResult, record_refreshes
+from spark_trickle.refresh.refresh import run_everything
 from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.txn.work import Work
 
@@ -36,12 +36,7 @@ def fill_stream(
     outcome = run_in_child_session(
         work, table, lambda: run_everything(work, table, None, decision, facts, clock)
     )
-    report = report_of(table, Decision(action, why), facts, work, clock, outcome)
     before = {r.table_id for r in work.refreshed}  # their rows are read as this commit leaves them
     together = occasion.together or any(s.table_id in before for s in stream.sources)
-    others, occasion = (
-        find_outside_sources(work, [table], occasion.at_commit),
-        replace(occasion, together=together),
-    )
-    record_refresh(work, table, expected, report, clock, outcome, occasion, others)
-    return report
+    result = RefreshResult(table, expected, Decision(action, why), facts, clock, outcome)
+    return record_refreshes(work, [result], replace(occasion, together=together))[0]

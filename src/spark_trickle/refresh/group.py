@@ -8,12 +8,11 @@ from datetime import datetime
 
 from spark_trickle.errors import CatalogBusyError, ConflictError, TrickleError
 from spark_trickle.lake.catalog import states
-from spark_trickle.model.stream import Action, RefreshReport
+from spark_trickle.model.stream import Action, Occasion, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.immediate import keep_immediate
 from spark_trickle.refresh.rebuild import fill_again, refresh_unit
-from spark_trickle.refresh.record import Occasion
 from spark_trickle.txn.work import Work, now
 
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 from spark_trickle.errors import QueryError
 from spark_trickle.model.catalog import Catalog
-from spark_trickle.model.stream import Initiator, Mode
+from spark_trickle.model.stream import Initiator, Mode, Occasion
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.rebuild import refresh_stream
-from spark_trickle.refresh.record import Occasion
 from spark_trickle.txn.net import merge_changes
 from spark_trickle.txn.work import Work
 from spark_trickle.txn.work_state import WorkState

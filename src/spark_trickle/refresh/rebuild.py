@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_trickle.model.stream import Action, RefreshReport, Stream
+from spark_trickle.model.stream import Action, Occasion, RefreshReport, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.circle import is_circle, refresh_circle
 from spark_trickle.refresh.decide import Decision
 from spark_trickle.refresh.fill import fill_stream
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild
-from spark_trickle.refresh.record import Occasion
 from spark_trickle.refresh.redefine import redefine_stream
 from spark_trickle.refresh.refresh import refresh
 from spark_trickle.txn.work import Work

@@ -1,11 +1,11 @@
-"""A refresh that ran -> its report, and the record of it that the commit keeps."""
+"""What a refresh computed -> its report, and the record of it that the commit keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from spark_trickle.model.stream import Initiator, Refreshed, RefreshReport
+from spark_trickle.model.stream import Occasion, Refreshed, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.decide import Decision, Facts
@@ -14,58 +14,57 @@ from spark_trickle.txn.work import Work
 
 
 @dataclass(frozen=True)
-class Occasion:
-    """Why a refresh happens now: who asked, and in what company."""
+class RefreshResult:
+    """A refresh of one stream table: what was decided from which facts, and what came of it."""
 
-    initiated_by: Initiator = Initiator.MANUAL
-    together: bool = False  # with the stream tables it reads, in one commit
-    at_commit: bool = False  # inside the commit of the statement that changes its sources
-    waited_ms: float | None = None
-    fused: bool = True  # a fuse may stop it
+    table: Table
+    stood_at: int | None  # the frontier it began from
+    decision: Decision
+    facts: Facts
+    clock: Clock
+    outcome: Outcome = Outcome()  # noqa: RUF009 a value
 
-    @property
-    def noted(self) -> dict[str, Any]:
-        """What the catalog keeps of it."""
-        return {k: v for k, v in vars(self).items() if k != "fused"}
-
-
-def report_of(
-    table: Table, decision: Decision, facts: Facts, work: Work, clock: Clock, outcome: Outcome
-) -> RefreshReport:
-    return RefreshReport(
-        name=table.full_name,
-        action=decision.action,
-        reason="; ".join(dict.fromkeys((decision.reason, *outcome.remarks))),
-        rows_inserted=outcome.filled.inserted,
-        rows_deleted=outcome.filled.deleted,
-        delta_rows=facts.changed_rows,
-        duration_ms=clock.total_ms,
-        snapshot=work.base.id,
-        phases=clock.phases,
-        source_rows=facts.source_rows,
-    )
-
-
-def record_refresh(
-    work: Work,
-    table: Table,
-    expected: int | None,
-    report: RefreshReport,
-    clock: Clock,
-    outcome: Outcome,
-    occasion: Occasion,
-    outside: tuple[int, ...],
-) -> None:
-    """Move a stream table on with the commit of a work, if it still stands at `expected`."""
-    work.note_refreshed(
-        Refreshed(
-            table.id,
-            expected,
-            work.base.id,
-            report,
-            clock.started,
-            outside=outside,
-            executions=outcome.executions,
-            **occasion.noted,
+    def report(self, snapshot: int) -> RefreshReport:
+        return RefreshReport(
+            name=self.table.full_name,
+            action=self.decision.action,
+            reason="; ".join(dict.fromkeys((self.decision.reason, *self.outcome.remarks))),
+            rows_inserted=self.outcome.filled.inserted,
+            rows_deleted=self.outcome.filled.deleted,
+            delta_rows=self.facts.changed_rows,
+            duration_ms=self.clock.total_ms,
+            snapshot=snapshot,
+            phases=self.clock.phases,
+            source_rows=self.facts.source_rows,
         )
-    )
+
+
+def record_refreshes(work: Work, results: Sequence[RefreshResult], occasion: Occasion) -> list[RefreshReport]:
+    """Move stream tables on with the commit of a work, if they still stand where they stood."""
+    outside = _find_outside_sources(work, [r.table for r in results], occasion.at_commit)
+    reports = [r.report(work.base.id) for r in results]
+    for r, report in zip(results, reports, strict=True):
+        work.note_refreshed(
+            Refreshed(
+                r.table.id,
+                r.stood_at,
+                work.base.id,
+                report,
+                r.clock.started,
+                occasion,
+                executions=r.outcome.executions,
+                outside=outside,
+            )
+        )
+    return reports
+
+
+def _find_outside_sources(work: Work, tables: Sequence[Table], at_commit: bool) -> tuple[int, ...]:
+    """What some read and take to be known up to the commit, although this work does not refresh it.
+
+    That is other stream tables; and every source of those that are kept in the commit of a statement.
+    """
+    own = {r.table_id for r in work.refreshed} | {t.id for t in tables}
+    read = {s.table_id for t in tables if t.stream is not None for s in t.stream.sources} - own
+    sources = (t for i in sorted(read) if (t := work.catalog.table_by_id(i)) is not None)
+    return tuple(t.id for t in sources if at_commit or t.stream is not None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
@@ -14,7 +13,7 @@ from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlterTable
 from spark_trickle.model.experience import Experience
 from spark_trickle.model.room import room_of_refresh
-from spark_trickle.model.stream import Action, Frontier, RefreshReport, Stream
+from spark_trickle.model.stream import Action, Frontier, Occasion, RefreshReport, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.cost import leads_to_many
@@ -25,7 +24,7 @@ from spark_trickle.refresh.inputs import Inputs, list_changed_files, pick_fronti
 from spark_trickle.refresh.outcome import Outcome
 from spark_trickle.refresh.outdated import find_reasons_to_rebuild
 from spark_trickle.refresh.program import Changes, run_program
-from spark_trickle.refresh.record import Occasion, record_refresh, report_of
+from spark_trickle.refresh.record import RefreshResult, record_refreshes
 from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.refresh.unseen import find_seen_changes
 from spark_trickle.txn.savepoint import roll_back, take_savepoint
@@ -41,7 +40,7 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
         facts = read_facts(work, table, state.knows)
         decision = decide_refresh(facts, work.place.settings)
     if decision.action is Action.REINITIALIZE:
-        return report_of(table, decision, facts, work, clock, Outcome())
+        return RefreshResult(table, state.frontier, decision, facts, clock).report(work.base.id)
     if occasion.fused:
         refuse_above_fuse(work, table, facts)
     decision = end_append_only(work, table, facts, decision)
@@ -51,11 +50,10 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
         decision, outcome = run_in_child_session(
             work, table, lambda: _run_decision(work, table, state.knows, chosen, facts, clock)
         )
-    report = report_of(table, decision, facts, work, clock, outcome)
-    if decision.action is not Action.NO_DATA or occasion.together:
-        others = find_outside_sources(work, [table], occasion.at_commit)
-        record_refresh(work, table, state.frontier, report, clock, outcome, occasion, others)
-    return report
+    result = RefreshResult(table, state.frontier, decision, facts, clock, outcome)
+    if decision.action is Action.NO_DATA and not occasion.together:
+        return result.report(work.base.id)
+    return record_refreshes(work, [result], occasion)[0]
 
 
 def _run_decision(
@@ -81,17 +79,6 @@ def _run_decision(
     instead = Decision(Action.FULL, f"{decision.reason}; {reason}")
     outcome = run_everything(work, table, knows, instead, facts, clock)
     return instead, replace(outcome, executions=(*tried, *outcome.executions))
-
-
-def find_outside_sources(work: Work, tables: Sequence[Table], at_commit: bool = False) -> tuple[int, ...]:
-    """What some read and take to be known up to the commit, although this work does not refresh it.
-
-    That is other stream tables; and every source of those that are kept in the commit of a statement.
-    """
-    here = {r.table_id for r in work.refreshed} | {t.id for t in tables}
-    read = {source.table_id for t in tables for source in require_stream(t).sources} - here
-    found = {i: work.catalog.table_by_id(i) for i in read}
-    return tuple(sorted(i for i, t in found.items() if t and (at_commit or t.stream is not None)))
 
 
 def refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:

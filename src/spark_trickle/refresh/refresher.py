@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from spark_trickle.errors import TrickleError, raise_failures
 from spark_trickle.lake.catalog.engine import require_writable
 from spark_trickle.lake.catalog.states import move_on
-from spark_trickle.model.stream import Action, Initiator, RefreshReport
+from spark_trickle.model.stream import Action, Initiator, Occasion, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.apply import choose_storage
 from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.refresh.graph import Graph, graph_of
 from spark_trickle.refresh.group import list_company, refresh_together, streams_by_id
-from spark_trickle.refresh.record import Occasion
 from spark_trickle.spark.errors import notice_loss
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements.kinds import Name
@@ -150,11 +149,11 @@ class Refresher:
             snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
         commit_ms = (time.perf_counter() - start) * 1000
         changed = [c.table.id for c in work.changes.values() if c.changes_content]
-        if any(r.initiated_by is Initiator.SCHEDULER for r in work.refreshed):
+        if any(r.occasion.initiated_by is Initiator.SCHEDULER for r in work.refreshed):
             self._untidy.update(changed)
         else:
             compact.tidy_tables(work.place, changed)
-        by_hand = [r.table_id for r in work.refreshed if r.initiated_by is Initiator.MANUAL]
+        by_hand = [r.table_id for r in work.refreshed if r.occasion.initiated_by is Initiator.MANUAL]
         return [_note_commit(r, snapshot, commit_ms) for r in reports], by_hand
 
     def compact_untidy(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.model.files import DataFile, split_log
 from spark_trickle.model.stream import Stream
 from spark_trickle.plan.split import Node
@@ -75,7 +74,7 @@ def _list_query_thresholds(known: Known, settings: Settings) -> list[Threshold]:
             "Above the limit, put a part of the join into a stream table of its own.",
         )
     ]
-    if any(isinstance(op, Recursive) for n in known.nodes for op in n.plan.walk()):
+    if any(op.takes_rounds for n in known.nodes for op in n.plan.walk()):
         found.append(
             Threshold(
                 "max_recursion_depth",

@@ -11,11 +11,10 @@ from spark_trickle.lake.catalog import scheduling
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
-from spark_trickle.model.stream import Initiator, RefreshReport, Status
+from spark_trickle.model.stream import Initiator, Occasion, RefreshReport, Status
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.refresh.group import list_company, refill_stream, refresh_together, streams_by_id
-from spark_trickle.refresh.record import Occasion
 from spark_trickle.refresh.refresher import Refresher
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.sources.link import Links

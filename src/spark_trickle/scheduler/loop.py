@@ -36,10 +36,10 @@ Listener = Callable[[Alert], None]
 class Tick:
     """What one round did."""
 
-    active: bool  # False: another scheduler holds the lease
+    active: bool  # false if another scheduler holds the lease
     reports: tuple[RefreshReport, ...] = ()
-    failures: tuple[tuple[str, str], ...] = ()
-    waiting: int = 0
+    failures: tuple[tuple[str, str], ...] = ()  # name and error of each stream table that failed
+    waiting: int = 0  # stream tables that are not due, or held back
     plan_ms: float = 0.0
 
 

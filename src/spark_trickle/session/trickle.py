@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.lake.storage.backup import BackupReport
 from spark_trickle.model.report import Result
-from spark_trickle.model.stream import Initiator, RefreshReport, read_mode
+from spark_trickle.model.stream import RefreshReport, read_mode
 from spark_trickle.model.stream_options import StreamOptions
-from spark_trickle.model.table import Table
 from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
 from spark_trickle.scheduler.loop import Listener, Scheduler
@@ -29,7 +28,7 @@ from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.sql.statements.parse import parse_statement
 from spark_trickle.targets.push import Pushed
-from spark_trickle.txn.work import Place, Work
+from spark_trickle.txn.work import Place
 
 
 class Trickle:
@@ -41,6 +40,7 @@ class Trickle:
 
     @property
     def spark(self) -> SparkSession:
+        """The Spark session in which statements run, and to which DataFrames belong."""
         return self._connection.place.spark
 
     @property
@@ -56,7 +56,7 @@ class Trickle:
     # --- statements and transactions -------------------------------------------------------------
 
     def sql(self, statement: str) -> DataFrame:
-        """Run any statement."""
+        """Run one statement. A query gives its rows, a change one row that tells what it did."""
         with notice_loss():
             return run_statement(self._parts, parse_statement(statement), statement)
 
@@ -126,15 +126,6 @@ class Trickle:
         """
         return self._parts.refresher.refresh_all(atomic=atomic)
 
-    def refresh_chosen(
-        self,
-        choose: Callable[[Work], list[Table]],
-        initiated_by: Initiator = Initiator.MANUAL,
-        waited_ms: float | None = None,
-    ) -> list[RefreshReport]:
-        """Refresh some stream tables in one commit; run again after a conflict."""
-        return self._parts.refresher.refresh_chosen(choose, initiated_by, waited_ms)
-
     # --- the scheduler ---------------------------------------------------------------------------
 
     def scheduler(self, on_alert: Listener | None = None) -> Scheduler:
@@ -154,6 +145,7 @@ class Trickle:
         self._parts.control.pause_all()
 
     def resume_all(self) -> None:
+        """End `pause_all`."""
         self._parts.control.resume_all()
 
     def drain(self, seconds: float = 60.0) -> bool:
@@ -165,6 +157,7 @@ class Trickle:
         self._parts.control.gate_source(name)
 
     def ungate_source(self, name: str) -> None:
+        """Open the gate of a table again."""
         self._parts.control.ungate_source(name)
 
     def advance_watermark(self, name: str, at: datetime) -> None:
@@ -178,6 +171,7 @@ class Trickle:
         self._parts.control.create_watermark_group(name, sources, tolerance_seconds)
 
     def drop_watermark_group(self, name: str) -> None:
+        """Let the readers of its tables no longer wait for each other's watermarks."""
         self._parts.control.drop_watermark_group(name)
 
     def reset_fuse(self, name: str, action: str = "apply") -> RefreshReport:

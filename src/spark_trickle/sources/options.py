@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, get_args
 
@@ -18,49 +18,75 @@ KINDS = ("postgres",)
 class CdcMode(StrEnum):
     """How changes may reach us."""
 
-    AUTO = "auto"  # by triggers, and from the log as soon as that is possible
+    AUTO = "auto"
     TRIGGER = "trigger"
     WAL = "wal"
 
 
 class CopyWay(StrEnum):
+    """Who reads a first copy."""
+
     DIRECT = "direct"
-    JDBC = "jdbc"  # the executors of a cluster read a first copy side by side
+    JDBC = "jdbc"
 
 
 class Resync(StrEnum):
-    AUTO = "auto"  # a mirror that lost changes is copied again by itself
+    """What becomes of a mirror that lost changes."""
+
+    AUTO = "auto"
     MANUAL = "manual"
 
 
-_BOOLEANS = {"true": True, "false": False}
-_CHOICES: dict[str, Mapping[str, object]] = {
-    "cdc_mode": {c.value: c for c in CdcMode},
-    "capture": {c: c for c in get_args(Mode)},
-    "resync": {c.value: c for c in Resync},
-    "unlogged": _BOOLEANS,
-    "guarded": _BOOLEANS,
-    "notify": _BOOLEANS,
-    "copy": {c.value: c for c in CopyWay},
-}
+_SWITCH = {"true": True, "false": False}
+
+
+def _option(default: Any, meaning: str, choices: Mapping[str, object] | None = None) -> Any:
+    """`choices` are what a user may write, with the value that each means."""
+    return field(default=default, metadata={"meaning": meaning, "choices": choices or {}})
+
+
+def _name_members(kind: type[StrEnum]) -> dict[str, object]:
+    return {member.value: member for member in kind}
 
 
 @dataclass(frozen=True)
 class SourceOptions:
     """How a source is reached and captured; it says where the secrets are, and holds none."""
 
-    dsn: str = ""
-    service: str = ""
-    passfile: str = ""
-    cdc_mode: CdcMode = CdcMode.AUTO
-    tables: str = "*.*"  # those that may be mirrored
-    schema: str = SCHEMA  # where the change buffers are
-    capture: Mode = "statement"  # statement or row triggers
-    unlogged: bool = False  # buffers that are faster, and lost when the server crashes
-    guarded: bool = True  # a write of the application never fails because of us
-    notify: bool = False  # triggers wake up a running scheduler
-    copy: CopyWay = CopyWay.DIRECT
-    resync: Resync = Resync.AUTO
+    dsn: str = _option(
+        "", "The address: `env:NAME` for an environment variable that holds it, or one without a password."
+    )
+    service: str = _option("", "An entry of `pg_service.conf`, in place of `dsn` or beside it.")
+    passfile: str = _option("", "A file with the password, in the form of libpq.")
+    cdc_mode: CdcMode = _option(  # noqa: RUF009 a field
+        CdcMode.AUTO,
+        "How changes are captured. `auto` begins with triggers, and changes to the log when it can.",
+        _name_members(CdcMode),
+    )
+    tables: str = _option("*.*", "The tables that may be mirrored: patterns, separated by commas.")
+    schema: str = _option(SCHEMA, "The schema of the source in which the change buffers are.")
+    capture: Mode = _option(  # noqa: RUF009 a field
+        "statement", "Triggers that run once for each statement or row.", {m: m for m in get_args(Mode)}
+    )
+    unlogged: bool = _option(
+        False, "Buffers that are faster, and empty after a crash of the server.", _SWITCH
+    )
+    guarded: bool = _option(
+        True,
+        "A write of the application goes on when a change cannot be captured; the table is copied again.",
+        _SWITCH,
+    )
+    notify: bool = _option(False, "Triggers wake up a running scheduler.", _SWITCH)
+    copy: CopyWay = _option(  # noqa: RUF009 a field
+        CopyWay.DIRECT,
+        "Who reads a first copy: this process, or the executors of a cluster in parallel.",
+        _name_members(CopyWay),
+    )
+    resync: Resync = _option(  # noqa: RUF009 a field
+        Resync.AUTO,
+        "Whether a mirror that lost changes is copied again, or waits for `RESYNC TABLE`.",
+        _name_members(Resync),
+    )
 
     @property
     def address(self) -> Address:
@@ -70,17 +96,17 @@ class SourceOptions:
 def read_options(kind: str, given: Mapping[str, str]) -> SourceOptions:
     if kind not in KINDS:
         raise UnsupportedError(f'a source of type "{kind}"', f"The types are {', '.join(KINDS)}.")
-    known = tuple(f.name for f in fields(SourceOptions))
+    known = {f.name: f.metadata["choices"] for f in fields(SourceOptions)}
     for name, value in given.items():
         if name not in known:
             raise InvalidDefinitionError(
-                f'there is no option "{name}" of a source', suggest_closest(name, known, "options")
+                f'there is no option "{name}" of a source', suggest_closest(name, tuple(known), "options")
             )
-        if name in _CHOICES and value.lower() not in _CHOICES[name]:
+        if known[name] and value.lower() not in known[name]:
             raise InvalidDefinitionError(
-                f'"{value}" is not a value of the option "{name}"', f"Choose {' or '.join(_CHOICES[name])}."
+                f'"{value}" is not a value of the option "{name}"', f"Choose {' or '.join(known[name])}."
             )
-    chosen: dict[str, Any] = {n: _CHOICES[n][v.lower()] if n in _CHOICES else v for n, v in given.items()}
+    chosen: dict[str, Any] = {n: known[n][v.lower()] if known[n] else v for n, v in given.items()}
     options = SourceOptions(**chosen)
     parse_patterns(options.tables)
     _ = options.address

@@ -51,10 +51,10 @@ class SyncReport:
     capture: str
     rows_inserted: int = 0
     rows_deleted: int = 0
-    tables: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    copied: tuple[str, ...] = ()
-    resynced: Mapping[str, str] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # inserted and deleted, by mirror
+    copied: tuple[str, ...] = ()  # mirrors whose first copy was completed
+    resynced: Mapping[str, str] = field(default_factory=dict)  # why, by mirror
+    problems: Mapping[str, str] = field(default_factory=dict)  # why mirrors stand still, by mirror
     transactions: int = 0
     snapshot: int = 0
     duration_ms: float = 0.0

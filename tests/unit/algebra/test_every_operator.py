@@ -9,18 +9,21 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.algebra.change_operators import ChangeOperator, Fixpoint, Keys, Terms, Touched, Trimmed
-from spark_trickle.algebra.explain import describe_strategy, write_title, write_tree
+from spark_trickle.algebra.explain import write_title, write_tree
 from spark_trickle.algebra.keys import unique_key
-from spark_trickle.algebra.operators import At, Operator, Scan, column
+from spark_trickle.algebra.operators import At, Operator, Output, Project, Scan, column
 from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.recursion import replace_by_start
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.algebra.serialize import dump, load
+from spark_trickle.algebra.strategy import Cost, choose_strategy
 from spark_trickle.algebra.validate import validate
 from spark_trickle.arrow.evaluate import Evaluated, Lookup, evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.stateful import differentiate_node
+from spark_trickle.errors import InternalError
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.observe.auxiliary import purposes_of
 from spark_trickle.plan.join_order import connect_joins, order_joins
@@ -44,7 +47,10 @@ ALL = pytest.mark.parametrize("op", SAMPLES.values(), ids=SAMPLES)
 QUERIES = pytest.mark.parametrize("op", OF_QUERIES, ids=lambda op: type(op).__name__)
 CHANGES = pytest.mark.parametrize("op", OF_CHANGES, ids=lambda op: type(op).__name__)
 TEXTS = pytest.mark.parametrize(
-    "op", [op for op in SAMPLES.values() if not isinstance(op, Fixpoint)], ids=lambda op: type(op).__name__
+    "op", [op for op in SAMPLES.values() if not op.takes_rounds], ids=lambda op: type(op).__name__
+)
+ROUNDS = pytest.mark.parametrize(
+    "op", [op for op in SAMPLES.values() if op.takes_rounds], ids=lambda op: type(op).__name__
 )
 AT_DRIVER = pytest.mark.parametrize(
     "op", [op for op in SAMPLES.values() if not isinstance(op, Terms)], ids=lambda op: type(op).__name__
@@ -84,7 +90,7 @@ def test_it_has_a_rule_for_its_change(op: Operator) -> None:
 
 @CHANGES
 def test_a_change_has_no_change(op: Operator) -> None:
-    with pytest.raises(NotImplementedError, match=f"{type(op).__name__} stands in changes"):
+    with pytest.raises(InternalError, match=f"{type(op).__name__} stands in a change"):
         differentiate(op, EVERYTHING)
 
 
@@ -102,8 +108,14 @@ def test_it_is_kept_as_json(op: Operator) -> None:
 
 @CHANGES
 def test_a_change_is_never_kept(op: Operator) -> None:
-    with pytest.raises(KeyError, match=type(op).__name__):
-        load(dump((op,)), read_expression)
+    with pytest.raises(InternalError, match=f"{type(op).__name__} stands in a change, which is never kept"):
+        dump((op,))
+
+
+def test_a_plan_of_a_newer_version_is_refused() -> None:
+    newer = dump((ROWS,)).replace('"Scan"', '"Skim"')
+    with pytest.raises(InternalError, match='"Skim", which this version does not know'):
+        load(newer, read_expression)
 
 
 @ALL
@@ -125,9 +137,16 @@ def test_a_node_is_made_of_it_if_it_keeps_rows(op: Operator) -> None:
 
 
 @QUERIES
-def test_it_is_told_apart_where_only_what_adds_may_stand(op: Operator) -> None:
-    """The name of a class is the answer for what nobody thought of."""
-    assert find_taking_operator([Node(NodeRef(1), op)], EVERYTHING) != type(op).__name__
+def test_it_says_whether_it_takes_rows_away(op: Operator) -> None:
+    words = find_taking_operator([Node(NodeRef(1), op)], EVERYTHING)
+    assert words is None or not op.row_by_row
+
+
+@CHANGES
+def test_a_change_is_never_asked_whether_it_takes_rows_away(op: Operator) -> None:
+    change = Node(NodeRef(1), op if op.sources & EVERYTHING else op.with_inputs((ROWS,)))
+    with pytest.raises(InternalError, match="does not say whether it takes rows away"):
+        find_taking_operator([change], EVERYTHING)
 
 
 # --- what it means -----------------------------------------------------------------------------------
@@ -135,13 +154,26 @@ def test_it_is_told_apart_where_only_what_adds_may_stand(op: Operator) -> None:
 
 @TEXTS
 def test_its_text_gives_its_columns_and_weights(op: Operator) -> None:
-    """A fixpoint has no text of its own: it is a program, whose plans have one each."""
     con = duckdb.connect()
     for scan in (s for s in op.walk() if isinstance(s, Scan)):
         kinds = [*(f'"{c}" INTEGER' for _, c in scan.names), *(["_w INTEGER"] if scan.weighted else [])]
         con.execute(f'CREATE OR REPLACE TABLE "frame_{name_frame(scan)}" ({", ".join(kinds)})')
     found = [row[0] for row in con.execute(f"DESCRIBE {duck_sql(render(op))}").fetchall()]
     assert sorted(found) == sorted([*op.columns, *([WEIGHT] if op.weighted else [])])
+
+
+@ROUNDS
+def test_what_takes_rounds_has_no_text(op: Operator) -> None:
+    with pytest.raises(InternalError, match=f"{type(op).__name__} has no text of its own"):
+        render(op)
+    steps, rest = with_steps(op)
+    assert isinstance(steps[-1].plan, Fixpoint)
+    assert render(rest)
+
+
+def test_a_recursion_has_the_types_of_its_start() -> None:
+    recursion = Project(SAMPLES["Recursive"], (Output("x", column("v")),))
+    assert replace_by_start(recursion) == Project(ROWS, recursion.outputs)
 
 
 @dataclass(frozen=True)
@@ -234,9 +266,17 @@ def test_it_is_told_in_one_line(op: Operator) -> None:
 @QUERIES
 def test_its_cost_is_told(op: Operator) -> None:
     """What treats rows one by one is linear; all others say how they are kept up to date."""
-    told = describe_strategy.dispatch(type(op)) is not describe_strategy.dispatch(object)
+    told = choose_strategy.dispatch(type(op)) is not choose_strategy.dispatch(object)
     assert told == (not op.row_by_row)
-    assert all(describe_strategy(op))
+    strategy = choose_strategy(op)
+    assert strategy.how
+    assert strategy.advice or strategy.cost is not Cost.ALL
+
+
+@CHANGES
+def test_a_change_has_no_strategy(op: Operator) -> None:
+    with pytest.raises(InternalError, match=f"{type(op).__name__} has no strategy"):
+        choose_strategy(op)
 
 
 @QUERIES

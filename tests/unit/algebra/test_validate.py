@@ -9,16 +9,22 @@ import pytest
 
 from spark_trickle.algebra.change_operators import (
     Added,
+    Assign,
     Fixpoint,
     Half,
     Keys,
     Net,
+    Partial,
+    Rounds,
+    Shaken,
     Signed,
     Terms,
     Touched,
     Unfit,
+    Within,
 )
 from spark_trickle.algebra.operators import (
+    At,
     Constant,
     Filter,
     Generate,
@@ -34,17 +40,41 @@ from spark_trickle.algebra.operators import (
     UnionAll,
     column,
 )
-from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK
+from spark_trickle.algebra.references import RoundPart, RoundRef, TableRef
+from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Recursive, TopK, Window
 from spark_trickle.algebra.validate import validate
 from spark_trickle.errors import InternalError
 from spark_trickle.plan.pipeline import DEFINITION, Stage, Tree, run_passes
-from tests.unit.algebra.samples import CHANGE, FOUND, KEY, ORDER, OTHERS, OWN_SUMS, ROWS, TOTAL, text
+from tests.unit.algebra.samples import (
+    CHANGE,
+    FOUND,
+    KEY,
+    LAST,
+    LEAST,
+    ORDER,
+    OTHERS,
+    OWN_EXTREMA,
+    OWN_SUMS,
+    PARTIAL,
+    ROWS,
+    SAMPLES,
+    STEP,
+    TIES,
+    TOTAL,
+    TOUCHED_KEYS,
+    text,
+)
 
-NARROW = Scan("t3", (("z", "z"),))
+NARROW = Scan(TableRef(3), (("z", "z"),))
 PAIR = (KeyPair(column("k"), column("l")),)
+KEY_AS_K = (Output("k", column("v")),)
+RANKED = (Output("r", text("rank() OVER (PARTITION BY `z`)", "z")),)
 
 NEVER_BUILT: dict[str, tuple[Callable[[], Operator], str]] = {
-    "a scan with one name for two columns": (lambda: Scan("t1", (("k", "k"), ("k", "v"))), "one name: k"),
+    "a scan with one name for two columns": (
+        lambda: Scan(TableRef(1), (("k", "k"), ("k", "v"))),
+        "one name: k",
+    ),
     "a row that is too short": (lambda: Constant(("x", "y"), ((text("1"),),)), "another width"),
     "two outputs of one name": (lambda: Project(ROWS, (*KEY, *KEY)), "one name: g"),
     "a join with itself": (lambda: Join(ROWS, ROWS, JoinKind.INNER), "one name: k, v"),
@@ -66,7 +96,7 @@ NEVER_BUILT: dict[str, tuple[Callable[[], Operator], str]] = {
         lambda: Generate(ROWS, text("explode(array(1))"), ("k",)),
         "one name: k",
     ),
-    "a step of another width": (lambda: Recursive(ROWS, NARROW, "r1", True), "another width"),
+    "a step of another width": (lambda: Recursive(ROWS, NARROW, RoundRef(1), True), "another width"),
     "no sign": (lambda: Signed(ROWS, 0), "sign 0"),
     "half of what": (lambda: Half(CHANGE, 2), "sign 2"),
     "keys of another width": (lambda: Touched(ROWS, (column("k"),), Keys(OTHERS, ())), "other keys"),
@@ -80,37 +110,91 @@ NEVER_BUILT: dict[str, tuple[Callable[[], Operator], str]] = {
         "names s",
     ),
     "a buffer without room": (lambda: Unfit(CHANGE, ROWS, 4, 2), "room for less"),
+    "keys on the wrong sides": (
+        lambda: Join(ROWS, OTHERS, JoinKind.INNER, (KeyPair(column("l"), column("k")),)),
+        "other side: l",
+    ),
+    "a mark called like a column": (lambda: Join(ROWS, OTHERS, JoinKind.MARK, PAIR, mark="k"), "one name: k"),
+    "no rows of values": (lambda: Constant(("x",), ()), "no rows"),
+    "values without columns": (lambda: Constant((), ((),)), "rows of nothing"),
+    "a window without functions": (lambda: Window(ROWS, (), ()), "computes nothing"),
+    "a window that hides a column": (lambda: Window(ROWS, (), KEY_AS_K), "one name: k"),
+    "a buffer without order": (lambda: Buffer(ROWS, (), 1, 2), "no order"),
+    "an offset below zero": (lambda: TopK(ROWS, ORDER, 1, -1), "below zero"),
+    "a recursion that starts with itself": (
+        lambda: Recursive(LAST, STEP, RoundRef(1), True),
+        "starts with the rows that it finds",
+    ),
+    "touched strangers": (lambda: Touched(ROWS, (column("l"),), TOUCHED_KEYS), "names l"),
+    "keys of strangers": (lambda: Keys(CHANGE, (column("l"),)), "names l"),
+    "terms of strangers": (lambda: Terms(OTHERS.at(At.DELTA), (), (TOTAL,), "n"), "names v"),
+    "sums of strangers": (lambda: Partial(OTHERS.at(At.DELTA), (), (TOTAL,), "n"), "names v"),
+    "a buffer of other rows": (lambda: Within(CHANGE, OTHERS, ORDER, 1), "names k, v"),
+    "a buffer with an order of strangers": (
+        lambda: Within(OTHERS.at(At.DELTA), OTHERS, ORDER, 1),
+        "names k, v",
+    ),
+    "a buffer that ends nowhere": (lambda: Within(CHANGE, ROWS, (), 1), "no last row"),
+    "an extremum of a sum": (
+        lambda: Shaken(PARTIAL, OWN_EXTREMA, ("g",), (TIES,), (TIES,), "n"),
+        "has no extremum",
+    ),
+    "ties of a sum": (
+        lambda: Shaken(PARTIAL, OWN_EXTREMA, ("g",), (LEAST,), (LEAST,), "n"),
+        "no extremum has",
+    ),
+    "counts of no groups": (lambda: replace(SAMPLES["Counted"], input=ROWS), "no groups"),
+    "a change beside content": (lambda: UnionAll((CHANGE, OTHERS)), "adds content to a change"),
+    "a change with a change": (
+        lambda: Join(CHANGE, OTHERS.at(At.DELTA), JoinKind.INNER),
+        "joins a change",
+    ),
+    "an outer join of a change on its right": (
+        lambda: Join(OTHERS, CHANGE, JoinKind.LEFT),
+        "beside its first input",
+    ),
+    "a full join of a change": (lambda: Join(CHANGE, OTHERS, JoinKind.FULL), "keeps rows of both sides"),
+    "groups of a change": (lambda: Aggregate(CHANGE, KEY, (), "n"), "reads a change as content"),
+    "net content": (lambda: Net(ROWS), "reads content as a change"),
+    "keys with weights": (
+        lambda: Touched(ROWS, (column("k"),), Signed(Keys(OTHERS, (column("l"),)), 1)),
+        "beside its first input",
+    ),
+    "sums with weights": (lambda: Added(CHANGE, OWN_SUMS, ("g",), (TOTAL,), "n"), "which are no sums"),
+    "content on one way": (lambda: Fixpoint((), FOUND, CHANGE), "has content on one way"),
     "another way to other columns": (lambda: Fixpoint((), FOUND, OTHERS), "other columns"),
 }
 NEVER_LEFT: dict[str, tuple[Operator, str]] = {
     "a column of nobody": (Filter(ROWS, text("`w` > 1", "w")), "names w"),
     "a column that is gone": (Filter(Project(ROWS, KEY), text("`k` > 1", "k")), "names k"),
-    "keys on the wrong sides": (
-        Join(ROWS, OTHERS, JoinKind.INNER, (KeyPair(column("l"), column("k")),)),
-        "names l",
-    ),
+    "a key of nobody": (Join(ROWS, OTHERS, JoinKind.INNER, (KeyPair(column("z"), column("l")),)), "names z"),
     "a condition of strangers": (Join(ROWS, OTHERS, JoinKind.INNER, residual=text("`z`", "z")), "names z"),
     "a constant of something": (Constant(("x",), ((column("k"),),)), "names k"),
     "a sum of nothing": (Aggregate(OTHERS, (), (TOTAL,), "n"), "names v"),
-    "touched strangers": (Touched(ROWS, (column("l"),), Keys(OTHERS, (column("l"),))), "names l"),
-    "a change beside content": (UnionAll((CHANGE, OTHERS)), "adds content to a change"),
-    "a change with a change": (
-        Join(CHANGE, replace(OTHERS, moment=CHANGE.moment), JoinKind.INNER),
-        "joins a change",
-    ),
-    "an outer join of a change on its right": (
-        Join(OTHERS, CHANGE, JoinKind.LEFT),
-        "beside its first input",
-    ),
-    "a full join of a change": (Join(CHANGE, OTHERS, JoinKind.FULL), "keeps rows of both sides"),
-    "groups of a change": (Aggregate(CHANGE, KEY, (), "n"), "reads a change as content"),
-    "net content": (Net(ROWS), "reads content as a change"),
-    "keys with weights": (
-        Touched(ROWS, (column("k"),), Signed(Keys(OTHERS, (column("l"),)), 1)),
-        "beside its first input",
-    ),
+    "a window over nothing": (Window(ROWS, (column("z"),), RANKED), "names z"),
+    "an order of nothing": (TopK(OTHERS, ORDER, 1), "names k, v"),
+    "a generator of nothing": (Generate(ROWS, text("explode(`z`)", "z"), ("e",)), "names z"),
     "deep down": (Signed(Project(Filter(ROWS, text("`w`", "w")), KEY), 1), "names w"),
 }
+
+
+NO_CALLS: dict[str, tuple[Callable[[], object], str]] = {
+    "the middle": (lambda: replace(LEAST, pick="median"), "picks median"),
+    "products": (lambda: replace(TOTAL, combine="product"), "combines by product"),
+    "an extremum without values": (lambda: replace(LEAST, term=None), "picks none"),
+    "an extremum that counts": (lambda: replace(LEAST, ties_of="m"), "two things at once"),
+    "rounds that go nowhere": (
+        lambda: Rounds((Assign(RoundRef(1), ROWS),), (), RoundRef(1), RoundRef(1, RoundPart.ALL)),
+        "never keeps r1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_CALLS)
+def test_what_operators_are_made_of_cannot_be_wrong_either(name: str) -> None:
+    build, message = NO_CALLS[name]
+    with pytest.raises(InternalError, match=message):
+        build()
 
 
 @pytest.mark.parametrize("name", NEVER_BUILT)

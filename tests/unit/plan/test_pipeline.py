@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spark_trickle.algebra.change_operators import Signed
 from spark_trickle.algebra.operators import (
     At,
@@ -17,12 +19,14 @@ from spark_trickle.algebra.operators import (
 )
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.algebra.stateful_operators import Aggregate
+from spark_trickle.errors import InternalError
 from spark_trickle.plan.pipeline import (
     CHANGE,
     CONTENT,
     DEFINITION,
     FOR_SPARK,
     Context,
+    Pass,
     Stage,
     Tree,
     plan_trees,
@@ -86,3 +90,10 @@ def test_content_is_compared_only_where_it_is_asked_for() -> None:
 def test_filters_and_names_go_through_a_definition() -> None:
     query = (Tree(Filter(BY_CITY, column("city"))),)
     assert [t.label for t in plan_trees(query, DEFINITION, Context())] == ["n1", "n2"]
+
+
+def test_a_pass_that_breaks_a_plan_is_found_out() -> None:
+    """Here as in all tests: `tests/conftest.py` switches it on."""
+    broken = Pass("break", "", lambda trees, _: (Tree(Filter(BY_CITY, column("nowhere"))),))
+    with pytest.raises(InternalError, match="names nowhere"):
+        plan_trees(NODE, (broken,), Context())

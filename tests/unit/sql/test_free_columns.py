@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.prune import find_free_columns
 from spark_trickle.algebra.references import TableRef
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.named_windows import read_query
-from spark_trickle.sql.bind.plans import find_free_columns
 from spark_trickle.sql.bind.query import SparkBinder, bind_query
 from spark_trickle.sql.bind.scope import Named, Scope, SourceTable
 

@@ -12,7 +12,7 @@ import pytest
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import AlterTable, CreateTable, DropTable, TableChange
 from spark_trickle.model.source import AttachedSource, Landed, SourceState
-from spark_trickle.model.stream import Action, Refreshed, RefreshReport
+from spark_trickle.model.stream import Action, Occasion, Refreshed, RefreshReport
 from spark_trickle.txn.savepoint import roll_back, take_savepoint
 from spark_trickle.txn.work import Place, Work
 from spark_trickle.txn.work_state import WorkState
@@ -21,7 +21,7 @@ from tests.unit.lake.lakes import data_file, table_value
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BASE = Snapshot(5, NOON, 1, 10, 10)
 TABLE, OTHER = table_value(1, "t"), table_value(3, "u")
-REFRESHED = Refreshed(1, 4, 5, RefreshReport("main.t", Action.FULL, "asked"), NOON)
+REFRESHED = Refreshed(1, 4, 5, RefreshReport("main.t", Action.FULL, "asked"), NOON, Occasion())
 LANDED = Landed(AttachedSource("pg", "postgres", {}, NOON), SourceState())
 
 

@@ -39,9 +39,11 @@ class LastRun:
 
 @dataclass(frozen=True)
 class Alert:
+    """Something that somebody should know of."""
+
     raised: datetime
     event: str
-    table_name: str
+    table_name: str  # or the name of a source, or warehouse
     message: str
 
 

@@ -82,7 +82,7 @@ def record_refresh(connection: Connection, done: Refreshed, current: int, snapsh
         raise ConflictError(
             f'the stream table "{done.report.name}"', done.expected or 0, current, "refreshed"
         )
-    known_now = done.together or done.at_commit
+    known_now = done.occasion.together or done.occasion.at_commit
     if known_now and find_changed_tables(connection, done.outside, done.frontier, current):
         # It would be taken to know them up to this commit, and it read them before.
         raise ConflictError(f'a source of "{done.report.name}"', done.frontier, current, "refreshed")
@@ -90,12 +90,12 @@ def record_refresh(connection: Connection, done: Refreshed, current: int, snapsh
     connection.execute(
         insert(s.trickle_stream).values(
             table_id=done.table_id,
-            frontier=snapshot if done.at_commit else done.frontier,
+            frontier=snapshot if done.occasion.at_commit else done.frontier,
             # Only resume() lets the scheduler have it again.
             status=(found.status if found.status is Status.SUSPENDED else Status.ACTIVE).value,
             error=None,
             errors_in_a_row=0,
-            streams_frontier=snapshot if done.at_commit or done.together else done.frontier,
+            streams_frontier=snapshot if done.occasion.at_commit or done.occasion.together else done.frontier,
         )
     )
     if done.report.action is not Action.NO_DATA:
@@ -228,8 +228,8 @@ def _note_refresh(connection: Connection, done: Refreshed) -> None:
             phases=json.dumps({k: round(v, 3) for k, v in report.phases.items()}),
             source_rows=report.source_rows,
             duration_ms=report.duration_ms,
-            initiated_by=done.initiated_by.value,
-            waited_ms=done.waited_ms,
+            initiated_by=done.occasion.initiated_by.value,
+            waited_ms=done.occasion.waited_ms,
             apply=report.apply,
             executed=write_executions(done.executions),
         )

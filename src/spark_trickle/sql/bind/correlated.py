@@ -14,7 +14,10 @@ from sqlglot import exp
 from spark_trickle.algebra.conditions import join_conjuncts
 from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Project, column
+from spark_trickle.algebra.prune import find_free_columns
+from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.aggregates import is_aggregated
+from spark_trickle.sql.bind.attempts import find_attempt, find_outer_columns, try_query
 from spark_trickle.sql.bind.env import Env, Given
 from spark_trickle.sql.bind.expressions import (
     SUBQUERIES,
@@ -25,9 +28,10 @@ from spark_trickle.sql.bind.expressions import (
 )
 from spark_trickle.sql.bind.generate import is_generator
 from spark_trickle.sql.bind.key_types import align_types, read_key_pair
-from spark_trickle.sql.bind.plans import distinct_rows, find_free_columns, keep_columns
+from spark_trickle.sql.bind.plans import distinct_rows, keep_columns
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Bound, Relation, Scope
+from spark_trickle.sql.dialect.spark import sql_of
 
 
 @dataclass(frozen=True)
@@ -50,28 +54,84 @@ class Side:
         return not self.keys and not self.residual
 
 
-class NotSimpleError(Exception):
-    """The subquery uses columns of the outer query where a join condition cannot reach."""
-
-
 def bind_side(query: exp.Query, rows: Relation, env: Env, values: bool) -> Side:
     """A subquery whose rows are looked at, not counted: for EXISTS, IN, ANY and ALL."""
-    try:
-        return _bind_conditions(query, rows, env, values)
-    except NotSimpleError:
+    if not _can_be_joined(query, rows, env, values):
         body, keys = bind_dependent(query, rows, env)
         return Side(body.plan, tuple(column(c) for c in body.columns), keys)
-
-
-def _bind_conditions(query: exp.Query, rows: Relation, env: Env, values: bool) -> Side:
-    """FROM and WHERE alone: what mentions the outer query becomes the condition of the join."""
-    if not isinstance(query, exp.Select) or any(query.args.get(k) for k in MORE_THAN_ROWS):
-        raise NotSimpleError
-    if is_aggregated(query, list(query.expressions), query.args.get("having")):
-        raise NotSimpleError
+    assert isinstance(query, exp.Select)
     inner, keys, residual = bind_rows_and_conditions(query, rows, env)
-    listed = _bind_list(query, inner, env.for_subquery(rows.scope)) if values else ()
-    return Side(inner.plan, listed, keys, residual)
+    listed = _read_list(query, inner, env.for_subquery(rows.scope)) if values else ()
+    return Side(inner.plan, listed or (), keys, residual)
+
+
+def _can_be_joined(query: exp.Query, rows: Relation, env: Env, values: bool) -> bool:
+    """Whether FROM and WHERE are all there is to it, and what mentions the outer query can be joined on."""
+    if env.trial or not isinstance(query, exp.Select) or any(query.args.get(k) for k in MORE_THAN_ROWS):
+        return False
+    if is_aggregated(query, list(query.expressions), query.args.get("having")):
+        return False
+    tried = try_conditions(query, rows, env)
+    return tried is not None and (not values or _read_list(query, tried.source, tried.env) is not None)
+
+
+# --- conditions --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """WHERE in a subquery: what it asks of the rows of FROM alone, and what ties them to the rows around."""
+
+    own: tuple[exp.Expr, ...]  # with columns of the tree, or as written if they have subqueries
+    keys: tuple[KeyPair, ...]
+    residual: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The conditions of a subquery in its attempt, the rows of FROM there, and what surrounds it."""
+
+    conditions: Conditions
+    source: Relation
+    env: Env
+
+
+def try_conditions(query: exp.Select, rows: Relation, env: Env) -> Tried | None:
+    """None if the subquery uses columns of the outer query where the condition of a join cannot reach."""
+    inside = env.for_subquery(rows.scope)
+    attempt = find_attempt(query, inside)
+    source, tried = attempt.body.source, env.on_trial().for_subquery(attempt.outer)
+    assert source is not None
+    if find_free_columns(source.plan):
+        return None
+    pairs = zip(attempt.outer.reachable, rows.scope.reachable, strict=True)
+    around = frozenset(then for then, now in pairs if now in rows.plan.columns)
+    conditions = _read_conditions(query, source, around, tried)
+    return None if conditions is None else Tried(conditions, source, tried)
+
+
+def _read_conditions(
+    query: exp.Select, inner: Relation, around: frozenset[str], env: Env
+) -> Conditions | None:
+    """The conditions over the rows of FROM, and the columns around that a join reaches."""
+    clause, columns = query.args.get("where"), frozenset(inner.plan.columns)
+    own, keys, residual = [], [], []
+    for part in list_conjuncts(clause.this if clause is not None else None):
+        whole = resolve(part, inner.scope, env)
+        used = find_used_columns(whole, inner.scope, env) - columns
+        if contains(part, is_subquery):
+            if used:
+                return None
+            own.append(part)
+        elif not used:
+            own.append(whole)
+        elif not used <= around:
+            return None
+        elif pair := read_key_pair(whole, around, columns):
+            keys.append(pair)
+        else:
+            residual.append(to_expr(whole))
+    return Conditions(tuple(own), tuple(keys), tuple(residual))
 
 
 def bind_rows_and_conditions(
@@ -79,36 +139,18 @@ def bind_rows_and_conditions(
 ) -> tuple[Relation, tuple[KeyPair, ...], tuple[Expr, ...]]:
     """The rows of FROM and WHERE, without the conditions that mention the outer query; and these."""
     inside = env.for_subquery(rows.scope)
-    if find_free_columns(inside.binder.bind_from(query, inside.on_trial()).plan):
-        raise NotSimpleError
-    inner = inside.binder.bind_from(query, inside)
-    clause = query.args.get("where")
-    keys, residual = [], []
-    for part in list_conjuncts(clause.this if clause is not None else None):
+    inner = env.binder.bind_from(query, inside)
+    found = _read_conditions(query, inner, frozenset(rows.plan.columns), inside)
+    assert found is not None, "it was tried before"
+    for part in found.own:
         if contains(part, is_subquery):
-            inner = _filter_alone(part, inner, inside)
-            continue
-        whole = resolve(part, inner.scope, inside)
-        used = find_outer_columns(whole, inner)
-        if not used:
-            inner = inner.filter_rows(to_expr(whole))
-        elif not used <= set(rows.plan.columns):
-            raise NotSimpleError
-        elif pair := read_key_pair(whole, frozenset(rows.plan.columns), frozenset(inner.plan.columns)):
-            keys.append(pair)
+            inner = env.binder.filter_by_subquery(part, inner, inside)
         else:
-            residual.append(to_expr(whole))
-    return inner, align_types(tuple(keys), rows.plan, inner.plan, inside), tuple(residual)
+            inner = inner.filter_rows(to_expr(part))
+    return inner, align_types(found.keys, rows.plan, inner.plan, inside), found.residual
 
 
-def _filter_alone(condition: exp.Expr, inner: Relation, env: Env) -> Relation:
-    """The rows for which a condition with subqueries holds, if it uses no columns of the outer query."""
-    if find_free_columns(env.binder.filter_by_subquery(condition, inner, env.on_trial()).plan):
-        raise NotSimpleError
-    return env.binder.filter_by_subquery(condition, inner, env)
-
-
-def find_outer_columns(node: exp.Expr, inner: Relation) -> frozenset[str]:
+def find_outer_columns_of(node: exp.Expr, inner: Relation) -> frozenset[str]:
     """The columns that a resolved expression over the rows of a subquery takes from the queries around it."""
     return to_expr(node).columns - frozenset(inner.plan.columns)
 
@@ -116,50 +158,69 @@ def find_outer_columns(node: exp.Expr, inner: Relation) -> frozenset[str]:
 MORE_THAN_ROWS = ("with_", "limit", "offset", "qualify", "laterals", "windows")
 
 
-def _bind_list(query: exp.Select, inner: Relation, env: Env) -> tuple[Expr, ...]:
-    """The list of the subquery as expressions over its rows."""
+def _read_list(query: exp.Select, inner: Relation, env: Env) -> tuple[Expr, ...] | None:
+    """The list of the subquery as expressions over its rows; None if it needs more than them."""
     for node in query.expressions:
         if contains(node, lambda n: isinstance(n, (*SUBQUERIES, exp.Star, exp.Window)) or is_generator(n)):
-            raise NotSimpleError
+            return None
     nodes = [resolve(e.unalias(), inner.scope, env) for e in query.expressions]
-    if any(find_outer_columns(n, inner) for n in nodes):
-        raise NotSimpleError
+    if any(find_outer_columns_of(n, inner) for n in nodes):
+        return None
     return tuple(to_expr(n) for n in nodes)
 
 
+# --- all different values ----------------------------------------------------------------------------
+
+
 def find_used_columns(node: exp.Expr, scope: Scope, env: Env) -> frozenset[str]:
-    """The columns of a query, or given to it, that an expression with subqueries uses, in them or beside."""
-    trial, known = env.for_subquery(scope).on_trial(), env.given_columns
-    free = (
-        c
-        for query in _find_queries(node)
-        for c in find_free_columns(env.binder.bind_query(query, trial).plan)
-    )
-    used = to_expr(node).columns.union(known.get(c, c) for c in free)
-    return used & {*(n.column for n in scope.everything), *known.values()}
+    """The columns that an expression over a scope uses, in its subqueries or beside them."""
+    inside, known = env.for_subquery(scope), env.given_columns
+    used = (c for query in _find_queries(node) for c in find_outer_columns(query, inside))
+    return to_expr(node).columns.union(known.get(c, c) for c in used)
 
 
 def _find_queries(node: exp.Expr) -> Iterator[exp.Query]:
-    if isinstance(node, exp.Query):
-        yield node
+    if isinstance(node, exp.Exists):
+        yield read_existence(node)
+    elif isinstance(node, exp.Query):
+        yield read_subquery(node)
     else:
         for child in node.iter_expressions():
             yield from _find_queries(child)
 
 
+def read_subquery(node: exp.Expr) -> exp.Query:
+    """The query in brackets."""
+    while isinstance(node, exp.Subquery) and not any(node.args.get(k) for k in ("with_", "order", "limit")):
+        node = node.this
+    if not isinstance(node, exp.Query):
+        raise UnsupportedError(f"{type(node).__name__} as a subquery", "Write a SELECT.")
+    return node
+
+
+def read_existence(node: exp.Exists) -> exp.Query:
+    """The query of an EXISTS, for which neither order nor a limit matters, unless it is 0."""
+    query = read_subquery(node.this).copy()
+    limit = query.args.get("limit")
+    if limit is not None and not query.args.get("offset") and sql_of(limit.expression) not in ("0", "ALL"):
+        query.set("limit", None)
+    query.set("order", None)
+    return query
+
+
 def bind_dependent(query: exp.Query, rows: Relation, env: Env) -> tuple[Bound, tuple[KeyPair, ...]]:
     """A subquery computed for all different values of the outer columns that it uses, and how to join it."""
-    bind_query, known = env.binder.bind_query, env.given_columns
-    body = bind_query(query, env.for_subquery(rows.scope).on_trial())
-    used = {c: known.get(c, c) for c in sorted(find_free_columns(body.plan))}
+    inside, known = env.for_subquery(rows.scope), env.given_columns
+    if env.trial:
+        return try_query(query, inside).body, ()
+    used = {c: known.get(c, c) for c in sorted(find_outer_columns(query, inside))}
     mine = {c: carried for c, carried in used.items() if carried in rows.plan.columns}
-    if env.trial or (used and not mine):
-        return body, ()  # columns of a query further out stay open: it comes back with their values
+    assert bool(used) == bool(mine), "what is around carries its values"
     if not used:
-        return bind_query(query, env.for_subquery(rows.scope)), ()
+        return env.binder.bind_query(query, inside), ()
     distinct = distinct_rows(Project(rows.plan, keep_columns(tuple(mine.values()))), env)
     given = Given(distinct, dict(zip(mine, distinct.columns, strict=True)))
-    found = bind_query(query, env.for_subquery(rows.scope, given))
+    found = env.binder.bind_query(query, env.for_subquery(rows.scope, given))
     pairs = tuple(
         KeyPair(column(m), column(g), True) for m, g in zip(mine.values(), found.given, strict=True)
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import Constant
+from spark_trickle.sql.bind.attempts import find_outer_columns, keep_number, try_query
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import to_expr
-from spark_trickle.sql.bind.plans import find_free_columns, with_names
+from spark_trickle.sql.bind.plans import with_names
 from spark_trickle.sql.bind.relations import read_column_names
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Bound, Scope
@@ -15,22 +16,11 @@ from spark_trickle.sql.bind.scope import Bound, Scope
 
 def bind_derived(query: exp.Query, env: Env) -> Bound:
     """A query in FROM, alone or, if it uses columns of the outer query, for the values that are given."""
-    bind_query = env.binder.bind_query
     if env.outer is None:
-        return bind_query(query, env.inner())
+        return env.binder.bind_query(query, env.inner())
     if env.trial:
-        return bind_query(query, env)
-    attempt = bind_query(query, env.on_trial())
-    if not find_free_columns(attempt.plan):
-        return bind_query(query, env.inner())
-    # Without given values the outer columns stay open: who asked comes back with the values.
-    return bind_query(query, env) if env.given is not None else attempt
-
-
-def uses_outer_columns(query: exp.Query, env: Env) -> bool:
-    if env.outer is None:
-        return False
-    return bool(find_free_columns(env.binder.bind_query(query, env.on_trial()).plan))
+        return try_query(query, env).body
+    return env.binder.bind_query(query, env if find_outer_columns(query, env) else env.without_values())
 
 
 def bind_values(node: exp.Values, env: Env) -> Bound:
@@ -38,7 +28,7 @@ def bind_values(node: exp.Values, env: Env) -> Bound:
     written = read_column_names(node.args.get("alias"))
     labels = [f"col{n + 1}" for n in range(len(rows[0]))]
     if env.outer is not None and any(v.find(exp.Column, exp.Query) for row in rows for v in row):
-        return with_names(bind_derived(_write_as_union(rows), env), written or labels)
+        return with_names(bind_derived(keep_number(node, _write_as_union(rows)), env), written or labels)
     names = tuple(env.fresh(n) for n in labels)
     constants = tuple(tuple(to_expr(resolve(v, Scope(), env)) for v in row) for row in rows)
     body = Bound(Constant(names, constants), tuple(zip(labels, names, strict=True)))

@@ -11,6 +11,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from spark_trickle.algebra.operators import Operator
+from spark_trickle.algebra.prune import find_free_columns
 from spark_trickle.sql.bind.scope import Bound, Find, Relation, Scope, Types
 
 
@@ -43,12 +44,21 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """A query whose tree lacks the columns of `outer` that it uses."""
+
+    body: Bound
+    outer: Scope
+
+
+@dataclass(frozen=True)
 class Unbound:
     """A CTE that uses columns of the query around: it is bound wherever it is read."""
 
     query: exp.Query
     names: list[str]
     env: Env
+    attempt: Bound | None = None  # which stands for it on trial
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,8 @@ class Env:
     depth: int = 0  # of views in views
     exact_floats: bool = False  # sums of doubles are computed again, not added to
     trial: bool = False  # only to find out which columns of the outer query are used
+    queries: Iterator[int] = field(default_factory=count)  # numbers for the queries of a text
+    attempts: dict[object, Attempt] = field(default_factory=dict)  # a cache: see `attempts`
 
     @property
     def given_columns(self) -> Mapping[str, str]:
@@ -80,15 +92,22 @@ class Env:
         """For a query that sees nothing of the rows around it."""
         return replace(self, outer=None, given=None)
 
+    def without_values(self) -> Env:
+        """For a query that uses nothing of the rows around it, though it might."""
+        return replace(self, given=None)
+
     def for_subquery(self, outer: Scope, given: Given | None = None) -> Env:
         """For a query in an expression over the rows of `outer`."""
         return replace(self, outer=outer, given=given)
 
     def on_trial(self) -> Env:
         """To bind a query only for the outer columns that it uses: they are left open in its tree."""
-        return replace(self, given=None, trial=True, types=_assume_types)
+        return replace(self, given=None, trial=True)
 
+    def find_types(self, op: Operator) -> Mapping[str, str]:
+        """The types of the columns. On trial a tree may lack columns, and any type will do."""
+        return dict.fromkeys(op.columns, "int") if self.trial else self.types(op)
 
-def _assume_types(op: Operator) -> dict[str, str]:
-    """In a trial the tree lacks the outer columns, so Spark cannot be asked about it."""
-    return dict.fromkeys(op.columns, "int")
+    def find_exact_types(self, op: Operator) -> Mapping[str, str] | None:
+        """The same where names follow from types; None on trial, if the tree lacks columns."""
+        return None if self.trial and find_free_columns(op) else self.types(op)

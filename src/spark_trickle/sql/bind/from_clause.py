@@ -9,6 +9,7 @@ from sqlglot import exp
 from spark_trickle.algebra.expressions import integer
 from spark_trickle.algebra.operators import Constant, Scan
 from spark_trickle.errors import InvalidDefinitionError, TableNotFoundError, UnsupportedError
+from spark_trickle.sql.bind.attempts import number_queries
 from spark_trickle.sql.bind.ctes import read_cte
 from spark_trickle.sql.bind.derived import bind_derived, bind_values
 from spark_trickle.sql.bind.env import Env
@@ -148,7 +149,7 @@ def _bind_view(view: SourceView, parts: tuple[str, ...], env: Env) -> Bound:
     find = view.find or env.find
     inside = replace(env.inner(), find=find, home=view.home, ctes={}, depth=env.depth + 1)
     with drop_places():
-        body = env.binder.bind_query(read_query(view.sql), inside)
+        body = env.binder.bind_query(number_queries(read_query(view.sql), inside), inside)
     by_name = {n.lower(): c for n, c in body.outputs}
     if any(n.lower() not in by_name for n in view.source_columns):
         raise InvalidDefinitionError(

@@ -55,10 +55,13 @@ def name_generated(
     plan: Operator, generator: Expr, outer: bool, env: Env, written: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What Spark calls the columns of a generator, and what the tree does."""
-    if env.trial:
-        return tuple(written or ("col",)), tuple(env.fresh(n) for n in written or ("col",))
-    known = set(plan.columns)
-    names = tuple(n for n in env.types(Generate(plan, generator, (), outer)) if n not in known)
+    if env.trial and written:
+        names = tuple(written)
+    elif (kinds := env.find_exact_types(Generate(plan, generator, (), outer))) is None:
+        names = ("col",)
+    else:
+        known = set(plan.columns)
+        names = tuple(n for n in kinds if n not in known)
     return names, tuple(env.fresh(n) for n in names)
 
 

@@ -73,7 +73,7 @@ def join_on(
     plain = [p for p in parts if not contains(p, is_subquery)]
     later: list[exp.Expr] = []
     for part in (p for p in parts if contains(p, is_subquery)):
-        if how.kind is JoinKind.INNER:
+        if how.kind is JoinKind.INNER or env.trial:
             later.append(part)
             continue
         one, two, done = compute_on_sides(part, one, two, scope, env)
@@ -81,7 +81,7 @@ def join_on(
     one, two, plain = _filter_before(plain, one, two, how)
     found, residual = _read_conditions(plain, one, two, env)
     keys, given = (*keys, *found), one.given or two.given
-    if later and how.kind is not JoinKind.INNER:
+    if later and how.kind is not JoinKind.INNER and not env.trial:
         pairs = find_partners(later, one, two, scope, (keys, residual), env)
         if how.kind is JoinKind.FULL:
             _refuse_ties(ties)

@@ -78,7 +78,7 @@ def align_equalities(parts: list[exp.Expr], plan: Operator, env: Env) -> list[ex
 
 def _find_types(exprs: list[Expr], plan: Operator, env: Env) -> list[str]:
     outputs = tuple(Output(env.fresh("probe"), e) for e in exprs)
-    return list(env.types(Project(plan, outputs)).values())
+    return list(env.find_types(Project(plan, outputs)).values())
 
 
 def _make_cast(expr: Expr, kind: str) -> Expr:

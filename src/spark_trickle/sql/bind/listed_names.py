@@ -101,7 +101,7 @@ def _has_field(value: exp.Expr | None, rows: Relation, env: Env) -> bool:
     if value is None:
         return False
     try:
-        env.types(Project(rows.plan, (Output(env.fresh("probe"), to_expr(value)),)))
+        env.find_types(Project(rows.plan, (Output(env.fresh("probe"), to_expr(value)),)))
     except TrickleError:
         return False
     return True

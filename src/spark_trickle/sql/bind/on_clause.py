@@ -128,7 +128,7 @@ def full_join_by_subqueries(
         (*turned, *found.tie_keys(found.two)),
         residual,
     )
-    kinds = env.types(one.plan)
+    kinds = env.find_types(one.plan)
     nulls = tuple(Output(env.fresh(c), Cast(NULL, kinds[c])) for c in one.plan.columns)
     shown = keep_columns((*one.plan.columns, *two.plan.columns))
     return UnionAll((Project(left, shown), Project(lonely, (*nulls, *keep_columns(two.plan.columns)))))

@@ -57,7 +57,7 @@ def _bind_pivot_cells(rows: Relation, pivot: exp.Pivot, field: exp.In, env: Env)
         for call, resolved in zip(pivot.expressions, calls, strict=True)
     ]
     plain = _bind_groups(rows, groups, [(n, _add_filter(call, test)) for n, test, call in cells], env)
-    made = env.types(plain.plan)
+    made = env.find_types(plain.plan)
     if not all(_LOOKED_UP.fullmatch(made[c]) for c in plain.columns[len(groups) :]):
         return plain
     # Where a value does not occur there is nothing to look up: also a count is NULL then, not 0.
@@ -78,7 +78,7 @@ def _bind_groups(
 
 def _find_types(keys: list[exp.Expr], rows: Relation, env: Env) -> list[str]:
     probes = tuple(Output(env.fresh("key"), to_expr(k)) for k in keys)
-    kinds = env.types(Project(rows.plan, probes))
+    kinds = env.find_types(Project(rows.plan, probes))
     return [kinds[p.name] for p in probes]
 
 

@@ -63,6 +63,6 @@ def _ask_for_names(values: tuple[str, ...], plan: Operator, env: Env) -> dict[st
         return {}
     fields = ", ".join(f"coalesce(CAST({v} AS STRING), 'null'), 0" for v in values)
     probe = env.fresh("names")
-    kinds = env.types(Project(plan, (Output(probe, Opaque(f"named_struct({fields})")),)))
-    names = read_field_names(kinds[probe]) or values  # in a trial nobody is asked
+    kinds = env.find_exact_types(Project(plan, (Output(probe, Opaque(f"named_struct({fields})")),)))
+    names = values if kinds is None else read_field_names(kinds[probe])
     return dict(zip(values, names, strict=True))

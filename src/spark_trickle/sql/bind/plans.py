@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from spark_trickle.algebra.expressions import Expr, Opaque
 from spark_trickle.algebra.operators import Operator, Output, Project, Settled, column
-from spark_trickle.algebra.prune import used_columns
 from spark_trickle.algebra.stateful_operators import Aggregate, SortKey, Window
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.bind.env import Env
@@ -62,12 +61,3 @@ def number_rows(
     columns = frozenset[str]().union(*(e.columns for e in (*partition, *(k.expr for k in order))))
     call = Opaque(f"row_number() OVER (PARTITION BY {by} ORDER BY {ordering})", columns)
     return Window(plan, tuple(partition), (Output(number, call),)), number
-
-
-def find_free_columns(plan: Operator) -> frozenset[str]:
-    """The columns of outer queries that a tree uses.
-
-    Every column has a name of its own, so what no part of the tree makes is one of a query around it.
-    """
-    made = frozenset[str]().union(*(op.columns for op in plan.walk()))
-    return used_columns(plan) - made

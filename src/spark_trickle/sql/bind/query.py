@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_trickle.errors import UnsupportedError
+from spark_trickle.sql.bind.attempts import number_queries
 from spark_trickle.sql.bind.ctes import bind_ctes
 from spark_trickle.sql.bind.derived import bind_values
 from spark_trickle.sql.bind.env import Binder, Env
@@ -24,7 +25,7 @@ def bind(sql: str, find: Find, types: Types, home: str, exact_floats: bool = Fal
     """The tree of a whole query."""
     env = Env(find, types, home, SparkBinder(), exact_floats=exact_floats)
     with room_to_recurse():
-        return bind_query(read_query(sql), env)
+        return bind_query(number_queries(read_query(sql), env), env)
 
 
 def bind_query(query: exp.Query, env: Env) -> Bound:

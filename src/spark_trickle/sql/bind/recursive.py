@@ -45,8 +45,8 @@ def bind_recursive(name: str, query: exp.Query, names: list[str], env: Env) -> B
     if len(step.outputs) != len(base.outputs):
         raise UnsupportedError(f'different numbers of columns in the recursive query "{name}"', _ADVICE)
     _refuse_non_monotone(name, step.plan, source)
-    wanted = env.types(start)
-    found = types(step.plan)
+    wanted = env.find_types(start)
+    found = inside.find_types(step.plan)
     cast = tuple(
         Output(
             b,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Filter, Operator
@@ -19,6 +20,7 @@ class Bound:
     outputs: tuple[tuple[str, str], ...]
     given: tuple[str, ...] = ()  # columns that carry the values of the query around it
     single: bool = False  # exactly one row, or one for each of these values
+    source: Relation | None = None  # of a SELECT: the rows of its FROM
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -111,6 +113,27 @@ class Scope:
         if not columns:
             raise ColumnNotFoundError(f"{'.'.join(qualifier)}.*", self.names())
         return columns
+
+    def list_levels(self) -> Iterator[Scope]:
+        """This level and those around it, from the inside out."""
+        level: Scope | None = self
+        while level is not None:
+            yield level
+            level = level.outer
+
+    @cached_property
+    def shape(self) -> tuple[tuple[tuple[tuple[str, ...], str], ...], ...]:
+        """The names of all levels: where they are the same, a query inside means the same columns."""
+        return tuple(tuple((n.alias, n.name) for n in level.everything) for level in self.list_levels())
+
+    @cached_property
+    def reachable(self) -> tuple[str, ...]:
+        """What a query inside may use: the columns of all levels, in the order of their names."""
+        return tuple(
+            n.column if level.renamed is None else level.renamed.get(n.column, n.column)
+            for level in self.list_levels()
+            for n in level.everything
+        )
 
     def list_star(self) -> list[tuple[str, str]]:
         """What `*` shows: each name, and what the tree calls it."""

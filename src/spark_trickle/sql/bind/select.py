@@ -50,7 +50,7 @@ _Values = tuple[dict[str, exp.Expr], Relation]  # of subqueries by their text, a
 
 def bind_select(select: exp.Select, env: Env) -> Bound:
     rows = env.binder.bind_from(select, env)
-    return bind_result(select, _filter_where(select, rows, env), env)
+    return replace(bind_result(select, _filter_where(select, rows, env), env), source=rows)
 
 
 def _filter_where(select: exp.Select, rows: Relation, env: Env) -> Relation:
@@ -164,13 +164,13 @@ def _expand_struct(name: tuple[str, ...], rows: Relation, env: Env) -> list[Item
         return []
     if value is None:
         return []
-    if env.trial:
-        return [Item(name[-1], value)]
     probe = env.fresh("probe")
-    kind = env.types(Project(rows.plan, (Output(probe, to_expr(value)),)))[probe]
+    kinds = env.find_exact_types(Project(rows.plan, (Output(probe, to_expr(value)),)))
+    if kinds is None:
+        return [Item(name[-1], value)]
     return [
         Item(n, exp.Dot(this=value.copy(), expression=exp.to_identifier(n, quoted=True)))
-        for n in read_field_names(kind)
+        for n in read_field_names(kinds[probe])
     ]
 
 

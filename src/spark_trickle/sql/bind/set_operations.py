@@ -70,7 +70,7 @@ def _bind_union(node: exp.Union, env: Env) -> Bound:
     distinct = node.args.get("distinct") is not False
     first, *others = (env.binder.bind_query(part, env) for part in _split_chain(node, distinct))
     together = [rename_apart(_show_columns(first), env)]
-    types = list(env.types(together[0]).values())
+    types = list(env.find_types(together[0]).values())
     for other in others:
         _refuse_other_width(first, other)
         together, types = _add_part(together, types, rename_apart(_show_columns(other), env), env)
@@ -98,10 +98,10 @@ def _add_part(
     together: list[Operator], have: list[str], part: Operator, env: Env
 ) -> tuple[list[Operator], list[str]]:
     """One more part; if the common types become others, all before are cast as one, as Spark does."""
-    if list(env.types(part).values()) == have:
+    if list(env.find_types(part).values()) == have:
         return [*together, part], have
     before = together[0] if len(together) == 1 else UnionAll(tuple(together))
-    both = list(env.types(UnionAll((before, part))).values())
+    both = list(env.find_types(UnionAll((before, part))).values())
     if both == have:
         return [*together, _cast_columns(part, both, env)], have
     return [_cast_columns(before, both, env), _cast_columns(part, both, env)], both
@@ -121,7 +121,7 @@ def _match_rows(first: Operator, second: Operator, both: bool, env: Env) -> Oper
 
 def _is_distinct(op: Operator, env: Env) -> bool:
     """Whether no row repeats for sure, as after DISTINCT, which would also turn −0.0 into 0.0."""
-    plain = not any(re.search("float|double", kind, re.IGNORECASE) for kind in env.types(op).values())
+    plain = not any(re.search("float|double", kind, re.IGNORECASE) for kind in env.find_types(op).values())
     return plain and bool(unique_key(op, lambda _: ()))
 
 
@@ -152,12 +152,12 @@ def _show_columns(side: Bound) -> Operator:
 def _align_types(env: Env, left: Operator, right: Operator) -> tuple[Operator, Operator]:
     """Both sides in their common types: a part of a union may later be read without the others."""
     left, right = rename_apart(left, env), rename_apart(right, env)
-    both = list(env.types(UnionAll((left, right))).values())
+    both = list(env.find_types(UnionAll((left, right))).values())
     return _cast_columns(left, both, env), _cast_columns(right, both, env)
 
 
 def _cast_columns(op: Operator, wanted: list[str], env: Env) -> Operator:
-    found = list(env.types(op).values())
+    found = list(env.find_types(op).values())
     if found == wanted:
         return op
     return Project(

@@ -25,17 +25,19 @@ from spark_trickle.algebra.expressions import (
 )
 from spark_trickle.algebra.operators import Join, JoinKind, KeyPair, Operator, Output, Project, column
 from spark_trickle.algebra.stateful_operators import Aggregate, Call, Materialized
-from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.sql.bind.aggregate import bind_aggregate
 from spark_trickle.sql.bind.aggregates import has_aggregate
 from spark_trickle.sql.bind.correlated import (
     MORE_THAN_ROWS,
-    NotSimpleError,
     Side,
     bind_dependent,
     bind_rows_and_conditions,
     bind_side,
-    find_outer_columns,
+    find_outer_columns_of,
+    read_existence,
+    read_subquery,
+    try_conditions,
 )
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import (
@@ -51,7 +53,6 @@ from spark_trickle.sql.bind.plans import add_outputs, keep_columns
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Bound, Relation
 from spark_trickle.sql.bind.tail import Item, Tail
-from spark_trickle.sql.dialect.spark import sql_of
 
 _SEVERAL_ROWS = "'a subquery in an expression has more than one row'"
 _COMPARISONS = {
@@ -68,29 +69,11 @@ def filter_by_subquery(condition: exp.Expr, rows: Relation, env: Env) -> Relatio
     negated = isinstance(inner, exp.Not)
     test = inner.this.unnest() if negated else inner
     if isinstance(test, exp.Exists):
-        return _keep_by_existence(_drop_order_and_limit(test.this), negated, rows, env)
+        return _keep_by_existence(read_existence(test), negated, rows, env)
     if isinstance(test, exp.In) and test.args.get("query") and not contains(test.this, is_subquery):
         return _keep_by_membership(test, negated, rows, env)
     whole, rows = compute_subqueries(resolve(condition, rows.scope, env), rows, env)
     return rows.filter_rows(to_expr(whole))
-
-
-def _read_query(node: exp.Expr) -> exp.Query:
-    while isinstance(node, exp.Subquery) and not any(node.args.get(k) for k in ("with_", "order", "limit")):
-        node = node.this
-    if not isinstance(node, exp.Query):
-        raise UnsupportedError(f"{type(node).__name__} as a subquery", "Write a SELECT.")
-    return node
-
-
-def _drop_order_and_limit(node: exp.Expr) -> exp.Query:
-    """The query of an EXISTS, for which neither order nor a limit matters, unless it is 0."""
-    query = _read_query(node).copy()
-    limit = query.args.get("limit")
-    if limit is not None and not query.args.get("offset") and sql_of(limit.expression) not in ("0", "ALL"):
-        query.set("limit", None)
-    query.set("order", None)
-    return query
 
 
 def _keep_by_existence(query: exp.Query, negated: bool, rows: Relation, env: Env) -> Relation:
@@ -116,7 +99,7 @@ def _reduce_to_one_row(plan: Operator, env: Env) -> Operator:
 
 def _keep_by_membership(node: exp.In, negated: bool, rows: Relation, env: Env) -> Relation:
     left = _bind_members(node.this, rows, env)
-    side = bind_side(_read_query(node.args["query"]), rows, env, values=True)
+    side = bind_side(read_subquery(node.args["query"]), rows, env, values=True)
     _require_same_width(left, side)
     pairs = _bind_member_keys(left, side, rows, env)
     if not negated:
@@ -201,12 +184,12 @@ def compute_subqueries(node: exp.Expr, rows: Relation, env: Env) -> tuple[exp.Ex
 def _compute_value(node: exp.Expr, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     match node:
         case exp.Exists():
-            return _compute_exists(_drop_order_and_limit(node.this), rows, env)
+            return _compute_exists(read_existence(node), rows, env)
         case exp.In():
             return _compute_membership(node, rows, env)
         case exp.Binary():
             return _compute_quantified(node, rows, env)
-    return _compute_scalar(_read_query(node), rows, env)
+    return _compute_scalar(read_subquery(node), rows, env)
 
 
 def _compute_exists(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
@@ -226,7 +209,7 @@ def _mark_rows(side: Side, rows: Relation, env: Env) -> tuple[exp.Expr, Relation
 def _compute_membership(node: exp.In, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """x IN (…) is true, false, or unknown because of a NULL."""
     left, rows = _compute_members(node.this, rows, env)
-    side = _read_twice(bind_side(_read_query(node.args["query"]), rows, env, values=True))
+    side = _read_twice(bind_side(read_subquery(node.args["query"]), rows, env, values=True))
     _require_same_width(left, side)
     pairs = _bind_member_keys(left, side, rows, env)
     hit, rows = _mark_rows(side.add_conditions(keys=pairs), rows, env)
@@ -275,7 +258,7 @@ def _compute_quantified(node: exp.Binary, rows: Relation, env: Env) -> tuple[exp
     value, rows = compute_subqueries(node.this, rows, env)
     left = to_expr(value)
     every = isinstance(node.expression, exp.All)
-    side = _read_twice(bind_side(_read_query(node.expression.this), rows, env, values=True))
+    side = _read_twice(bind_side(read_subquery(node.expression.this), rows, env, values=True))
     _require_same_width((left,), side)
     right = side.outputs[0]
     compared = Brackets(Comparison(_COMPARISONS[type(node)], Brackets(left), Brackets(right)))
@@ -287,10 +270,9 @@ def _compute_quantified(node: exp.Binary, rows: Relation, env: Env) -> tuple[exp
 
 def _compute_scalar(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
     """The one value of a subquery, NULL if it has no row; more than one row is an error when it happens."""
-    try:
+    if _can_be_grouped(query, rows, env):
+        assert isinstance(query, exp.Select)
         return _compute_grouped(query, rows, env)
-    except NotSimpleError:
-        pass  # computed for all values of the outer columns instead
     body, keys = bind_dependent(query, rows, env)
     if len(body.outputs) != 1:
         raise InvalidDefinitionError("a subquery in an expression needs exactly one column", "Select one.")
@@ -316,25 +298,29 @@ def _refuse_several_rows(body: Bound, env: Env) -> Bound:
     return Bound(single, ((body.outputs[0][0], result),), names, single=True)
 
 
-def _compute_grouped(query: exp.Query, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
-    """SELECT agg(x) FROM … WHERE inner = outer: grouped by the inner side, and joined to the outer.
+def _can_be_grouped(query: exp.Query, rows: Relation, env: Env) -> bool:
+    """Whether it is SELECT agg(x) FROM … WHERE inner = outer, and uses the outer query nowhere else."""
+    if env.trial or not isinstance(query, exp.Select) or len(query.expressions) != 1:
+        return False
+    if any(query.args.get(k) for k in (*MORE_THAN_ROWS, "group", "having", "distinct")):
+        return False
+    node = query.expressions[0].unalias()
+    if not has_aggregate(node) or contains(node, is_subquery):
+        return False
+    tried = try_conditions(query, rows, env)
+    if tried is None or tried.conditions.residual or not tried.conditions.keys:
+        return False
+    return not find_outer_columns_of(resolve(node, tried.source.scope, tried.env), tried.source)
+
+
+def _compute_grouped(query: exp.Select, rows: Relation, env: Env) -> tuple[exp.Expr, Relation]:
+    """The rows grouped by the inner side of the keys, and joined to the outer.
 
     The value is computed above the join: a count without rows is 0, not NULL.
     """
-    single = isinstance(query, exp.Select) and len(query.expressions) == 1
-    if not single or any(query.args.get(k) for k in (*MORE_THAN_ROWS, "group", "having", "distinct")):
-        raise NotSimpleError
-    assert isinstance(query, exp.Select)
-    node = query.expressions[0].unalias()
-    if not has_aggregate(node) or contains(node, is_subquery):
-        raise NotSimpleError
-    inner, keys, residual = bind_rows_and_conditions(query, rows, env)
-    if residual or not keys:
-        raise NotSimpleError
+    inner, keys, _ = bind_rows_and_conditions(query, rows, env)
     inside = env.for_subquery(rows.scope)
-    value = resolve(node, inner.scope, inside)
-    if find_outer_columns(value, inner):
-        raise NotSimpleError
+    value = resolve(query.expressions[0].unalias(), inner.scope, inside)
     columns = tuple(Output(env.fresh("key"), k.right) for k in keys)
     keyed = replace(inner, plan=add_outputs(inner.plan, columns), given=tuple(c.name for c in columns))
     tail, grouped = bind_aggregate(query, Tail((Item("value", value),)), keyed, inside)

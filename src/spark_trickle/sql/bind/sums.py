@@ -65,7 +65,7 @@ class Sums:
     def find_type(self, arg: Expr) -> str:
         """What Spark says the type of an expression over the rows is."""
         probe = self.fresh("probe")
-        return self._env.types(Project(self._plan, (Output(probe, arg),)))[probe].lower()
+        return self._env.find_types(Project(self._plan, (Output(probe, arg),)))[probe].lower()
 
     def add_call(self, call: Call) -> str:
         key = f"{call.expr.sql}|{call.term.sql if call.term else ''}"

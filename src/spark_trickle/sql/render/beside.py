@@ -5,19 +5,30 @@ Stored columns are called `_s0`, `_s1`, …, shown ones `_o0`, `_o1`, …; `_kee
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from spark_trickle.algebra.operators import Filter, Operator, Project, Scan
 from spark_trickle.algebra.references import NodeRef
+from spark_trickle.algebra.require import refuse
 from spark_trickle.model.quoting import quote
 from spark_trickle.sql.render.query import W, render
 
 KEEP = "_keep"
 
 
+_Level = Scan | Project | Filter  # what can carry the stored columns along
+
+
 def shows_only(plan: Operator, node: NodeRef) -> bool:
     """Whether each row of a result is made of one row of a node."""
-    while isinstance(plan, Project | Filter):
-        plan = plan.input
-    return isinstance(plan, Scan) and plan.source == node
+    level = _as_level(plan)
+    while isinstance(level, Project | Filter):
+        level = _as_level(level.input)
+    return level is not None and level.source == node
+
+
+def _as_level(op: Operator) -> _Level | None:
+    return op if isinstance(op, _Level) else None
 
 
 def name_stored_columns(own: Scan) -> dict[str, str]:
@@ -43,19 +54,31 @@ def _render_levels(op: Operator, source: str, stored: dict[str, str], kept: str)
 
     Rows that a filter took out stay, but nothing is computed of them: it might fail.
     """
-    carried = f"{kept}, {W}"
-    if isinstance(op, Scan):
-        where = {c: s for s, c in stored.items()}
-        listed = ", ".join(f"{quote(where[c])} AS {quote(n)}" for n, c in op.names)
-        return f"SELECT {carried}, {listed} FROM ({source})", False
-    assert isinstance(op, Project | Filter)
-    inner, guarded = _render_levels(op.input, source, stored, kept)
-    if guarded:
-        carried += f", {quote(KEEP)}"
-    if isinstance(op, Project):
-        guard = f"CASE WHEN {quote(KEEP)} THEN {{}} END" if guarded else "{}"
-        listed = ", ".join(f"{guard.format(o.expr.sql)} AS {quote(o.name)}" for o in op.outputs)
-        return f"SELECT {carried}, {listed} FROM ({inner})", guarded
+    match _as_level(op):
+        case Scan() as scan:
+            where = {c: s for s, c in stored.items()}
+            listed = ", ".join(f"{quote(where[c])} AS {quote(n)}" for n, c in scan.names)
+            return f"SELECT {kept}, {W}, {listed} FROM ({source})", False
+        case Project() as level:
+            inner, guarded = _render_levels(level.input, source, stored, kept)
+            return _render_outputs(level, inner, guarded, kept), guarded
+        case Filter() as level:
+            inner, guarded = _render_levels(level.input, source, stored, kept)
+            return _render_test(level, inner, guarded, kept), True
+        case None:
+            refuse(op, "does not only show the rows of a node")
+        case never:
+            assert_never(never)
+
+
+def _render_outputs(op: Project, inner: str, guarded: bool, kept: str) -> str:
+    carried = f"{kept}, {W}, {quote(KEEP)}" if guarded else f"{kept}, {W}"
+    guard = f"CASE WHEN {quote(KEEP)} THEN {{}} END" if guarded else "{}"
+    listed = ", ".join(f"{guard.format(o.expr.sql)} AS {quote(o.name)}" for o in op.outputs)
+    return f"SELECT {carried}, {listed} FROM ({inner})"
+
+
+def _render_test(op: Filter, inner: str, guarded: bool, kept: str) -> str:
     columns = ", ".join(quote(c) for c in op.input.columns)
     test = f"CASE WHEN {quote(KEEP)} THEN {op.predicate.sql} END" if guarded else op.predicate.sql
-    return f"SELECT {kept}, {W}, coalesce({test}, false) AS {quote(KEEP)}, {columns} FROM ({inner})", True
+    return f"SELECT {kept}, {W}, coalesce({test}, false) AS {quote(KEEP)}, {columns} FROM ({inner})"

@@ -8,6 +8,7 @@ from spark_trickle.algebra.change_operators import (
     Added,
     Counted,
     Different,
+    Fixpoint,
     Fold,
     Half,
     Keys,
@@ -35,6 +36,7 @@ from spark_trickle.algebra.operators import (
     Settled,
     UnionAll,
 )
+from spark_trickle.algebra.require import refuse
 from spark_trickle.algebra.stateful_operators import Aggregate, Buffer, Materialized, Recursive, TopK, Window
 from spark_trickle.model.quoting import quote
 from spark_trickle.sql.render import groups as render_groups
@@ -55,7 +57,7 @@ def name_frame(scan: Scan) -> str:
 
 @singledispatch
 def render(op: Operator) -> str:
-    raise NotImplementedError(type(op).__name__)
+    refuse(op, "has no SQL")
 
 
 def _write_names(columns: tuple[str, ...], weighted: bool = False) -> str:
@@ -207,8 +209,7 @@ def _(op: Materialized | Settled | Trimmed) -> str:
 
 @render.register
 def _(op: Recursive) -> str:
-    """Only for its types: the rows are found step by step."""
-    return render(op.base)
+    refuse(op, "has no text of its own: a fixpoint finds its rows")
 
 
 # --- deltas ------------------------------------------------------------------------------------------
@@ -229,6 +230,11 @@ def _(op: Half) -> str:
 @render.register
 def _(op: Different) -> str:
     return f"SELECT DISTINCT {_write_names(op.columns)} FROM ({render(op.input)})"
+
+
+@render.register
+def _(op: Fixpoint) -> str:
+    refuse(op, "has no text of its own: each of its plans has one")
 
 
 @render.register
