@@ -10,7 +10,7 @@ from threading import Event, Thread
 
 import pytest
 from pyspark.errors import ArithmeticException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 from pyspark.sql.types import LongType
 
 from spark_trickle import connect
@@ -84,6 +84,7 @@ def test_settings_stay_as_they_are_while_small_refreshes_run(tr: Trickle) -> Non
     assert len(seen) == 1
 
 
+@pytest.mark.skipif(is_remote(), reason="over Spark Connect both kinds of jobs share one child")
 def test_small_and_large_jobs_have_sessions_of_their_own(tr: Trickle, tmp_path: Path) -> None:
     """Made when they are needed: none for what the driver computes, and one for each kind of job."""
     with connect(tmp_path / "warehouse", spark=tr.spark) as first:
