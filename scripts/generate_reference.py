@@ -81,7 +81,7 @@ def _bounds(f: Any) -> str:
     if not isinstance(f.default, int | float) or isinstance(f.default, bool):
         return ""
     low, high = f.metadata["low"], f.metadata["high"]
-    return f"at least {low}" if high == float("inf") else f"{low} to {high}"
+    return f"{low} to {high}"
 
 
 # --- errors ----------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ _KINDS = {
 def errors_page() -> str:
     kinds = [[f"`{k.name}`", str(k.value), _KINDS[k]] for k in Kind]
     rows = []
-    for cls in sorted(TrickleError.__subclasses__(), key=lambda c: (c.kind.value, c.code)):
+    for cls in sorted(_list_errors(TrickleError), key=lambda c: (c.kind.value, c.code)):
         message, hint = _words_of(cls)
         rows.append([f"`{cls.code}`", f"`{cls.__name__}`", cls.kind.name, message, hint])
     return f"""
@@ -113,6 +113,11 @@ Below, … stands for what the error is about.
 
 {table(["code", "class", "kind", "message", "hint"], rows)}
 """
+
+
+def _list_errors(base: type[TrickleError]) -> list[type[TrickleError]]:
+    """Those that are raised; the others are bases of them."""
+    return [c for each in base.__subclasses__() for c in (_list_errors(each) or [each])]
 
 
 def _words_of(cls: type[TrickleError]) -> tuple[str, str]:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from spark_trickle.errors import SettingError
+from spark_trickle.errors import SettingError, shorten_text
 
 # Ten years: also where it is stretched many times over, the next moment has a date.
 LONGEST_SCHEDULE_SECONDS = 10 * 365 * 86_400
-
-
-SMALL_CHANGES_BY_SPARK = "spark"
+# Multiplied many times over, as megabytes or columns are, it is still a number of eight bytes.
+LARGEST_NUMBER = 10**12
+_MOST_BITS = 256  # of a number that a message shows
 
 
 def _setting(
-    default: Any, meaning: str, low: float = 0, high: float = float("inf"), words: tuple[str, ...] = ()
+    default: Any, meaning: str, low: float = 0, high: float = LARGEST_NUMBER, words: tuple[str, ...] = ()
 ) -> Any:
     """`words` are the only values of a text."""
     return field(default=default, metadata={"meaning": meaning, "low": low, "high": high, "words": words})
@@ -214,12 +215,17 @@ class Settings:
     small_changes: str = _setting(
         "driver",
         "Where a refresh computes what follows from few changed rows: driver, without a Spark job, or spark.",
-        words=("driver", SMALL_CHANGES_BY_SPARK),
+        words=("driver", "spark"),
     )
 
     def __post_init__(self) -> None:
         for f in fields(self):
             _check_value(f.name, getattr(self, f.name), f.default, f.metadata)
+
+    @property
+    def keeps_small_changes(self) -> bool:
+        """Whether the driver computes itself what follows from few rows."""
+        return self.small_changes == "driver"
 
     @property
     def driver_bytes(self) -> int:
@@ -315,22 +321,41 @@ def _convert_value(name: str, value: Any) -> Any:
     if isinstance(value, str) and isinstance(default, str):
         return value.lower()
     if not isinstance(value, str) or isinstance(default, str):
-        return float(value) if isinstance(default, float) and type(value) is int else value
+        return _widen_integer(value) if isinstance(default, float) and type(value) is int else value
     text = value.strip().lower()
     if isinstance(default, bool):
         if text in ("true", "false"):
             return text == "true"
         raise SettingError(name, f'"{value}" is neither true nor false', advice="Write true or false.")
+    number = _parse_number(text, isinstance(default, int))
+    if number is None:
+        raise SettingError(name, f'"{shorten_text(value)}" is not a number', advice="Write a number.")
+    return number
+
+
+def _parse_number(text: str, is_whole: bool) -> float | None:
+    """Python also reads digits of other scripts; nobody would know them again in a message."""
+    if not text.isascii():
+        return None
     try:
-        return float(text) if isinstance(default, float) else int(text)
-    except ValueError:
-        raise SettingError(name, f'"{value}" is not a number', advice="Write a number.") from None
+        return int(text) if is_whole else float(text)
+    except ValueError:  # also if it has more digits than Python reads
+        return None
+
+
+def _widen_integer(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _check_value(name: str, value: Any, default: Any, bounds: Mapping[str, Any]) -> None:
     if type(value) is not type(default):
         kind = type(default).__name__
-        raise SettingError(name, f"expected {kind}, got {value!r}", advice=f"Give a value of type {kind}.")
+        raise SettingError(
+            name, f"expected {kind}, got {shorten_text(repr(value))}", advice=f"Give a value of type {kind}."
+        )
     if (words := bounds["words"]) and value not in words:
         raise SettingError(name, f'"{value}" is not one of {", ".join(words)}', advice="Choose one of these.")
     if (
@@ -339,6 +364,11 @@ def _check_value(name: str, value: Any, default: Any, bounds: Mapping[str, Any])
         and not bounds["low"] <= value <= bounds["high"]
     ):
         low, high = bounds["low"], bounds["high"]
-        raise SettingError(
-            name, f"{value} is outside {low} to {high}", advice=f"Choose a value between {low} and {high}."
-        )
+        problem = f"{_show_number(value)} is outside {low} to {high}"
+        raise SettingError(name, problem, advice=f"Choose a value between {low} and {high}.")
+
+
+def _show_number(value: float) -> str:
+    """Python does not write out a number of thousands of digits."""
+    is_huge = isinstance(value, int) and value.bit_length() > _MOST_BITS
+    return "the number" if is_huge else str(value)

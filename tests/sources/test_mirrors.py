@@ -12,6 +12,7 @@ import spark_trickle
 from spark_trickle.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
+    ConflictError,
     InUseError,
     InvalidDefinitionError,
     ReadOnlyTableError,
@@ -24,8 +25,12 @@ from spark_trickle.errors import (
     TypeNotAllowedError,
     UnsupportedError,
 )
+from spark_trickle.lake.catalog import sources
+from spark_trickle.model.backoff import Backoff
+from spark_trickle.model.source import Landed
 from spark_trickle.sources import by_trigger, transition
 from spark_trickle.sources.postgres.compact import compact_buffer
+from spark_trickle.sources.postgres.copy import Progress
 from tests.postgres.test_random import TABLES, TRUNCATING, Writer
 from tests.sources.conftest import DSN, Shop
 
@@ -49,7 +54,7 @@ STREAMS = {
 @pytest.mark.parametrize("mode", MODES)
 def test_random_transactions(shop: Shop, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several writers, transactions open across syncs, rollbacks and savepoints; in auto also the change over."""
-    monkeypatch.setattr(transition, "_FIRST_TIMEOUT", 0.2)
+    monkeypatch.setattr(transition, "_TRIES", Backoff(0.2, 300.0))
     r = random.Random(MODES.index(mode))
     shop.run(*TABLES)
     shop.attach(mode)
@@ -188,6 +193,29 @@ def test_a_copy_that_was_cut_off_goes_on(shop: Shop) -> None:
     report = shop.tr.sync("shop", progress=lambda p: seen.append(p.rows))
     assert report.copied == ("main.orders",)
     assert len(seen) == 2  # two of the four pieces were there
+    shop.check("SELECT * FROM orders")
+
+
+def test_a_copy_goes_on_after_a_conflict(shop: Shop) -> None:
+    """Others note something about the source meanwhile; whole pieces stay, and retries are no more than asked for."""
+    shop.tr.sql("SET trickle.copy_piece_rows = 30")
+    shop.run(*ORDERS)
+    shop.attach()
+    engine, seen = shop.tr._connection.place.warehouse.engine, list[int]()
+    disturbed = {3, 5, 6, 7}  # pieces, in the order in which they are read
+
+    def disturb(piece: Progress) -> None:
+        seen.append(piece.rows)
+        if len(seen) in disturbed:
+            source = sources.find_source(engine, "shop")
+            sources.move_on(engine, Landed(source, source.state))
+
+    shop.tr.sql("SET trickle.commit_retries = 3")
+    with pytest.raises(ConflictError):
+        shop.tr.create_mirror("orders", "shop.public.orders", progress=disturb)
+    assert seen == [30, 30, 30, 30, 10, 10, 10]
+    shop.tr.create_mirror("orders", "shop.public.orders", progress=disturb)
+    assert seen[7:] == [10]
     shop.check("SELECT * FROM orders")
 
 

@@ -15,6 +15,7 @@ from spark_trickle.errors import (
     SourceSetupError,
     SourceUnavailableError,
 )
+from spark_trickle.model.backoff import Backoff
 from spark_trickle.sources import by_log, captures, transition
 from spark_trickle.txn.work import begin_work
 from tests.sources.conftest import Shop
@@ -140,7 +141,7 @@ def test_polls_that_cancel_out_are_passed_over(shop: Shop) -> None:
 
 
 def test_auto_waits_for_what_stands_in_the_way(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transition, "_FIRST_TIMEOUT", 0.3)
+    monkeypatch.setattr(transition, "_TRIES", Backoff(0.3, 300.0))
     shop.run(*ORDERS, "CREATE TABLE bag (a int)")
     shop.attach("auto")
     shop.tr.create_mirror("orders", "shop.public.orders")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import ArithmeticException
+from pyspark.sql import SparkSession, is_remote
 from pyspark.sql.types import LongType
 
 from spark_trickle import connect
 from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
+from spark_trickle.spark import child_session
 from spark_trickle.spark.child_session import child_of
+from spark_trickle.spark.session import open_session
 
 WATCHED = (
     "spark.sql.adaptive.enabled",
@@ -77,6 +82,56 @@ def test_settings_stay_as_they_are_while_small_refreshes_run(tr: Trickle) -> Non
         for name in QUERIES:
             assert tr.refresh(name).action is Action.DIFFERENTIAL
     assert len(seen) == 1
+
+
+@pytest.mark.skipif(is_remote(), reason="over Spark Connect both kinds of jobs share one child")
+def test_small_and_large_jobs_have_sessions_of_their_own(tr: Trickle, tmp_path: Path) -> None:
+    """Made when they are needed: none for what the driver computes, and one for each kind of job."""
+    with connect(tmp_path / "warehouse", spark=tr.spark) as first:
+        first.sql("CREATE TABLE t (id BIGINT, c INT, n INT, PRIMARY KEY (id))")
+        first.sql("INSERT INTO t SELECT id, id % 20, id FROM range(5000)")
+        first.sql("CREATE STREAM TABLE summed AS SELECT c, sum(n) AS s FROM t GROUP BY c")
+        first.sql(f"CREATE STREAM TABLE filtered REFRESH MODE DIFFERENTIAL AS {QUERIES['filtered']}")
+    parent = tr.spark.newSession()
+    parent.conf.set("spark.sql.shuffle.partitions", "3")
+
+    def look() -> tuple[object, ...]:
+        children = child_session._BY_USE.get(parent, {})
+        return tuple(
+            (is_small, *(c.spark.conf.get(n, None) for n in WATCHED[:2]))
+            for (_, is_small), c in sorted(children.items())
+        )
+
+    few, many = (True, "false", "1"), (False, parent.conf.get(WATCHED[0], None), "3")
+    with connect(tmp_path / "warehouse", spark=parent) as own:
+        own.sql("UPDATE t SET n = n + 1 WHERE id = 1")
+        own.refresh("summed")
+        assert look() == ()
+        own.refresh("filtered")
+        assert look() == (few,)
+        own.sql("CREATE STREAM TABLE plain AS SELECT id, abs(c) AS c FROM t")
+        with watched(look) as seen:
+            for step in range(3):
+                own.sql(f"UPDATE t SET n = n + 1 WHERE id = {step}")
+                own.refresh_all()
+        assert seen == {(many, few)}
+
+
+def test_what_a_small_job_computed_is_read_with_many_rows(tr: Trickle) -> None:
+    """A few groups change, and with them so many rows that the executors write them."""
+    tr.sql("CREATE TABLE many (id INT, g INT, v INT, PRIMARY KEY (id))")
+    tr.sql("INSERT INTO many SELECT id, id % 3, id * 2 FROM range(2000)")
+    query = "SELECT id, v, s FROM many JOIN (SELECT g, sum(v) AS s FROM many GROUP BY g) USING (g)"
+    tr.sql(f"CREATE STREAM TABLE spread REFRESH MODE DIFFERENTIAL AS {query}")
+    tr.sql("SET trickle.max_driver_rows = 100")
+    try:
+        for step in range(3):
+            tr.sql(f"UPDATE many SET v = v + 1 WHERE id BETWEEN {step} AND {step + 2}")
+            report = tr.refresh("spread")
+            assert (report.action, report.rows_inserted) == (Action.DIFFERENTIAL, 2000)
+            assert tr.sql("SELECT * FROM trickle.audit('spread')").count() == 0
+    finally:
+        tr.sql("SET trickle.max_driver_rows = 10000")
 
 
 def test_the_active_session_stays_the_same(tr: Trickle) -> None:
@@ -161,6 +216,36 @@ def test_functions_that_were_registered_in_the_session_are_found(tr: Trickle) ->
     assert tr.sql("SELECT * FROM trickle.audit('own')").count() == 0
     assert {n for n in names(tr.spark) if "trickle" in n} == set()
     tr.sql("DROP STREAM TABLE own")
+
+
+def test_an_audit_with_functions_of_the_session_tells_of_the_time_zone(tr: Trickle) -> None:
+    zone = "spark.sql.session.timeZone"
+    before = tr.spark.conf.get(zone)
+    tr.spark.udf.register("same", lambda n: n, LongType())
+    tr.sql("CREATE TABLE hours (id BIGINT, at TIMESTAMP)")
+    tr.sql("INSERT INTO hours VALUES (1, TIMESTAMP'2026-01-01 23:30:00Z')")
+    tr.spark.conf.set(zone, "Asia/Tokyo")
+    tr.sql("CREATE STREAM TABLE late AS SELECT same(id) AS id, date(at) AS day FROM hours")
+    tr.spark.conf.set(zone, "UTC")
+    try:
+        with pytest.warns(UserWarning, match='the time zone of the session is "Asia/Tokyo" during the audit'):
+            assert tr.sql("SELECT * FROM trickle.audit('late')").count() == 0
+        assert tr.spark.conf.get(zone) == "UTC"
+    finally:
+        tr.spark.conf.set(zone, str(before))
+
+
+def test_loggers_of_pyspark_keep_a_level_that_was_given_to_them(tr: Trickle) -> None:
+    loggers = [logging.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    assert [logger.level for logger in loggers] == [logging.CRITICAL] * 2
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+    open_session(tr.spark)
+    assert [logger.level for logger in loggers] == [logging.INFO] * 2
+    with pytest.raises(ArithmeticException):
+        tr.spark.sql("SELECT 1 / 0").collect()
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
 
 
 def test_an_audit_in_another_time_zone_leaves_that_of_the_user_alone(tr: Trickle) -> None:

@@ -35,8 +35,8 @@ def test_conversion(name: str, given: Any, value: Any) -> None:
 
 
 WRONG: list[tuple[str, Any, str]] = [
-    ("max_driver_rows", 0, "outside 1 to inf"),
-    ("max_driver_rows", "0", "outside 1 to inf"),
+    ("max_driver_rows", 0, "outside 1 to 1000000000000"),
+    ("max_driver_rows", "0", "outside 1 to 1000000000000"),
     ("max_driver_rows", 2.5, "expected int, got 2.5"),
     ("max_driver_rows", "2.5", '"2.5" is not a number'),
     ("max_driver_rows", "many", '"many" is not a number'),
@@ -48,8 +48,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("retain_hours", "long", "is not a number"),
     ("commit_retries", 1_001, "outside 0 to 1000"),
     ("commit_retries", -1, "outside 0 to 1000"),
-    ("compact_change_files", 1, "outside 2 to inf"),
+    ("compact_change_files", 1, "outside 2 to 1000000000000"),
     ("default_schedule_seconds", 1e12, "outside 0.01 to 315360000"),
+    *[("max_driver_rows", text, "is not a number") for text in ("²", "٣", "１２", "½", "9" * 5_000)],
+    *[("driver_megabytes", text, "is not a number") for text in ("²", "٣", "1\u00a02", "5L")],
+    *[("driver_megabytes", huge, "is outside") for huge in (float("inf"), 10**400, -(10**400), "1e300")],
+    *[("max_driver_rows", huge, "is outside") for huge in (10**13, 10**400, "9" * 400)],
     ("auto_compact", "yes", '"yes" is neither true nor false'),
     ("auto_compact", 1, "expected bool, got 1"),
     ("compression", "brotli", '"brotli" is not one of zstd'),

@@ -138,7 +138,7 @@ def compute_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
         return Refusal("Arrow cannot compute a value that Spark may be able to")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # a plan is small: their number is bound enough
 def _find_obstacle(plan: Operator) -> Refusal | None:
     """An operator that takes Spark: most plans are ruled out before anything is read."""
     op = next((op for op in plan.walk() if not _is_known(op)), None)

@@ -20,6 +20,7 @@ from spark_trickle.algebra.conditions import remove_brackets
 from spark_trickle.algebra.expressions import Arithmetic, Expr, Interval, Literal, LiteralKind, Negate
 from spark_trickle.arrow.decimals import MOST, compute_decimals, find_decimal_type, find_most_units, round_to
 from spark_trickle.arrow.unsupported import ForSpark
+from spark_trickle.model.numbers import read_whole_number
 
 Value: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 
@@ -31,7 +32,7 @@ _WHOLE = {
     "BIGINT": pa.int64(),
 }
 _TURNED = 34  # digits beyond which Spark rounds a decimal that it negates
-_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([a-zA-Z]*)")
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([a-zA-Z]*)")
 _SUFFIXES = {"L": pa.int64(), "S": pa.int16(), "Y": pa.int8()}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _BOOLEANS = {"TRUE": True, "FALSE": False}
@@ -65,8 +66,8 @@ def _read_number(text: str) -> pa.Scalar:
         return pa.scalar(float(text), pa.float64())
     if suffix and suffix != "BD" and suffix not in _SUFFIXES:
         raise ForSpark
-    if text.isdigit() and suffix != "BD":
-        number = int(text)
+    number = read_whole_number(text)
+    if number is not None and suffix != "BD":
         kind = _SUFFIXES.get(suffix) or (pa.int32() if number < 2**31 else pa.int64())
         if number >= 2 ** (kind.bit_width - 1):
             raise ForSpark
@@ -240,9 +241,10 @@ def _read_date(text: str) -> pa.Scalar:
 def shift_date(op: str, day: Value, interval: Interval) -> pa.Scalar:
     """A written date and so many years, months or days; a day that a month does not have is its last one."""
     count, unit = interval.count, interval.unit.upper().removesuffix("S")
-    if not isinstance(day, pa.Date32Scalar) or not isinstance(count, Literal) or not count.text.isdigit():
+    number = read_whole_number(count.text) if isinstance(count, Literal) else None
+    if number is None or not isinstance(day, pa.Date32Scalar):
         raise ForSpark
-    step = int(count.text) * (1 if op == "+" else -1)
+    step = number if op == "+" else -number
     start = day.as_py()
     try:
         if unit == "DAY":

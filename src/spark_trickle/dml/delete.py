@@ -53,7 +53,7 @@ def target_sql(table: Table) -> str:
     return f"{quote(table.schema)}.{quote(table.name)}"
 
 
-def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone: bool) -> int:
+def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone: bool) -> rows.MostRows:
     """How many rows of a table a condition can meet, as far as the catalog and the condition tell."""
     total, where = work.row_count(table), statement.where
     if where and table.unique:
@@ -62,7 +62,7 @@ def most_target_rows(work: Work, table: Table, statement: Update | Delete, alone
         total = total if keyed is None else min(total, keyed)
     if total <= work.place.settings.max_driver_rows:
         return total
-    return rows.UNKNOWN if alone and where else rows.MANY
+    return rows.Guess.MAYBE_FEW if alone and where else rows.Guess.MANY
 
 
 def truncate_table(work: Work, table: Table, in_sum: bool = False) -> Result:

@@ -37,28 +37,33 @@ def insert_rows(work: Work, statement: Insert) -> Result:
 def append_frame(work: Work, table: Table, frame: Frame) -> Result:
     """Rows of a DataFrame, its columns found by name."""
     return insert_frame(
-        work, table, frame, tuple(frame.columns), rows.UNKNOWN if frame.isLocal() else rows.MANY
+        work, table, frame, tuple(frame.columns), rows.Guess.MAYBE_FEW if frame.isLocal() else rows.Guess.MANY
     )
 
 
-def insert_frame(work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: int) -> Result:
+def insert_frame(
+    work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: rows.MostRows
+) -> Result:
     plan = rows.RowPlan(
         table, _new_images(work, table, frame, names), has_old=False, has_new=True, most_rows=most
     )
     return rows.apply_plan(work, plan)
 
 
-def guess_rows(work: Work, source: str) -> int:
+def guess_rows(work: Work, source: str) -> rows.Guess:
     """A query over small tables is tried at the driver; any other is left to the executors at once."""
     known = count_referenced_rows(work, source)
     small = known is not None and known <= work.place.settings.max_driver_rows
-    return rows.UNKNOWN if small else rows.MANY
+    return rows.Guess.MAYBE_FEW if small else rows.Guess.MANY
 
 
-def _overwrite_table(work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: int) -> Result:
+def _overwrite_table(
+    work: Work, table: Table, frame: Frame, names: tuple[str, ...], most: rows.MostRows
+) -> Result:
     """The new rows are computed before the old ones go: the query may read them."""
     emptied = _has_content(work, table)
-    scratch = replace(work, catalog=work.catalog, changes={}, _files={(table.id, work.base.id): ()})
+    scratch = work.begin_scratch(empty=[table])
+    scratch.state = replace(scratch.state, changes={})
     result = insert_frame(scratch, table, frame, names, most)
     added = scratch.changes[table.id].added if table.id in scratch.changes else ()
     removed = truncate_table(work, table) if emptied else Result()

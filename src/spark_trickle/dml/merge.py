@@ -173,12 +173,12 @@ def _source_alias(source: str) -> str:
     return words[at].text if at >= 0 and words[at].is_identifier else ""
 
 
-def _most_rows(work: Work, table: Table, statement: Merge, scans_target: bool) -> int:
+def _most_rows(work: Work, table: Table, statement: Merge, scans_target: bool) -> rows.Guess:
     known = count_referenced_rows(work, f"{statement.ctes}SELECT * FROM {statement.source}")
     if known is None:
-        return rows.UNKNOWN if not scans_target else rows.MANY
+        return rows.Guess.MAYBE_FEW if not scans_target else rows.Guess.MANY
     total = known + (work.row_count(table) if scans_target else 0)
-    return rows.UNKNOWN if total <= work.place.settings.max_driver_rows else rows.MANY
+    return rows.Guess.MAYBE_FEW if total <= work.place.settings.max_driver_rows else rows.Guess.MANY
 
 
 def _render_chosen(actions: list[_Action], matched: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +30,15 @@ from spark_trickle.sql.lexer.words import quote
 from spark_trickle.txn.store import fits_arrow, store_frame, store_rows
 from spark_trickle.txn.work import Work
 
-UNKNOWN = -1  # how many rows a plan has: unknown, try the driver first
-MANY = -2  # more than the driver may hold, or too dear to compute twice
+
+class Guess(Enum):
+    """How many rows a plan has, where no number is known."""
+
+    MAYBE_FEW = "try the driver first"
+    MANY = "more than the driver may hold, or too dear to compute twice"
+
+
+MostRows: TypeAlias = int | Guess
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class RowPlan:
     frame: Frame
     has_old: bool
     has_new: bool
-    most_rows: int = UNKNOWN
+    most_rows: MostRows = Guess.MAYBE_FEW
     changes_key: bool = True  # new images may bring keys that the old ones did not have
     single_hit: bool = False  # a target row hit twice is an error
     whole: bool = False  # a row that goes, goes with all its equals: the statement looks at values only
@@ -67,11 +76,15 @@ def apply_plan(work: Work, plan: RowPlan) -> Result:
 
 def _collect_actions(work: Work, plan: RowPlan) -> pa.Table | None:
     room = room_of_statement(work.place.settings)
-    if plan.most_rows == MANY or plan.most_rows > room.rows or not fits_arrow(plan.table):
+    if not fits_arrow(plan.table):
         return None
-    if plan.most_rows == UNKNOWN:
-        return collect_within(plan.frame, room)
-    return collect_known(plan.frame, room, plan.most_rows)
+    match plan.most_rows:
+        case Guess.MAYBE_FEW:
+            return collect_within(plan.frame, room)
+        case Guess.MANY:
+            return None
+        case most:
+            return collect_known(plan.frame, room, most) if most <= room.rows else None
 
 
 # --- few rows --------------------------------------------------------------------------------------

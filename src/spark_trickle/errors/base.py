@@ -52,6 +52,28 @@ class TrickleError(Exception):
         return _rebuild_error, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})
 
 
+class AdvisedError(TrickleError):
+    """An error whose way out is known where it is raised."""
+
+    advice: str
+
+    @property
+    def hint(self) -> str:
+        return self.advice
+
+
+@dataclass(eq=False)
+class WordedError(AdvisedError):
+    """An error whose whole text is."""
+
+    detail: str
+    advice: str
+
+    @property
+    def message(self) -> str:
+        return self.detail
+
+
 def shorten_text(text: str, most: int = 100) -> str:
     """A value as an error shows it: long ones lose their middle."""
     return text if len(text) <= most else f"{text[: most - 20]} … {text[-15:]}"

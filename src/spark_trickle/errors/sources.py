@@ -5,25 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_trickle.errors.base import Kind, TrickleError, shorten_text, suggest_closest
+from spark_trickle.errors.base import Kind, TrickleError, WordedError, shorten_text, suggest_closest
 
 
 @dataclass(eq=False)
-class SourceAddressError(TrickleError):
+class SourceAddressError(WordedError):
     """The address of a source is not one; it never shows the address, which may hold a secret."""
 
-    detail: str
-    advice: str
     code: ClassVar[str] = "SOURCE_ADDRESS"
     kind: ClassVar[Kind] = Kind.USER
-
-    @property
-    def message(self) -> str:
-        return self.detail
-
-    @property
-    def hint(self) -> str:
-        return self.advice
 
 
 @dataclass(eq=False)
@@ -60,37 +50,18 @@ class SourceUnavailableError(TrickleError):
 
 
 @dataclass(eq=False)
-class SourceBusyError(TrickleError):
-    detail: str
+class SourceBusyError(WordedError):
     advice: str = "Try again; it may have to wait for long transactions of the application to end."
     code: ClassVar[str] = "SOURCE_BUSY"
     kind: ClassVar[Kind] = Kind.TRANSIENT
 
-    @property
-    def message(self) -> str:
-        return self.detail
-
-    @property
-    def hint(self) -> str:
-        return self.advice
-
 
 @dataclass(eq=False)
-class SourceSetupError(TrickleError):
+class SourceSetupError(WordedError):
     """The server, its settings or the rights of our role do not let us capture."""
 
-    detail: str
-    advice: str
     code: ClassVar[str] = "SOURCE_SETUP"
     kind: ClassVar[Kind] = Kind.ENVIRONMENT
-
-    @property
-    def message(self) -> str:
-        return self.detail
-
-    @property
-    def hint(self) -> str:
-        return self.advice
 
 
 @dataclass(eq=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_trickle.errors.base import Kind, TrickleError, suggest_closest
+from spark_trickle.errors.base import AdvisedError, Kind, TrickleError, WordedError, suggest_closest
 
 
 @dataclass(eq=False)
-class SqlSyntaxError(TrickleError):
+class SqlSyntaxError(AdvisedError):
     detail: str
     line: int = 0
     column: int = 0
@@ -22,17 +22,13 @@ class SqlSyntaxError(TrickleError):
         where = f" at line {self.line}, column {self.column}" if self.line else ""
         return f"syntax error{where}: {self.detail}"
 
-    @property
-    def hint(self) -> str:
-        return self.advice
-
 
 def _describe_place(place: tuple[int, int]) -> str:
     return f", at line {place[0]}, column {place[1]}" if place[0] else ""
 
 
 @dataclass(eq=False)
-class UnsupportedError(TrickleError):
+class UnsupportedError(AdvisedError):
     feature: str
     advice: str
     place: tuple[int, int] = (0, 0)  # line and column in the statement, if known
@@ -43,13 +39,9 @@ class UnsupportedError(TrickleError):
     def message(self) -> str:
         return f"{self.feature} is not supported{_describe_place(self.place)}"
 
-    @property
-    def hint(self) -> str:
-        return self.advice
-
 
 @dataclass(eq=False)
-class QueryError(TrickleError):
+class QueryError(AdvisedError):
     """Spark refused or could not run the statement."""
 
     detail: str
@@ -62,10 +54,6 @@ class QueryError(TrickleError):
     @property
     def message(self) -> str:
         return f"{self.condition}: {self.detail}" if self.condition else self.detail
-
-    @property
-    def hint(self) -> str:
-        return self.advice
 
 
 @dataclass(eq=False)
@@ -170,9 +158,7 @@ class AlreadyExistsError(TrickleError):
 
 
 @dataclass(eq=False)
-class InvalidDefinitionError(TrickleError):
-    detail: str
-    advice: str
+class InvalidDefinitionError(WordedError):
     place: tuple[int, int] = (0, 0)
     code: ClassVar[str] = "INVALID_DEFINITION"
     kind: ClassVar[Kind] = Kind.USER
@@ -181,13 +167,9 @@ class InvalidDefinitionError(TrickleError):
     def message(self) -> str:
         return f"{self.detail}{_describe_place(self.place)}"
 
-    @property
-    def hint(self) -> str:
-        return self.advice
-
 
 @dataclass(eq=False)
-class TypeNotAllowedError(TrickleError):
+class TypeNotAllowedError(AdvisedError):
     column: str
     type: str
     advice: str
@@ -197,10 +179,6 @@ class TypeNotAllowedError(TrickleError):
     @property
     def message(self) -> str:
         return f'column "{self.column}" has type {self.type}, which a table cannot hold'
-
-    @property
-    def hint(self) -> str:
-        return self.advice
 
 
 @dataclass(eq=False)
@@ -329,16 +307,6 @@ class SettingError(TrickleError):
 
 
 @dataclass(eq=False)
-class TransactionStateError(TrickleError):
-    detail: str
-    advice: str
+class TransactionStateError(WordedError):
     code: ClassVar[str] = "TRANSACTION_STATE"
     kind: ClassVar[Kind] = Kind.USER
-
-    @property
-    def message(self) -> str:
-        return self.detail
-
-    @property
-    def hint(self) -> str:
-        return self.advice

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_trickle.errors.base import Kind, TrickleError
+from spark_trickle.errors.base import AdvisedError, Kind, TrickleError
 
 
 @dataclass(eq=False)
@@ -65,7 +65,7 @@ class CircularError(TrickleError):
 
 
 @dataclass(eq=False)
-class CircleRefusedError(TrickleError):
+class CircleRefusedError(AdvisedError):
     """A circle of stream tables that has no least fixpoint, or none that could be kept."""
 
     table: str
@@ -77,10 +77,6 @@ class CircleRefusedError(TrickleError):
     @property
     def message(self) -> str:
         return f'"{self.table}" cannot be part of a circle: {self.detail}'
-
-    @property
-    def hint(self) -> str:
-        return self.advice
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from spark_trickle.errors.base import Kind, TrickleError
+from spark_trickle.errors.base import AdvisedError, Kind, TrickleError, WordedError
 
 
 @dataclass(eq=False)
@@ -46,25 +46,15 @@ class CatalogBusyError(TrickleError):
 
 
 @dataclass(eq=False)
-class WarehouseError(TrickleError):
+class WarehouseError(WordedError):
     """The folder, the catalog or the disk cannot be used."""
 
-    detail: str
-    advice: str
     code: ClassVar[str] = "WAREHOUSE_UNAVAILABLE"
     kind: ClassVar[Kind] = Kind.ENVIRONMENT
 
-    @property
-    def message(self) -> str:
-        return self.detail
-
-    @property
-    def hint(self) -> str:
-        return self.advice
-
 
 @dataclass(eq=False)
-class WarehouseMismatchError(TrickleError):
+class WarehouseMismatchError(AdvisedError):
     """The catalog and the data folder do not belong together."""
 
     data_path: str
@@ -77,27 +67,13 @@ class WarehouseMismatchError(TrickleError):
     def message(self) -> str:
         return f"the data folder {self.data_path} does not match the catalog: {self.detail}"
 
-    @property
-    def hint(self) -> str:
-        return self.advice
-
 
 @dataclass(eq=False)
-class BackupError(TrickleError):
+class BackupError(WordedError):
     """A backup cannot be written, or cannot be restored."""
 
-    detail: str
-    advice: str
     code: ClassVar[str] = "BACKUP_FAILED"
     kind: ClassVar[Kind] = Kind.ENVIRONMENT
-
-    @property
-    def message(self) -> str:
-        return self.detail
-
-    @property
-    def hint(self) -> str:
-        return self.advice
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+_Told = TypeVar("_Told", covariant=True)
 
 
 @dataclass(eq=False)
@@ -23,6 +24,14 @@ class _Entry(Generic[_Value]):
 
 def _one(_: object) -> int:
     return 1
+
+
+@dataclass(frozen=True)
+class Weighed(Generic[_Told]):
+    """A value that cannot tell itself what it takes, as a DataFrame whose rows are in Spark."""
+
+    value: _Told
+    bytes: int
 
 
 class Cache(Generic[_Key, _Value]):

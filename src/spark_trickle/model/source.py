@@ -67,10 +67,23 @@ class Mirror:
 class Transition:
     """A change of the way in which a source is captured, or one that did not succeed."""
 
-    at: str
-    before: str
-    after: str
+    at: datetime  # to the second
+    before: CaptureMode
+    after: CaptureMode
     reason: str
+
+    def to_json(self) -> dict[str, str]:
+        return {
+            "at": self.at.isoformat(),
+            "before": self.before.value,
+            "after": self.after.value,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, str]) -> Transition:
+        at, before, after = datetime.fromisoformat(value["at"]), value["before"], value["after"]
+        return cls(at, CaptureMode(before), CaptureMode(after), value["reason"])
 
 
 @dataclass(frozen=True)
@@ -102,10 +115,10 @@ class SourceState:
     captured: tuple[int, ...] = ()
     blocked: str = ""  # why the log is not used although it may
     attempts: int = 0
-    retry_at: str = ""
+    retry_at: datetime | None = None
     error: str = ""
-    synced: str = ""
-    read_until: str = ""  # by the clock there: what was committed before is in the mirrors
+    synced: datetime | None = None  # to the second
+    read_until: datetime | None = None  # by the clock there: what was committed before is in the mirrors
     read_snapshot: str = ""  # which transactions had ended there at that time
     history: tuple[Transition, ...] = ()
     warehouse: str = ""  # the id under which we are registered there
@@ -113,14 +126,27 @@ class SourceState:
     consumed: int = 0  # position in the log up to which changes were taken from the buffers
 
     def to_text(self) -> str:
-        return json.dumps(asdict(self))
+        times = {name: _write_time(getattr(self, name)) for name in _TIMES}
+        return json.dumps({**asdict(self), **times, "history": [t.to_json() for t in self.history]})
 
     @classmethod
     def from_text(cls, text: str) -> SourceState:
         value = json.loads(text)
-        history = tuple(Transition(**t) for t in value["history"])
+        times = {name: _read_time(value.get(name, "")) for name in _TIMES}
+        history = tuple(Transition.from_json(t) for t in value["history"])
         kept = {"capture": CaptureMode(value["capture"]), "captured": tuple(value["captured"])}
-        return cls(**{**value, **kept, "history": history})
+        return cls(**{**value, **times, **kept, "history": history})
+
+
+_TIMES = ("retry_at", "synced", "read_until")
+
+
+def _write_time(at: datetime | None) -> str:
+    return at.isoformat() if at is not None else ""
+
+
+def _read_time(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 @dataclass(frozen=True)
@@ -136,14 +162,19 @@ class AttachedSource:
 
 
 @dataclass(frozen=True)
-class MirrorState:
-    """Where a mirror is; its position is told in words that only the reader of the source understands."""
+class StoredPosition:
+    """How far a mirror is, in words that only the reader of its kind of source understands."""
 
+    text: str = "{}"
+
+
+@dataclass(frozen=True)
+class MirrorState:
     table_id: int
     source: str
     status: MirrorStatus
     reason: str = ""
-    position: Mapping[str, Any] = field(default_factory=dict)
+    position: StoredPosition = StoredPosition()
 
 
 @dataclass(frozen=True)

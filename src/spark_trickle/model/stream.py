@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
+from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model import types
 from spark_trickle.model.execution import Execution
+from spark_trickle.model.schedule import Schedule, parse_schedule
 from spark_trickle.model.stream_options import StreamOptions, read_stream_options
 from spark_trickle.model.types import ColumnType
 
@@ -23,6 +26,15 @@ class Mode(StrEnum):
     IMMEDIATE = "IMMEDIATE"
 
 
+def read_mode(text: str) -> Mode:
+    try:
+        return Mode(text.upper())
+    except ValueError:
+        raise InvalidDefinitionError(
+            f'there is no refresh mode "{text.upper()}"', f"The refresh modes are {', '.join(Mode)}."
+        ) from None
+
+
 class Action(StrEnum):
     """What a refresh did."""
 
@@ -30,6 +42,14 @@ class Action(StrEnum):
     DIFFERENTIAL = "DIFFERENTIAL"
     FULL = "FULL"
     REINITIALIZE = "REINITIALIZE"
+
+
+class Initiator(StrEnum):
+    """Who asked for a refresh."""
+
+    MANUAL = "manual"  # a statement or a call
+    SCHEDULER = "scheduler"
+    IMMEDIATE = "immediate"  # the commit that changed a source
 
 
 class Status(StrEnum):
@@ -97,6 +117,11 @@ class Stream:
     time_zone: str = ""  # of the session that made it, where its rows depend on it
     views: tuple[tuple[int, str], ...] = ()  # ids and names of the views that are part of it
     known: tuple[KnownNames, ...] = ()  # what its texts call the tables and columns that they read
+
+    @cached_property
+    def timing(self) -> Schedule:
+        """What its schedule means."""
+        return parse_schedule(self.schedule)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -233,7 +258,7 @@ class Run:
 class Occasion:
     """Why a refresh happens now: who asked, and in what company."""
 
-    initiated_by: str = "manual"
+    initiated_by: Initiator = Initiator.MANUAL
     together: bool = False  # with the stream tables it reads, in one commit
     at_commit: bool = False  # inside the commit of a statement that changes its sources: that is its frontier
     waited_ms: float | None = None  # from the first change to this refresh

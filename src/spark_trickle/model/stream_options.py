@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
-from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.errors import InvalidDefinitionError, shorten_text
+from spark_trickle.model.numbers import read_whole_number
+from spark_trickle.settings import LARGEST_NUMBER
 
 
 class Tier(StrEnum):
@@ -17,6 +19,10 @@ class Tier(StrEnum):
     WARM = "warm"  # half as often
     COLD = "cold"  # a tenth as often
     FROZEN = "frozen"  # never
+
+
+OptionValue: TypeAlias = bool | int | Tier
+OptionValues: TypeAlias = tuple[tuple[str, OptionValue], ...]
 
 
 def _option(default: Any, meaning: str) -> Any:
@@ -44,9 +50,9 @@ class StreamOptions:
         "the setting `fuse_default_ceiling` counts.",
     )
 
-    def with_texts(self, written: Iterable[tuple[str, str]]) -> StreamOptions:
-        """The same with what a user wrote, or an error that says what is wrong with it."""
-        return replace(self, **{name: _parse_value(name, text) for name, text in written})
+    def with_values(self, values: OptionValues) -> StreamOptions:
+        given: dict[str, Any] = dict(values)
+        return replace(self, **given)
 
     def to_texts(self) -> dict[str, str]:
         """What differs from the defaults, as a user would write it."""
@@ -56,10 +62,15 @@ class StreamOptions:
 
 
 def read_stream_options(texts: Mapping[str, str]) -> StreamOptions:
-    return StreamOptions().with_texts(texts.items())
+    return StreamOptions().with_values(parse_option_values(texts.items()))
 
 
-def _parse_value(name: str, text: str) -> Any:
+def parse_option_values(written: Iterable[tuple[str, str]]) -> OptionValues:
+    """What a user wrote, or an error that says what is wrong with it."""
+    return tuple((name, _parse_value(name, text)) for name, text in written)
+
+
+def _parse_value(name: str, text: str) -> OptionValue:
     known = [f.name for f in fields(StreamOptions)]
     if name not in known:
         raise InvalidDefinitionError(f'there is no option "{name}"', f"The options are {', '.join(known)}.")
@@ -80,9 +91,12 @@ def _parse_tier(text: str) -> Tier:
 
 
 def _parse_number(name: str, text: str) -> int:
-    if not text.isdigit():
-        raise InvalidDefinitionError(f'option "{name}" is not a number: {text}', "Write a whole number.")
-    return int(text)
+    number = read_whole_number(text)
+    if number is None:
+        raise InvalidDefinitionError(
+            f'option "{name}" is not a number: {shorten_text(text)}', "Write a whole number."
+        )
+    return min(number, LARGEST_NUMBER)
 
 
 def _parse_flag(name: str, text: str) -> bool:

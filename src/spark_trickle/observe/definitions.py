@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.model.stream import Mode, Occasion
+from spark_trickle.model.stream import Mode, Occasion, read_mode
+from spark_trickle.model.stream_options import read_stream_options
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import sql_name
 from spark_trickle.observe.answer import Answer
@@ -122,12 +123,12 @@ def _parse_definitions(text: str) -> list[dict[str, Any]]:
 
 
 def _make_statement(d: dict[str, Any]) -> CreateStream:
-    options = tuple((k, str(v).lower()) for k, v in (d.get("options") or {}).items())
+    options = read_stream_options({k: str(v).lower() for k, v in (d.get("options") or {}).items()})
     return CreateStream(
         Cursor(d["name"]).read_name(),
         d["query"],
         tuple(d.get("columns") or ()),
         d.get("schedule"),
-        str(d.get("refresh_mode") or "AUTO").upper(),
+        read_mode(d.get("refresh_mode") or Mode.AUTO),
         options,
     )

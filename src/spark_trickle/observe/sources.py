@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict
 from typing import Any
 
 from spark_trickle.errors import TrickleError
@@ -133,7 +132,7 @@ def _mirror_row(
         waiting,
         size,
         new,
-        source.state.synced or None,
+        source.state.synced.isoformat() if source.state.synced else None,
         error,
     )
 
@@ -153,7 +152,7 @@ def wal_source_status(work: Work) -> Answer:
             (
                 source.name,
                 state.capture.value,
-                options.cdc_mode,
+                options.cdc_mode.value,
                 state.blocked,
                 state.slot or None,
                 state.publication or None,
@@ -162,7 +161,7 @@ def wal_source_status(work: Work) -> Answer:
                 slot.asked.seconds_since(state.read_until, state.read_snapshot) if slot else None,
                 work.place.unlanded.get(source.name, 0),
                 (slot.lost or "") if slot else ("missing" if state.capture is CaptureMode.WAL else ""),
-                json.dumps([asdict(t) for t in state.history]),
+                json.dumps([t.to_json() for t in state.history]),
                 error,
             )
         )

@@ -117,7 +117,7 @@ def _find_changed_sources(node: Node, context: Context) -> frozenset[Reference]:
     return frozenset(s for s in node.sources if isinstance(s, TableRef | NodeRef))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # a plan is small: their number is bound enough
 def _differentiate_node(node: Node, changed: frozenset[Reference]) -> Operator | None:
     return differentiate_node(node.plan, node.own, changed)
 

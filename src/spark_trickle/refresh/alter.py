@@ -7,7 +7,7 @@ from dataclasses import replace
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
-from spark_trickle.model.stream import Mode, RefreshReport
+from spark_trickle.model.stream import RefreshReport
 from spark_trickle.refresh.circular_definition import check_mode
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.define import tell_concerns
@@ -29,8 +29,8 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
         new = replace(
             stream,
             schedule=statement.schedule or stream.schedule,
-            mode=Mode(statement.mode or stream.mode),
-            options=stream.options.with_texts(statement.options),
+            mode=statement.mode or stream.mode,
+            options=stream.options.with_values(statement.options),
         )
         find_moments(nodes_of(stream.plan), new.mode)
         refuse_mirrors(work, new.mode, new.sources)

@@ -20,7 +20,8 @@ def choose_storage(work: Work, reports: list[RefreshReport]) -> list[RefreshRepo
             chosen[change.table.full_name] = done
     told = [replace(r, apply=chosen.get(r.name, "")) for r in reports]
     by_name = {r.name: r.apply for r in told}
-    work.refreshed = [
+    refreshed = tuple(
         replace(r, report=replace(r.report, apply=by_name.get(r.report.name, ""))) for r in work.refreshed
-    ]
+    )
+    work.state = replace(work.state, refreshed=refreshed)
     return told

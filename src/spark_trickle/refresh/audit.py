@@ -45,6 +45,7 @@ from spark_trickle.sql.lexer.words import split_words
 from spark_trickle.txn.query import catalog_at, run_query, snapshot_by_id
 from spark_trickle.txn.store import keep_result
 from spark_trickle.txn.work import Work
+from spark_trickle.txn.work_state import WorkState
 
 
 def audit(work: Work, table: Table) -> Frame:
@@ -57,7 +58,10 @@ def audit(work: Work, table: Table) -> Frame:
     except QueryError as error:
         if not misses_function(error):
             raise
-    with in_time_zone(session, zone):  # what its query calls is known only there
+    # What its query calls is known only in the session of the user, and a zone holds for a whole session.
+    text = f'the time zone of the session is "{zone}" during the audit of "{table.full_name}"'
+    warnings.warn(f"{text}: its query calls functions of the session", stacklevel=2)
+    with in_time_zone(session, zone):
         return _compare_with_query(work, table)
 
 
@@ -124,7 +128,7 @@ def _rewind_to_refresh(work: Work, table: Table) -> Work:
             f'the stream table "{table.full_name}" is not filled yet', "Refresh it first."
         )
     at = snapshot_by_id(work, frontier.tables)
-    then = Work(work.place, catalog_at(work, at), at)
+    then = Work(work.place, WorkState(catalog_at(work, at)), at)
     for source in require_stream(table).sources:
         known = work.catalog.table_by_id(source.table_id)
         if known is not None and known.stream is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from spark_trickle.algebra.operators import Operator, Output, Project, Scan, column
@@ -68,7 +68,7 @@ def compile_query(
     """
     refuse_large_query(query)
     wording = wording or Wording(work.catalog, work.catalog)
-    named, planned = replace(work, catalog=wording.texts), replace(work, catalog=wording.plan)
+    named, planned = work.with_catalog(wording.texts), work.with_catalog(wording.plan)
     asked, refusal = _ask_spark(named, query, home)
     check_column_count(len(asked.columns) if asked is not None else 0)
     if refusal is not None and not may_be_taken(refusal):
@@ -230,7 +230,7 @@ def _collect_sources(work: Work, plan: Catalog, trees: Trees) -> tuple[Source, .
 # --- programs ----------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # a plan is small: their number is bound enough
 def nodes_of(text: str) -> tuple[Node, ...]:
     """The nodes of a stored plan."""
     return number_nodes(load(text, read_expression))

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 
 from spark_trickle.algebra.keys import Key
 from spark_trickle.algebra.references import NodeRef
 from spark_trickle.dml.definitions import query_columns
-from spark_trickle.errors import (
-    InvalidDefinitionError,
-)
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
 from spark_trickle.lake.storage.files import new_table_path
 from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.schedule import parse_schedule
-from spark_trickle.model.stream import Mode, Occasion, Source, Stream
-from spark_trickle.model.stream_options import StreamOptions
+from spark_trickle.model.stream import Occasion, Source, Stream
 from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT_ID, Table
 from spark_trickle.plan.split import Node
 from spark_trickle.refresh.compile import Compiled, analyze_plan, compile_query
@@ -37,23 +33,24 @@ from spark_trickle.txn.work import Work, now
 
 def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Occasion()) -> Result:  # noqa: B008
     schema, name = free_name(work, statement.name)
-    if statement.mode not in list(Mode):
-        raise InvalidDefinitionError(
-            f'there is no refresh mode "{statement.mode}"', f"The refresh modes are {', '.join(Mode)}."
-        )
-    options = StreamOptions().with_texts(statement.options)
     parse_schedule(statement.schedule)
     if not _prepare_name(work, statement):
         return Result(warnings=())
     compiled = compile_query(
-        work, statement.query, work.place.schema, statement.columns, options.exact_floats
+        work, statement.query, work.place.schema, statement.columns, statement.options.exact_floats
     )
-    moments = find_moments(compiled.nodes, Mode(statement.mode))
-    refuse_mirrors(work, Mode(statement.mode), compiled.sources)
+    asked = Stream(
+        statement.query, work.place.schema, statement.mode, statement.schedule, statement.options, (), (), ""
+    )
+    stream = plan_stream(work, asked, compiled)
+    refuse_mirrors(work, stream.mode, compiled.sources)
     _warn_of_blanks(compiled.sources)
-    table = _define_tables(work, schema, name, statement, compiled, moments)
+    shape = define_shape(work, schema, name, compiled, work.new_id() + 2 * (len(compiled.nodes) - 1))
+    table = shape.make_table(stream)
+    check_column_names(list(table.column_names))
+    work.define(commit.CreateTable(table))
     told = tell_concerns(work, table, compiled.nodes)
-    if options.initialize:
+    if statement.options.initialize:
         done = fill_stream(work, table, "created", occasion=occasion)
         return Result(rows_inserted=done.rows_inserted, warnings=told)
     return Result(warnings=told)
@@ -69,7 +66,7 @@ def tell_concerns(work: Work, table: Table, nodes: Sequence[Node]) -> tuple[str,
         raise_alert(work.place.warehouse.engine, alert)
 
     if texts:
-        work.once_committed.append(send_alert)
+        work.tell_once_committed(send_alert)
     return texts
 
 
@@ -94,52 +91,52 @@ def _warn_of_blanks(used: Sequence[Source]) -> None:
         warnings.warn(text, stacklevel=2)
 
 
-def _define_tables(
-    work: Work,
-    schema: str,
-    name: str,
-    statement: s.CreateStream,
-    compiled: Compiled,
-    moments: tuple[str, ...],
-) -> Table:
-    """The tables of all nodes, types as Spark has them; the stream table comes last and owns the others."""
-    owner = work.new_id() + 2 * (len(compiled.nodes) - 1)
-    keys = keys_of(work, [n.plan for n in compiled.nodes], compiled.sources)
-    tables = define_nodes(work, name, compiled, owner, keys)
-    frame = analyze_plan(work, compiled.nodes[-1].plan, tables)
-    stream = Stream(
-        query=statement.query,
-        home=work.place.schema,
-        mode=Mode(statement.mode),
-        schedule=statement.schedule,
-        options=StreamOptions().with_texts(statement.options),
-        moments=moments,
+def plan_stream(work: Work, stream: Stream, compiled: Compiled) -> Stream:
+    """A stream table with another plan; which tables its nodes have is told when they are defined."""
+    return replace(
+        stream,
+        moments=find_moments(compiled.nodes, stream.mode),
         sources=compiled.sources,
-        nodes=tuple(t.id for t in tables.values()),
         plan=compiled.text,
         time_zone=zone_of(work, compiled.text, compiled.sources),
         views=compiled.views,
         known=compiled.known,
     )
-    table = with_identity(replace(new_table(work, schema, name, frame), stream=stream), keys[-1])
-    check_column_names(list(table.column_names))
-    work.define(commit.CreateTable(table))
-    return table
 
 
-def define_nodes(
+@dataclass(frozen=True)
+class Shape:
+    """What a plan makes: the tables of its nodes, which are defined, and the table that its result needs."""
+
+    nodes: tuple[int, ...]
+    table: Table
+    key: Key  # of its rows
+
+    def make_table(self, stream: Stream) -> Table:
+        return with_identity(replace(self.table, stream=replace(stream, nodes=self.nodes)), self.key)
+
+
+def define_shape(work: Work, schema: str, name: str, compiled: Compiled, owner: int) -> Shape:
+    """Types as Spark has them; the stream table comes last and owns the tables of the nodes."""
+    keys = keys_of(work, [n.plan for n in compiled.nodes], compiled.sources)
+    tables = _define_nodes(work, name, compiled, owner, keys)
+    frame = analyze_plan(work, compiled.nodes[-1].plan, tables)
+    return Shape(tuple(t.id for t in tables.values()), _make_table(work, schema, name, frame), keys[-1])
+
+
+def _define_nodes(
     work: Work, name: str, compiled: Compiled, owner: int, keys: Sequence[Key]
 ) -> dict[NodeRef, Table]:
     tables: dict[NodeRef, Table] = {}
     for node, key in zip(compiled.nodes[:-1], keys[:-1], strict=True):
         frame = analyze_plan(work, node.plan, tables)
-        inner = new_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)
+        inner = _make_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)
         tables[node.name] = with_identity(replace(inner, owner=owner), key)
         work.define(commit.CreateTable(tables[node.name]))
     return tables
 
 
-def new_table(work: Work, schema: str, name: str, frame: Frame) -> Table:
+def _make_table(work: Work, schema: str, name: str, frame: Frame) -> Table:
     ids = count(WEIGHT_ID + 1)
     columns = query_columns(frame, ids)
     return Table(

@@ -22,7 +22,7 @@ from spark_trickle.model.room import (
 )
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.inputs import Inputs, has_renamed_columns, is_padded
-from spark_trickle.spark.child_session import create_frame, small_jobs
+from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.run import run_sql
 from spark_trickle.sql.lexer.words import quote
@@ -124,12 +124,12 @@ class DriverInputs:
     def _fetch_rows(self, scan: Scan, table: Table, column: str, values: pa.Array) -> pa.Table | None:
         """By a small job; None if they are too many."""
         place, names = self.inputs.work.place, [c for _, c in scan.names]
-        frames = {"log": self.inputs.log(table, self.inputs.files(scan.source, table, scan.moment))}
-        text = _listed(names, column, values)
-        if text is None:
-            text = _matched(names, column, values)
-            frames["wanted"] = create_frame(place.spark, pa.table({"wanted": values}))
-        with small_jobs(place.spark):
+        with place.run_small_jobs():
+            frames = {"log": self.inputs.log(table, self.inputs.files(scan.source, table, scan.moment))}
+            text = _listed(names, column, values)
+            if text is None:
+                text = _matched(names, column, values)
+                frames["wanted"] = create_frame(place.spark, pa.table({"wanted": values}))
             frame = run_sql(place.spark, text, available=(), **frames)
             return collect_within(frame, room_of_refresh(place.settings), self.inputs.row_bytes)
 

@@ -37,8 +37,7 @@ from spark_trickle.refresh.followed import is_followed
 from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_source_rows
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.steps import build_frame, run_steps
-from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
-from spark_trickle.spark.child_session import create_frame, small_jobs
+from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
@@ -175,8 +174,8 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
     if not trees:
         note = note_empty(str(job.node.name), job.for_few.plan)
         return Done(job.inputs, {job.node.name: Filled()}, job.remarks, (*job.executions, note))
-    job = replace(job, inputs=_add_rows(job.inputs, reducer.kept))
-    with small_jobs(job.inputs.work.place.spark):
+    with job.inputs.work.place.run_small_jobs():
+        job = replace(job, inputs=_add_rows(job.inputs, reducer.kept))
         job = _run_steps_first(job, placement, trees, clock)
         if placement.engine is Engine.STORING_TASK:
             return _store_by_executors(job, placement, clock)
@@ -188,8 +187,8 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
 def make_reducer(inputs: Inputs) -> Reducer:
     """It computes parts of a plan at the driver, without a job, unless a setting leaves all to Spark."""
     settings = inputs.work.place.settings
-    by_driver = settings.small_changes != SMALL_CHANGES_BY_SPARK
-    return Reducer(DriverInputs(inputs).without_jobs() if by_driver else None, room_of_tail(settings).has)
+    reader = DriverInputs(inputs).without_jobs() if settings.keeps_small_changes else None
+    return Reducer(reader, room_of_tail(settings).has)
 
 
 def _add_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from spark_trickle.errors import QueryError
 from spark_trickle.model.catalog import Catalog
-from spark_trickle.model.commit import TableChange
-from spark_trickle.model.stream import Mode, Occasion
+from spark_trickle.model.stream import Initiator, Mode, Occasion
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.rebuild import refresh_stream
 from spark_trickle.txn.net import merge_changes
 from spark_trickle.txn.work import Work
+from spark_trickle.txn.work_state import WorkState
 
 
 def has_immediate(catalog: Catalog) -> bool:
@@ -35,7 +35,7 @@ def keep_immediate(work: Work) -> None:
         changed = any(s in work.changes and work.changes[s].changes_content for s in graph.reads[i])
         if changed and _is_immediate(table) and i not in {r.table_id for r in work.refreshed}:
             with _name_in_errors(table):
-                refresh_stream(work, table, Occasion("immediate", at_commit=True))
+                refresh_stream(work, table, Occasion(Initiator.IMMEDIATE, at_commit=True))
 
 
 class OwnEffects:
@@ -45,19 +45,22 @@ class OwnEffects:
     """
 
     def __init__(self) -> None:
-        self._known: tuple[dict[int, TableChange], int, Work] | None = None
+        self._known: tuple[WorkState, Work] | None = None
 
     def __call__(self, work: Work, table: Table) -> Work:
         if not _is_immediate(table) or not any(c.changes_content for c in work.changes.values()):
             return work
-        if self._known is None or self._known[:2] != (work.changes, len(work.definitions)):
-            after = replace(
-                work.begin_scratch(), definitions=list(work.definitions), once_committed=[], effects=None
-            )
+        if self._known is None or not _is_unchanged(self._known[0], work.state):
+            after = replace(work.begin_scratch(), effects=None)
             merge_changes(after)
             keep_immediate(after)
-            self._known = (dict(work.changes), len(work.definitions), after)
-        return self._known[2]
+            self._known = (work.state, after)
+        return self._known[1]
+
+
+def _is_unchanged(before: WorkState, now: WorkState) -> bool:
+    """Whether a transaction has done nothing since; within a view its catalog has other names."""
+    return before.changes is now.changes and before.definitions is now.definitions
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from spark_trickle.model.room import room_of_statement, room_of_tail
 from spark_trickle.model.stream import ColumnUse, Frontier, Source, Stream
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import ColumnType, Scalar, sql_name
+from spark_trickle.spark.child_session import move_frame
 from spark_trickle.spark.frames import Frame, as_stored, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.sql.lexer.words import quote
@@ -85,10 +86,11 @@ class Inputs:
         return {name: self.frame(scan.source, scan.moment) for name, scan in scans.items()}
 
     def frame(self, source: Reference, at: At) -> Frame | str:
+        # What was made in the session for few rows may be read together with many.
         if source in self.steps:
-            return self.steps[source].frame
+            return move_frame(self.work.place.spark, self.steps[source].frame)
         if at is At.DELTA and source in self.changes:
-            return self.changes[source].frame()
+            return move_frame(self.work.place.spark, self.changes[source].frame())
         if isinstance(source, NodeRef):
             return self._read_node(self.tables[source], at)
         return self._read_source(source, at)  # asked for each time, because old views are dropped

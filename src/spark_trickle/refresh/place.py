@@ -8,7 +8,7 @@ from spark_trickle.algebra.operators import Operator
 from spark_trickle.arrow.evaluate import Reader, rehearse_plan
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.execution import Engine
-from spark_trickle.settings import SMALL_CHANGES_BY_SPARK, Settings
+from spark_trickle.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ _LOOKED_UP = "few rows; a small Spark job fetches what they match in a large tab
 
 
 def _find_obstacle(load: Load, settings: Settings) -> str | None:
-    if settings.small_changes == SMALL_CHANGES_BY_SPARK:
+    if not settings.keeps_small_changes:
         return "small_changes = spark"
     if load.replaces or load.reads_many:
         return "all rows are computed"

@@ -49,7 +49,7 @@ def _record_names(table: Table) -> KnownTable:
 
 def restore_known_names(work: Work, stream: Stream) -> Work:
     """The same work, in which every source is called what it was when the query was bound."""
-    return replace(work, catalog=wording_of(work.catalog, stream).texts)
+    return work.with_catalog(wording_of(work.catalog, stream).texts)
 
 
 def wording_of(now: Catalog, stream: Stream) -> Wording:

@@ -44,7 +44,7 @@ def record_refreshes(work: Work, results: Sequence[RefreshResult], occasion: Occ
     outside = _find_outside_sources(work, [r.table for r in results], occasion.at_commit)
     reports = [r.report(work.base.id) for r in results]
     for r, report in zip(results, reports, strict=True):
-        work.refreshed.append(
+        work.note_refreshed(
             Refreshed(
                 r.table.id,
                 r.stood_at,

@@ -13,12 +13,10 @@ from spark_trickle.model.stream import Stream
 from spark_trickle.model.table import Column, Table
 from spark_trickle.model.types import can_widen
 from spark_trickle.refresh.circular_definition import check_circle
-from spark_trickle.refresh.compile import analyze_plan, compile_query
-from spark_trickle.refresh.define import define_nodes, new_table
+from spark_trickle.refresh.compile import compile_query
+from spark_trickle.refresh.define import define_shape, plan_stream
 from spark_trickle.refresh.drop import refuse_published, refuse_users
-from spark_trickle.refresh.identity import keys_of, with_identity
-from spark_trickle.refresh.modes import find_moments, refuse_mirrors
-from spark_trickle.refresh.outdated import zone_of
+from spark_trickle.refresh.modes import refuse_mirrors
 from spark_trickle.refresh.query_names import wording_of
 from spark_trickle.txn.work import Work
 
@@ -34,23 +32,12 @@ def redefine_stream(work: Work, table: Table, stream: Stream, new_query: bool = 
     for node in table.stream.nodes if table.stream else ():
         if (inner := work.catalog.table_by_id(node)) is not None:
             work.define(commit.DropTable(inner))
-    keys = keys_of(work, [n.plan for n in compiled.nodes], compiled.sources)
-    tables = define_nodes(work, table.name, compiled, table.id, keys)
-    shape = new_table(work, table.schema, table.name, analyze_plan(work, compiled.nodes[-1].plan, tables))
-    new = replace(
-        stream,
-        moments=find_moments(compiled.nodes, stream.mode),
-        sources=compiled.sources,
-        nodes=tuple(t.id for t in tables.values()),
-        plan=compiled.text,
-        time_zone=zone_of(work, compiled.text, compiled.sources),
-        views=compiled.views,
-        known=compiled.known,
-    )
+    new = plan_stream(work, stream, compiled)
+    shape = define_shape(work, table.schema, table.name, compiled, table.id)
     reads_itself = any(source.table_id == table.id for source in compiled.sources)
-    columns = _widen_columns(table, shape.columns, widen=not reads_itself)
+    columns = _widen_columns(table, shape.table.columns, widen=not reads_itself)
     if columns:
-        again = with_identity(replace(table, columns=columns, stream=new), keys[-1])
+        again = replace(shape, table=replace(table, columns=columns)).make_table(new)
         if again.identity != table.identity:  # rows of before may repeat what tells the new ones apart
             again = replace(again, identity=())
         work.define(commit.AlterTable(table, again))
@@ -60,8 +47,8 @@ def redefine_stream(work: Work, table: Table, stream: Stream, new_query: bool = 
         raise InUseError(table.full_name, "given other columns", (table.full_name,))
     refuse_published(work, table)
     work.define(commit.DropTable(table))
-    again = replace(shape, id=work.new_id(), view_id=work.new_id() + 1, stream=new)
-    again = with_identity(again, keys[-1])
+    fresh = replace(shape.table, id=work.new_id(), view_id=work.new_id() + 1)
+    again = replace(shape, table=fresh).make_table(new)
     work.define(commit.CreateTable(again))
     return again
 

@@ -27,7 +27,6 @@ from spark_trickle.refresh.program import Changes, run_program
 from spark_trickle.refresh.record import RefreshResult, record_refreshes
 from spark_trickle.refresh.sessions import run_in_child_session
 from spark_trickle.refresh.unseen import find_seen_changes
-from spark_trickle.settings import SMALL_CHANGES_BY_SPARK
 from spark_trickle.txn.savepoint import roll_back, take_savepoint
 from spark_trickle.txn.work import Work, now
 
@@ -103,7 +102,7 @@ def end_append_only(work: Work, table: Table, facts: Facts, decision: Decision) 
         raise_alert(work.place.warehouse.engine, alert)
         warnings.warn(f'append_only of "{table.full_name}" was switched off: {message}', stacklevel=2)
 
-    work.once_committed.append(send_alert)
+    work.tell_once_committed(send_alert)
     return replace(decision, reason=f"{decision.reason}; append_only was switched off: {message}")
 
 
@@ -193,7 +192,7 @@ def find_changes(inputs: Inputs, facts: Facts, decision: Decision, clock: Clock)
     room = room_of_refresh(settings)
     if not room.fits(facts.changed_rows, facts.changed_memory):
         return Changes(changed, few=False, may_give_up=decision.revocable)
-    if settings.small_changes != SMALL_CHANGES_BY_SPARK:
+    if settings.keeps_small_changes:
         with clock.phase("driver"):
             changed = find_seen_changes(inputs, changed)
     many = leads_to_many(facts.known, facts.changed_rows, room.rows)

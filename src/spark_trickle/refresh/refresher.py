@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from spark_trickle.errors import TrickleError, raise_failures
 from spark_trickle.lake.catalog.engine import require_writable
 from spark_trickle.lake.catalog.states import move_on
-from spark_trickle.model.stream import Action, Occasion, RefreshReport
+from spark_trickle.model.stream import Action, Initiator, Occasion, RefreshReport
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.apply import choose_storage
 from spark_trickle.refresh.drop import find_stream_table
@@ -96,7 +96,7 @@ class Refresher:
     def refresh_chosen(
         self,
         choose: Callable[[Work], list[Table]],
-        initiated_by: str = "manual",
+        initiated_by: Initiator = Initiator.MANUAL,
         waited_ms: float | None = None,
     ) -> list[RefreshReport]:
         """Refresh some stream tables in one commit; run again after a conflict."""
@@ -108,7 +108,7 @@ class Refresher:
     def _refresh_and_commit(
         self,
         choose: Callable[[Work], list[Table]],
-        initiated_by: str = "manual",
+        initiated_by: Initiator = Initiator.MANUAL,
         waited_ms: float | None = None,
         on_failure: Callable[[Iterable[int]], object] = lambda _: None,
     ) -> tuple[list[RefreshReport], list[int]]:
@@ -149,11 +149,11 @@ class Refresher:
             snapshot = work.commit(f"refresh {', '.join(sorted({r.action for r in reports}))}").id
         commit_ms = (time.perf_counter() - start) * 1000
         changed = [c.table.id for c in work.changes.values() if c.changes_content]
-        if any(r.occasion.initiated_by == "scheduler" for r in work.refreshed):
+        if any(r.occasion.initiated_by is Initiator.SCHEDULER for r in work.refreshed):
             self._untidy.update(changed)
         else:
             compact.tidy_tables(work.place, changed)
-        by_hand = [r.table_id for r in work.refreshed if r.occasion.initiated_by == "manual"]
+        by_hand = [r.table_id for r in work.refreshed if r.occasion.initiated_by is Initiator.MANUAL]
         return [_note_commit(r, snapshot, commit_ms) for r in reports], by_hand
 
     def compact_untidy(self) -> None:

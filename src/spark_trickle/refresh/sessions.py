@@ -25,7 +25,7 @@ def run_in_child_session(work: Work, table: Table, run: Callable[[], _Done]) -> 
     """
     place, stream = work.place, table.stream
     assert stream is not None
-    if stream.plan in place.only_for_user or _OF_SESSION.search(stream.plan):
+    if place.only_for_user.find(stream.plan) is not None or _OF_SESSION.search(stream.plan):
         return run()
     savepoint = take_savepoint(work)
     work.place = place.in_child()
@@ -34,7 +34,7 @@ def run_in_child_session(work: Work, table: Table, run: Callable[[], _Done]) -> 
     except QueryError as error:
         if not misses_function(error):
             raise
-        place.only_for_user.add(stream.plan)
+        place.only_for_user.put(stream.plan, stream.plan)
     finally:
         work.place = place
     roll_back(work, savepoint)

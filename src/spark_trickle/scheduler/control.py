@@ -11,7 +11,7 @@ from spark_trickle.lake.catalog import scheduling
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
-from spark_trickle.model.stream import Occasion, RefreshReport, Status
+from spark_trickle.model.stream import Initiator, Occasion, RefreshReport, Status
 from spark_trickle.model.table import Table
 from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.refresh.group import list_company, refill_stream, refresh_together, streams_by_id
@@ -47,7 +47,7 @@ class Control:
     def make_scheduler(self, on_alert: Listener | None = None) -> Scheduler:
         def refresh_units(ids: tuple[int, ...], waited_ms: float | None) -> list[RefreshReport]:
             return self._refresher.refresh_chosen(
-                lambda work: streams_by_id(work, ids), "scheduler", waited_ms
+                lambda work: streams_by_id(work, ids), Initiator.SCHEDULER, waited_ms
             )
 
         def sync_source(source: str) -> SyncReport:

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from spark_trickle.model.schedule import Calculated, Cron, Every, parse_schedule
+from spark_trickle.model.backoff import Backoff
+from spark_trickle.model.schedule import Calculated, Cron, Every
 from spark_trickle.model.stream import Mode, Status, StreamState
 from spark_trickle.model.stream_options import Tier
 from spark_trickle.refresh.graph import Graph
 from spark_trickle.settings import Settings
 
+_RETRIES = Backoff(1.0, 300.0)
 _FACTOR = {Tier.HOT: 1.0, Tier.WARM: 2.0, Tier.COLD: 10.0}
 _MOST_BACKOFF = 8.0
 
@@ -118,7 +120,7 @@ def _find_due_time(world: World, i: int, now: datetime, settings: Settings) -> t
     last = standing.last_started
     if last is None or not filled:
         return now, "not refreshed yet"
-    schedule = parse_schedule(stream.schedule)
+    schedule = stream.timing
     if isinstance(schedule, Cron):
         return (at := schedule.find_next(last)), f"cron {schedule.text}: next at {at:%Y-%m-%d %H:%M} UTC"
     seconds = compute_interval(world, i, settings)
@@ -172,7 +174,7 @@ def _list_demands(world: World, i: int, settings: Settings, seen: set[int]) -> l
     stream = world.graph.tables[i].stream
     assert stream is not None
     seen.add(i)
-    match parse_schedule(stream.schedule):
+    match stream.timing:
         case Every(seconds):
             return [seconds]
         case Cron():
@@ -206,4 +208,4 @@ def find_lagging(
 
 def retry_delay(errors: int, chance: float) -> float:
     """Seconds to wait after failures in a row; `chance` in [0, 1) spreads those that failed together."""
-    return float(min(300.0, 2.0 ** min(errors, 10)) * (0.5 + chance / 2))
+    return _RETRIES.compute_pause(errors) * (0.5 + chance / 2)

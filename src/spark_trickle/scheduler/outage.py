@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_trickle.lake.catalog.scheduling import Alert
+from spark_trickle.model.backoff import Backoff
 
 _LONGEST_PAUSE = 60.0  # seconds between attempts
-_MOST_DOUBLINGS = 20  # without end they were numbers that no float holds
 
 
 def compute_pause(seconds: float, failures: int) -> float:
     """Twice as long after each failure in a row; what is slow by itself does not become faster."""
-    longer = float(seconds * 2 ** min(failures, _MOST_DOUBLINGS))
-    return max(seconds, min(longer, _LONGEST_PAUSE))
+    return Backoff(seconds, max(seconds, _LONGEST_PAUSE)).compute_pause(failures)
 
 
 @dataclass

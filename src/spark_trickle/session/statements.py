@@ -63,8 +63,10 @@ def _dispatch_statement(parts: Components, statement: s.Statement, text: str) ->
         case s.RefreshStream(name):
             report = parts.refresher.refresh_table(name)
             return Result(report.rows_inserted, 0, report.rows_deleted, report.snapshot)
-        case s.CreateStream() | s.AlterStream():
-            return parts.stream_tables.define_stream(statement, _first_words(text))
+        case s.CreateStream():
+            return parts.stream_tables.create_stream(statement, _first_words(text))
+        case s.AlterStream():
+            return parts.stream_tables.alter_stream(statement, _first_words(text))
         case s.DropStream():
             return run_change(drop_stream, statement)
         case s.SteerStream():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from spark_trickle.errors import ColumnNotFoundError, QueryError
 from spark_trickle.model.report import Result
 from spark_trickle.model.stream import Mode
@@ -30,23 +32,25 @@ class StreamTables:
         self._refresher = refresher
         self._sources = sources
 
-    def define_stream(self, statement: s.CreateStream | s.AlterStream, message: str) -> Result:
+    def create_stream(self, statement: s.CreateStream, message: str) -> Result:
+        return self._define_stream(statement, lambda work: create_stream(work, statement), message)
+
+    def alter_stream(self, statement: s.AlterStream, message: str) -> Result:
+        return self._define_stream(statement, lambda work: alter_stream(work, statement), message)
+
+    def _define_stream(
+        self, statement: s.CreateStream | s.AlterStream, define: Callable[[Work], Result], message: str
+    ) -> Result:
         # It must be exact as of a snapshot, and what a transaction changed is in none yet.
         self._connection.require_no_transaction("a stream table")
-
-        def run_definition(work: Work) -> Result:
-            if isinstance(statement, s.CreateStream):
-                return create_stream(work, statement)
-            return alter_stream(work, statement)
-
-        if statement.mode == Mode.IMMEDIATE:
-            result = self._transactions.run_change(run_definition, message)
+        if statement.mode is Mode.IMMEDIATE:
+            result = self._transactions.run_change(define, message)
             # What others changed while it was filled; from now on every commit keeps it.
             self._refresher.refresh_table(statement.name)
             return result
         try:
-            return self._transactions.run_change(run_definition, message)
+            return self._transactions.run_change(define, message)
         except (QueryError, ColumnNotFoundError):
             if statement.query is None or not self._sources.widen_mirrors_for(statement.query):
                 raise
-        return self._transactions.run_change(run_definition, message)
+        return self._transactions.run_change(define, message)

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_trickle.lake.storage.backup import BackupReport
 from spark_trickle.model.report import Result
-from spark_trickle.model.stream import RefreshReport
+from spark_trickle.model.stream import RefreshReport, read_mode
+from spark_trickle.model.stream_options import StreamOptions
 from spark_trickle.observe import functions as observe
 from spark_trickle.observe.answer import Answer
 from spark_trickle.scheduler.loop import Listener, Scheduler
@@ -104,11 +105,11 @@ class Trickle:
         initialize: bool = True,
     ) -> Result:
         """Create a stream table: it stays equal to the result of a query by computing only what changed."""
-        options = (("append_only", str(append_only).lower()), ("initialize", str(initialize).lower()))
+        options = StreamOptions(append_only=append_only, initialize=initialize)
         statement = s.CreateStream(
-            Cursor(name).read_name(), query, (), schedule, refresh_mode.upper(), options
+            Cursor(name).read_name(), query, (), schedule, read_mode(refresh_mode), options
         )
-        return self._parts.stream_tables.define_stream(statement, "CREATE STREAM TABLE")
+        return self._parts.stream_tables.create_stream(statement, "CREATE STREAM TABLE")
 
     def refresh(self, name: str, *, upstream: bool = False) -> RefreshReport:
         """Bring a stream table up to date; the report says what was done and why.

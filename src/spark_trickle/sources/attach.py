@@ -23,7 +23,7 @@ from spark_trickle.sources.copying import begin_copy, go_on
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import new_mirror, require_mirror
-from spark_trickle.sources.options import read_options
+from spark_trickle.sources.options import CdcMode, read_options
 from spark_trickle.sources.postgres.copy import Progress
 from spark_trickle.sources.postgres.discover import SourceTable, find_tables
 from spark_trickle.sources.postgres.names import quote_name
@@ -32,7 +32,7 @@ from spark_trickle.sources.registering import end_registration
 from spark_trickle.sources.sync import use_source
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import free_name, refuse_readers
-from spark_trickle.txn.retry import retry_work
+from spark_trickle.txn.retry import retry_on_conflict, retry_work
 from spark_trickle.txn.work import Place, Work, begin_work, now
 
 Listen = Callable[[Progress], None]
@@ -62,7 +62,7 @@ def attach_source(place: Place, links: Links, statement: s.AttachSource) -> Resu
         raise AlreadyExistsError("source", name)
     with links.use_connection(name, options, "attach") as connection:
         find_tables(connection, options.tables)
-        if options.cdc_mode == "wal":
+        if options.cdc_mode is CdcMode.WAL:
             for finding in server_findings(connection, wants_log=True):
                 if not finding.ok:
                     raise SourceSetupError(f"{finding.check} is {finding.value}", finding.fix)
@@ -123,8 +123,11 @@ def find_table(job: Job, parts: tuple[str, ...]) -> SourceTable:
 
 
 def _copy_mirror(job: Job, wanted: Wanted) -> int:
-    table, state = retry_work(job.place, lambda work: _begin_mirror(job, work, wanted))
-    return go_on(job, table, state)
+    def attempt() -> int:
+        job.read_source()
+        return go_on(job, *_begin_mirror(job, begin_work(job.place), wanted))
+
+    return retry_on_conflict(job.place, attempt)
 
 
 def _begin_mirror(job: Job, work: Work, wanted: Wanted) -> tuple[Table, MirrorState]:

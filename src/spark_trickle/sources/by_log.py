@@ -99,8 +99,7 @@ def _advance_state(job: Job, batch: Batch, end: LogEnd) -> SourceState:
     state = replace(job.state, lsn=max(batch.read_lsn, job.state.lsn))
     if state.lsn >= end.lsn:
         return read_up_to(state, end.asked)
-    until = batch.committed.isoformat() if batch.committed else state.read_until
-    return replace(state, read_until=until, read_snapshot="")
+    return replace(state, read_until=batch.committed or state.read_until, read_snapshot="")
 
 
 def _peek_log(

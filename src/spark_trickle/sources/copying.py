@@ -23,6 +23,7 @@ from spark_trickle.sources.captures import add_to_log, has_log, open_log, put_tr
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import land_change, land_new
 from spark_trickle.sources.mirrored import map_mirror_columns, require_mirror
+from spark_trickle.sources.options import CdcMode, CopyWay
 from spark_trickle.sources.position import (
     BufferPosition,
     CopyPosition,
@@ -41,7 +42,6 @@ from spark_trickle.sources.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.sources.postgres.watch import table_marks
 from spark_trickle.sources.registering import start_copy_over
 from spark_trickle.sources.side_by_side import land_side_by_side, require_jdbc
-from spark_trickle.txn.retry import retry_on_conflict, retry_work
 from spark_trickle.txn.work import Work, begin_work
 
 FILE_BOUNDS = Bounds(rows=500_000, bytes=96 << 20)  # what one file of a copy holds
@@ -58,11 +58,14 @@ def begin_copy(job: Job, work: Work, table: Table) -> Table:
 
 
 def go_on(job: Job, table: Table, state: MirrorState) -> int:
-    """Copy what is left and show the mirror; the rows that it has then."""
+    """Copy what is left and show the mirror; the rows that it has then.
+
+    After a conflict it is called again with the state that the catalog has then: whole pieces stay.
+    """
     try:
-        if job.options.copy == "jdbc":
+        if job.options.copy is CopyWay.JDBC:
             require_jdbc(job)
-        if job.by_log or (job.options.cdc_mode == "wal" and not job.state.captured):
+        if job.by_log or (job.options.cdc_mode is CdcMode.WAL and not job.state.captured):
             return _copy_from_log(job, table, state)
         return _copy_with_triggers(job, table, state)
     except TrickleError as error:
@@ -89,7 +92,7 @@ def _copy_with_triggers(job: Job, table: Table, state: MirrorState) -> int:
     for key_range in copied.ranges[len(copied.pieces) :]:
         copied = _copy_piece(job, table, remote, state, copied, key_range, token)
     try:
-        return retry_on_conflict(job.place, lambda: _finish_copy(job, table, state, copied.pieces))
+        return _finish_copy(job, table, state, copied.pieces)
     except ResyncNeededError:
         start_copy_over(job, table, state)
         renew_capture(job.connection, read_triggers(job, table, remote))
@@ -97,7 +100,7 @@ def _copy_with_triggers(job: Job, table: Table, state: MirrorState) -> int:
 
 
 def _choose_ranges(job: Job, remote: SourceTable) -> tuple[KeyRange, ...]:
-    if job.options.copy == "jdbc":  # the executors share the whole table
+    if job.options.copy is CopyWay.JDBC:  # the executors share the whole table
         return (WHOLE,)
     return key_ranges(job.connection, remote, job.place.settings.copy_piece_rows)
 
@@ -125,7 +128,7 @@ def _land_rows(
 ) -> None:
     """The rows of a table, or of a range of it, at the moment of the running transaction."""
     columns = map_mirror_columns(table, remote)
-    if job.options.copy == "jdbc":
+    if job.options.copy is CopyWay.JDBC:
         land_side_by_side(job, work, table, remote, columns)
     else:
         rows = copy_rows(job.connection, remote, columns, FILE_BOUNDS, key_range, job.progress)
@@ -151,14 +154,11 @@ def _copy_from_log(job: Job, table: Table, state: MirrorState) -> int:
     """In one piece, at one moment: only the server could say in which range a key of the log lies."""
     if not isinstance(read_position(state), LogPosition):
         state = _copy_beside_log(job, table, state)
+    work = begin_work(job.place)
+    _show_mirror(work, table)
     done = replace(state, status=MirrorStatus.ACTIVE, reason="")
-
-    def show(work: Work) -> int:
-        _show_mirror(work, table)
-        job.commit_work(work, f"mirror of {require_mirror(table).full_name}", [done])
-        return work.row_count(table)
-
-    return retry_work(job.place, show)
+    job.commit_work(work, f"mirror of {require_mirror(table).full_name}", [done])
+    return work.row_count(table)
 
 
 def _copy_beside_log(job: Job, table: Table, state: MirrorState) -> MirrorState:

@@ -77,6 +77,10 @@ class Job:
             raise SourceSchemaChangedError(require_mirror(table).full_name, ("it was dropped",))
         return found
 
+    def read_source(self) -> None:
+        """Take notice of what others have noted about the source."""
+        self.source = sources.find_source(self.place.warehouse.engine, self.source.name)
+
     # --- moving on -------------------------------------------------------------------------------
 
     def commit_work(
@@ -93,7 +97,7 @@ class Job:
             work.discard()
             self.source = sources.move_on(self.place.warehouse.engine, landed)
             return work.base.id
-        work.landed = landed
+        work.state = replace(work.state, landed=landed)
         snapshot = work.commit(message)
         self.source = replace(self.source, version=self.source.version + 1, state=landed.state)
         return snapshot.id
@@ -105,5 +109,5 @@ class Job:
 
     def change_capture(self, after: CaptureMode, reason: str) -> SourceState:
         """The state with another way of capturing, and a line in its history."""
-        line = Transition(now().isoformat(timespec="seconds"), self.state.capture.value, after.value, reason)
+        line = Transition(now().replace(microsecond=0), self.state.capture, after, reason)
         return replace(self.state, capture=after, history=(*self.state.history, line)[-_HISTORY:])

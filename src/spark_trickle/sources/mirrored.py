@@ -12,7 +12,7 @@ from spark_trickle.model.source import Mirror, MirrorColumn
 from spark_trickle.model.table import WEIGHT_ID, Column, Table
 from spark_trickle.model.types import Array, ColumnType, Scalar, can_widen
 from spark_trickle.sources.options import SourceOptions
-from spark_trickle.sources.postgres.capture import Capture, Mode, plan_capture
+from spark_trickle.sources.postgres.capture import Capture, plan_capture
 from spark_trickle.sources.postgres.discover import SourceColumn, SourceTable
 from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, find_drift
 from spark_trickle.sources.postgres.types import MappedColumn, map_columns
@@ -116,11 +116,8 @@ def find_mirror_drift(table: Table, remote: SourceTable) -> list[Drift]:
 def plan_mirror_capture(table: Table, remote: SourceTable, options: SourceOptions) -> Capture:
     """What triggers have to write down for a mirror."""
     needed = [c.name for c in map_mirror_columns(table, remote)]
-    mode: Mode = "row" if options.capture == "row" else "statement"
-    planned = plan_capture(
-        remote, needed, mode, options.schema, options.unlogged == "true", options.guarded == "true"
-    )
-    return replace(planned, notify=options.notify == "true")
+    planned = plan_capture(remote, needed, options.capture, options.schema, options.unlogged, options.guarded)
+    return replace(planned, notify=options.notify)
 
 
 def adapt_mirror(table: Table, remote: SourceTable, more: Sequence[str] = ()) -> Table:

@@ -4,19 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, get_args
 
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError, suggest_closest
-from spark_trickle.sources.postgres.capture import SCHEMA
+from spark_trickle.sources.postgres.capture import SCHEMA, Mode
 from spark_trickle.sources.postgres.connect import Address
 from spark_trickle.sources.postgres.names import parse_patterns
 
 KINDS = ("postgres",)
-_SWITCH = ("true", "false")
 
 
-def _option(default: str, meaning: str, choices: tuple[str, ...] = ()) -> str:
-    found: str = field(default=default, metadata={"meaning": meaning, "choices": choices})
-    return found
+class CdcMode(StrEnum):
+    """How changes may reach us."""
+
+    AUTO = "auto"
+    TRIGGER = "trigger"
+    WAL = "wal"
+
+
+class CopyWay(StrEnum):
+    """Who reads a first copy."""
+
+    DIRECT = "direct"
+    JDBC = "jdbc"
+
+
+class Resync(StrEnum):
+    """What becomes of a mirror that lost changes."""
+
+    AUTO = "auto"
+    MANUAL = "manual"
+
+
+_SWITCH = {"true": True, "false": False}
+
+
+def _option(default: Any, meaning: str, choices: Mapping[str, object] | None = None) -> Any:
+    """`choices` are what a user may write, with the value that each means."""
+    return field(default=default, metadata={"meaning": meaning, "choices": choices or {}})
+
+
+def _name_members(kind: type[StrEnum]) -> dict[str, object]:
+    return {member.value: member for member in kind}
 
 
 @dataclass(frozen=True)
@@ -28,34 +58,34 @@ class SourceOptions:
     )
     service: str = _option("", "An entry of `pg_service.conf`, in place of `dsn` or beside it.")
     passfile: str = _option("", "A file with the password, in the form of libpq.")
-    cdc_mode: str = _option(
-        "auto",
+    cdc_mode: CdcMode = _option(  # noqa: RUF009 a field
+        CdcMode.AUTO,
         "How changes are captured. `auto` begins with triggers, and changes to the log when it can.",
-        ("auto", "trigger", "wal"),
+        _name_members(CdcMode),
     )
     tables: str = _option("*.*", "The tables that may be mirrored: patterns, separated by commas.")
     schema: str = _option(SCHEMA, "The schema of the source in which the change buffers are.")
-    capture: str = _option(
-        "statement", "Triggers that run once for each statement or row.", ("statement", "row")
+    capture: Mode = _option(  # noqa: RUF009 a field
+        "statement", "Triggers that run once for each statement or row.", {m: m for m in get_args(Mode)}
     )
-    unlogged: str = _option(
-        "false", "Buffers that are faster, and empty after a crash of the server.", _SWITCH
+    unlogged: bool = _option(
+        False, "Buffers that are faster, and empty after a crash of the server.", _SWITCH
     )
-    guarded: str = _option(
-        "true",
+    guarded: bool = _option(
+        True,
         "A write of the application goes on when a change cannot be captured; the table is copied again.",
         _SWITCH,
     )
-    notify: str = _option("false", "Triggers wake up a running scheduler.", _SWITCH)
-    copy: str = _option(
-        "direct",
+    notify: bool = _option(False, "Triggers wake up a running scheduler.", _SWITCH)
+    copy: CopyWay = _option(  # noqa: RUF009 a field
+        CopyWay.DIRECT,
         "Who reads a first copy: this process, or the executors of a cluster in parallel.",
-        ("direct", "jdbc"),
+        _name_members(CopyWay),
     )
-    resync: str = _option(
-        "auto",
+    resync: Resync = _option(  # noqa: RUF009 a field
+        Resync.AUTO,
         "Whether a mirror that lost changes is copied again, or waits for `RESYNC TABLE`.",
-        ("auto", "manual"),
+        _name_members(Resync),
     )
 
     @property
@@ -76,7 +106,7 @@ def read_options(kind: str, given: Mapping[str, str]) -> SourceOptions:
             raise InvalidDefinitionError(
                 f'"{value}" is not a value of the option "{name}"', f"Choose {' or '.join(known[name])}."
             )
-    chosen = {n: v.lower() if known[n] else v for n, v in given.items()}
+    chosen: dict[str, Any] = {n: known[n][v.lower()] if known[n] else v for n, v in given.items()}
     options = SourceOptions(**chosen)
     parse_patterns(options.tables)
     _ = options.address

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, assert_never
 
-from spark_trickle.model.source import MirrorState
+from spark_trickle.model.source import MirrorState, StoredPosition
 from spark_trickle.sources.postgres.buffer import Position
 from spark_trickle.sources.postgres.copy import Piece
 from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn, show_lsn
@@ -48,11 +49,11 @@ MirrorPosition = CopyPosition | BufferPosition | LogPosition
 
 
 def move_to_position(state: MirrorState, position: MirrorPosition) -> MirrorState:
-    return replace(state, position=_to_json(position))
+    return replace(state, position=StoredPosition(json.dumps(_to_json(position))))
 
 
 def read_position(state: MirrorState) -> MirrorPosition:
-    kept = state.position
+    kept = _read_stored(state)
     if "published" in kept:
         return LogPosition(_moment_from_json(kept), kept["published"], TableMarks.from_json(kept["marks"]))
     if "token" in kept:
@@ -83,7 +84,12 @@ def read_log_position(state: MirrorState) -> LogPosition:
 
 def read_published(state: MirrorState) -> str:
     """The mark that its table had in the publication when it was copied; empty if the log was not used."""
-    return str(state.position.get("published", ""))
+    return str(_read_stored(state).get("published", ""))
+
+
+def _read_stored(state: MirrorState) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(state.position.text)
+    return found
 
 
 # --- as JSON -----------------------------------------------------------------------------------------

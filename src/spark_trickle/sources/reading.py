@@ -63,7 +63,7 @@ class Read:
 
 def read_up_to(state: SourceState, asked: Asked) -> SourceState:
     """The state of a source from which everything was read that had ended when it was asked."""
-    return replace(state, read_until=asked.clock.isoformat(), read_snapshot=asked.snapshot)
+    return replace(state, read_until=asked.clock, read_snapshot=asked.snapshot)
 
 
 def clock_difference(before: datetime, there: datetime, after: datetime) -> timedelta:

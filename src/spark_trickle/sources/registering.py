@@ -12,7 +12,7 @@ from spark_trickle.lake.catalog.site import find_site
 from spark_trickle.model.source import CaptureMode, Landed, MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
-from spark_trickle.sources.options import read_options
+from spark_trickle.sources.options import CdcMode, read_options
 from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge_site
 from spark_trickle.sources.position import CopyPosition, move_to_position
 from spark_trickle.sources.postgres.install import read_installed_captures
@@ -153,7 +153,7 @@ def _mark_lost(job: Job, reason: str) -> list[MirrorState]:
 def _begin_anew(job: Job, warehouse: str) -> None:
     """Triggers, buffers, slot and publication of the original stay with it; ours get other names."""
     options = dict(job.source.options) | {"schema": own_schema(job.options.schema, job.state, warehouse)}
-    mode = CaptureMode.WAL if job.options.cdc_mode == "wal" else CaptureMode.TRIGGER
+    mode = CaptureMode.WAL if job.options.cdc_mode is CdcMode.WAL else CaptureMode.TRIGGER
     state = SourceState(capture=mode, warehouse=warehouse, history=job.state.history)
     reason = "this copy of the warehouse has an identity of its own now"
     _start_copies_over(job)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
+from itertools import count
 
 from spark_trickle.errors import (
     ConflictError,
@@ -16,6 +16,7 @@ from spark_trickle.errors import (
     TrickleError,
 )
 from spark_trickle.lake.catalog import sources
+from spark_trickle.model.backoff import Backoff
 from spark_trickle.model.source import Landed, MirrorStatus
 from spark_trickle.sources.by_log import read_log
 from spark_trickle.sources.by_trigger import find_waiting, read_buffers
@@ -25,7 +26,7 @@ from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import require_mirror
-from spark_trickle.sources.options import read_options
+from spark_trickle.sources.options import CdcMode, Resync, read_options
 from spark_trickle.sources.postgres.buffer import claim_buffers, release_buffers
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.copy import Progress
@@ -34,10 +35,11 @@ from spark_trickle.sources.registering import has_part_in_source, require_regist
 from spark_trickle.sources.resync import resync_mirror
 from spark_trickle.sources.transition import move_to_log, move_to_triggers, wants_log
 from spark_trickle.txn import compact
-from spark_trickle.txn.retry import retry_on_conflict
+from spark_trickle.txn.retry import pause_after, retry_on_conflict
 from spark_trickle.txn.work import Place, begin_work, now
 
 _PATIENCE = 30.0  # seconds to wait while another process reads the source
+_CLAIMS = Backoff(0.05, 0.5)  # pauses meanwhile
 _NOTED_EVERY = 30.0  # seconds between notes that a source was looked at and had nothing
 
 
@@ -84,13 +86,13 @@ def use_source(
 
 def _claim_patiently(schema: str, connection: Connection) -> None:
     end = time.monotonic() + _PATIENCE
-    while True:
+    for attempt in count():
         try:
             return claim_buffers(connection, schema)
         except SourceBusyError:
             if time.monotonic() > end:
                 raise
-            time.sleep(0.1)
+            pause_after(attempt, _CLAIMS)
 
 
 def sync_mirrors(
@@ -121,7 +123,7 @@ def _sync_job(job: Job) -> SyncReport:
     found = _read_changes(job)
     landings, resynced = dict(found.landings), {}
     problems = _find_problems(job)
-    if job.options.resync == "auto":
+    if job.options.resync is Resync.AUTO:
         resynced = {n: r for n, (status, r) in problems.items() if status is MirrorStatus.RESYNC_NEEDED}
         for table, _ in job.find_mirrors(begin_work(job.place)):
             if table.full_name in resynced:
@@ -164,7 +166,7 @@ def _read_changes(job: Job) -> Read:
             return read_log(job)
         except ResyncNeededError as error:
             # The slot itself is gone or moved: what lay between is lost for all of its tables.
-            if job.options.cdc_mode == "auto":
+            if job.options.cdc_mode is CdcMode.AUTO:
                 move_to_triggers(job, error.reason)
             else:
                 _all_lost(job, error.reason)
@@ -192,15 +194,10 @@ def _find_problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
 
 
 def _note_success(job: Job, found: Read) -> None:
-    moment = now().isoformat(timespec="seconds")
-    last = job.state.synced
-    if job.state.error or not last or _seconds_between(last, moment) > _NOTED_EVERY:
+    moment, last = now().replace(microsecond=0), job.state.synced
+    if job.state.error or last is None or (moment - last).total_seconds() > _NOTED_EVERY:
         state = replace(job.state, error="", synced=moment)
         job.note_state(read_up_to(state, found.asked) if found.asked is not None else state)
-
-
-def _seconds_between(earlier: str, later: str) -> float:
-    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
 def _note_error(place: Place, name: str, error: TrickleError) -> None:

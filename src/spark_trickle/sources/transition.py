@@ -7,14 +7,16 @@ commit of that reading the mirrors change over: from the log they take what that
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from spark_trickle.errors import TrickleError
+from spark_trickle.model.backoff import Backoff
 from spark_trickle.model.source import CaptureMode, MirrorStatus
 from spark_trickle.sources.by_trigger import read_until
 from spark_trickle.sources.captures import close_log, open_log
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.mirrored import find_mirror_drift, map_mirror_columns, require_mirror
+from spark_trickle.sources.options import CdcMode
 from spark_trickle.sources.position import LogPosition, move_to_position
 from spark_trickle.sources.postgres.publication import require_identity
 from spark_trickle.sources.postgres.status import server_findings
@@ -23,14 +25,14 @@ from spark_trickle.sources.postgres.watch import TableMarks, marks_in
 from spark_trickle.sources.reading import Read, commit_reading
 from spark_trickle.txn.work import begin_work, now
 
-_FIRST_TIMEOUT, _LONGEST_TIMEOUT = 5.0, 300.0  # seconds to wait for transactions that write
+_TRIES = Backoff(5.0, 300.0)  # how long to wait for transactions that write, and before the next try
 
 
 def wants_log(job: Job) -> bool:
     """Whether it is time to try; what stands in the way is noted where all can see it."""
-    if job.options.cdc_mode != "auto" or job.by_log:
+    if job.options.cdc_mode is not CdcMode.AUTO or job.by_log:
         return False
-    if job.state.retry_at and now() < datetime.fromisoformat(job.state.retry_at):
+    if job.state.retry_at is not None and now() < job.state.retry_at:
         return False
     reason = _find_obstacle(job)
     if reason != job.state.blocked:
@@ -74,7 +76,7 @@ def move_to_log(job: Job) -> Read | None:
     moved = replace(
         job.change_capture(CaptureMode.WAL, "changes are now read from the write-ahead log"),
         attempts=0,
-        retry_at="",
+        retry_at=None,
         blocked="",
     )
     commit_reading(job, found, moved)
@@ -95,7 +97,7 @@ def _note_marks(job: Job) -> dict[int, TableMarks]:
 def _prepare_log(job: Job) -> dict[int, str]:
     """Each attempt waits longer than the one before."""
     mirrors = [t for t, s in job.find_mirrors(begin_work(job.place)) if s.status is MirrorStatus.ACTIVE]
-    seconds = min(_FIRST_TIMEOUT * 2**job.state.attempts, _LONGEST_TIMEOUT)
+    seconds = _TRIES.compute_pause(job.state.attempts)
     opened, marks = open_log(job, list(job.read_remote(mirrors).values()), seconds)
     job.note_state(opened)
     return marks
@@ -105,9 +107,8 @@ def _fall_back(job: Job, reason: str) -> None:
     """Triggers go on; the log is tried again later, and later still if it fails again."""
     close_log(job)
     attempts = job.state.attempts + 1
-    wait = min(_FIRST_TIMEOUT * 2**attempts, _LONGEST_TIMEOUT)
     state = job.change_capture(CaptureMode.TRIGGER, reason)
-    later = (now() + timedelta(seconds=wait)).isoformat()
+    later = now() + timedelta(seconds=_TRIES.compute_pause(attempts))
     job.note_state(replace(state, attempts=attempts, retry_at=later, blocked=reason))
 
 
@@ -120,6 +121,6 @@ def move_to_triggers(job: Job, reason: str) -> None:
         if s.status is not MirrorStatus.COPYING
     ]
     attempts = job.state.attempts + 1
-    later = (now() + timedelta(seconds=min(_FIRST_TIMEOUT * 2**attempts, _LONGEST_TIMEOUT))).isoformat()
+    later = now() + timedelta(seconds=_TRIES.compute_pause(attempts))
     state = job.change_capture(CaptureMode.TRIGGER, reason)
     job.note_state(replace(state, attempts=attempts, retry_at=later), states)

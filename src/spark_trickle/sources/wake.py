@@ -22,7 +22,7 @@ def await_change(place: Place, links: Links, name: str, seconds: float, stop: Ev
     source = sources.find_source(place.warehouse.engine, name)
     options = read_options(source.kind, source.options)
     try:
-        while options.notify == "true" and not stop.is_set() and (left := end - time.monotonic()) > 0:
+        while options.notify and not stop.is_set() and (left := end - time.monotonic()) > 0:
             with links.use_connection(source.name, options, "listen", _say_nothing) as connection:
                 new = listen_to(connection, options.schema)  # then nobody heard what came before
                 if new or await_notice(connection, min(left, _SLICE)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from threading import Lock
 from weakref import WeakKeyDictionary, ref
@@ -45,11 +45,11 @@ def find_changed_settings(has: Mapping[str, str], wanted: Mapping[str, str]) -> 
 
 
 class ChildSession:
-    """A session of ours beside the user's, with a time zone of its own if one is given."""
+    """A session of ours beside the user's: with a time zone of its own if one is given, or for few rows."""
 
-    def __init__(self, parent: SparkSession, zone: str = "") -> None:
+    def __init__(self, parent: SparkSession, zone: str = "", is_small: bool = False) -> None:
         self._parent = ref(parent)
-        self._own = {TIME_ZONE: zone} if zone else {}
+        self._own = {**({TIME_ZONE: zone} if zone else {}), **(_SMALL if is_small else {})}
         self._lock = Lock()
         self._small_users = 0
         self._used = time.monotonic()
@@ -89,7 +89,7 @@ class ChildSession:
 
     @contextmanager
     def with_small_settings(self) -> Iterator[None]:
-        """Settings hold for the whole child, so the first who comes sets them and the last resets them."""
+        """For few rows in a child that is for many too: the first sets them, and the last resets them."""
         self._count_small_user(1)
         try:
             yield
@@ -114,22 +114,22 @@ class ChildSession:
         self._has = wanted
 
 
-_BY_ZONE: WeakKeyDictionary[SparkSession, dict[str, ChildSession]] = WeakKeyDictionary()  # of a parent
+_BY_USE: WeakKeyDictionary[SparkSession, dict[tuple[str, bool], ChildSession]] = WeakKeyDictionary()
 _BY_SESSION: WeakKeyDictionary[SparkSession, ref[ChildSession]] = WeakKeyDictionary()
 _ONE = Lock()
 
 
-def child_of(parent: SparkSession, zone: str = "") -> ChildSession | None:
+def child_of(parent: SparkSession, zone: str = "", is_small: bool = False) -> ChildSession | None:
     """The child of a session; None on a server of Spark Connect that is too old to make one."""
     with _ONE:
-        children = _BY_ZONE.setdefault(parent, {})
-        known = children.get(zone)
+        children = _BY_USE.setdefault(parent, {})
+        known = children.get((zone, is_small))
         if known is None or (is_remote() and known.is_idle):
             try:
-                known = ChildSession(parent, zone)
+                known = ChildSession(parent, zone, is_small)
             except PySparkException:
                 return None
-            children[zone] = known
+            children[zone, is_small] = known
             _BY_SESSION[known.spark] = ref(known)
         return known
 
@@ -150,12 +150,6 @@ def _child_behind(session: SparkSession) -> ChildSession | None:
     return None if found is None else found()
 
 
-def small_jobs(session: SparkSession) -> AbstractContextManager[None]:
-    """Plan for few rows while the block runs; only in a session of ours."""
-    child = _child_behind(session)
-    return nullcontext() if child is None else child.with_small_settings()
-
-
 def create_frame(session: SparkSession, rows: pa.Table, schema: StructType | None = None) -> DataFrame:
     """Rows that are at the driver, as a DataFrame of a session.
 
@@ -165,26 +159,64 @@ def create_frame(session: SparkSession, rows: pa.Table, schema: StructType | Non
     child = _child_behind(session)
     if child is None or is_remote():
         return session.createDataFrame(rows, schema)
-    given = child.parent.createDataFrame(rows, schema)
-    frame = child.nothing.unionByName(given, allowMissingColumns=True)
+    frame = _take_frame(child, child.parent.createDataFrame(rows, schema))
     described = {f.name: f.metadata for f in schema.fields if f.metadata} if schema is not None else {}
     for name, metadata in described.items():
         frame = frame.withMetadata(name, metadata)
     return frame
 
 
+def move_frame(session: SparkSession, frame: DataFrame) -> DataFrame:
+    """A frame that was made in another session of the same user, to be read in this one."""
+    child = _child_behind(session)
+    return frame if child is None or frame.sparkSession is session else _take_frame(child, frame)
+
+
+def _take_frame(child: ChildSession, frame: DataFrame) -> DataFrame:
+    return child.nothing.unionByName(frame, allowMissingColumns=True)
+
+
 class LazyChild:
-    """The child session for one piece of work: made or brought up to date when the work first needs Spark."""
+    """The child sessions for one piece of work: made or brought up to date when it first needs them.
+
+    Few rows have a session of their own, whose settings are in nobody's way. Over Spark Connect, where frames
+    cannot move from one session to another, they share that of many rows.
+    """
 
     def __init__(self, parent: SparkSession, zone: str = "") -> None:
         self._parent, self._zone = parent, zone
+        self._is_small = False
+
+    @contextmanager
+    def run_small_jobs(self) -> Iterator[None]:
+        """Plan for few rows while the block runs."""
+        if is_remote():
+            with nullcontext() if self._child is None else self._child.with_small_settings():
+                yield
+            return
+        before, self._is_small = self._is_small, True
+        try:
+            yield
+        finally:
+            self._is_small = before
 
     @cached_property
-    def _child(self) -> ChildSession | None:
-        child = child_of(self._parent, self._zone)
+    def _for_many(self) -> ChildSession | None:
+        return self._find_child(is_small=False)
+
+    @cached_property
+    def _for_few(self) -> ChildSession | None:
+        return self._find_child(is_small=True)
+
+    def _find_child(self, is_small: bool) -> ChildSession | None:
+        child = child_of(self._parent, self._zone, is_small)
         if child is not None:
             child.follow()
         return child
+
+    @property
+    def _child(self) -> ChildSession | None:
+        return self._for_few if self._is_small else self._for_many
 
     @property
     def spark(self) -> SparkSession:

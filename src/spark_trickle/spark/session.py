@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession, is_remote
 
 from spark_trickle.errors import WarehouseError
@@ -35,9 +36,7 @@ _BROKEN_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUni
 
 def open_session(given: SparkSession | None) -> SparkSession:
     session = given or SparkSession.getActiveSession() or _start()
-    # PySpark logs every failed statement with its Java stack trace, although it raises it as well.
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    _silence_failed_queries()
     require_ansi(session)
     for name, value in _NEEDED.items():
         session.conf.set(name, value)
@@ -45,6 +44,18 @@ def open_session(given: SparkSession | None) -> SparkSession:
     if _BROKEN_RULE not in excluded:
         session.conf.set(_EXCLUDED, ",".join(filter(None, (excluded, _BROKEN_RULE))))
     return session
+
+
+def _silence_failed_queries() -> None:
+    """PySpark prints every query that fails with its Java stack trace, although it raises the error as well.
+
+    We ask Spark about queries that it may refuse, and tell users ourselves what is wrong with theirs. These
+    loggers belong to the process: who has given them another level than PySpark's own keeps it.
+    """
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logger = PySparkLogger.getLogger(name)  # a plain logger would not take what PySpark hands to it
+        if logger.level == logging.WARNING:
+            logger.setLevel(logging.CRITICAL)
 
 
 def time_zone(session: SparkSession) -> str:

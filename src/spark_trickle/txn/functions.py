@@ -14,11 +14,12 @@ from spark_trickle.errors import (
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.catalog import Snapshot
+from spark_trickle.model.numbers import read_whole_number
 from spark_trickle.model.table import Table
 from spark_trickle.spark import feed
 from spark_trickle.spark.frames import Frame, frame_of
 from spark_trickle.sql.lexer.cursor import Cursor
-from spark_trickle.sql.lexer.words import WordKind, read_whole_number
+from spark_trickle.sql.lexer.words import WordKind
 from spark_trickle.txn.work import Work, now
 
 Argument = str | int

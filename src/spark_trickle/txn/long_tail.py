@@ -18,7 +18,7 @@ from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import from_storage
-from spark_trickle.model.cache import Cache
+from spark_trickle.model.cache import Cache, Weighed
 from spark_trickle.model.files import Log
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
 from spark_trickle.model.types import Scalar
@@ -37,7 +37,7 @@ from spark_trickle.spark.read import (
 )
 from spark_trickle.txn.last_change import Keys, Numbers, find_last_changes, number_rows, pack_bits
 
-_KEPT = 8  # tails of which is known what their keys tell
+_BUDGET, _LEAST = 128 * 2**20, 8 * 2**20  # bytes of what is known of all, and what each counts for
 _MANY_KEYS = 100_000  # below that a hash join is as fast as bits that Spark has to make first
 _MOST_KEYS = 10_000_000  # values of keys that are read here
 _MOST_BYTES = 2**30  # that rows with texts among their keys may have
@@ -56,8 +56,8 @@ class LongTails:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._engine, self._storage = warehouse.engine, warehouse.storage
-        self._marks = Cache[tuple[object, ...], _Marks | None](_KEPT)
-        self._numbers = Cache[tuple[object, ...], Bits | None](_KEPT)
+        self._marks = Cache[tuple[object, ...], Weighed[_Marks | None]](_BUDGET // 2, weigh=_weigh)
+        self._numbers = Cache[tuple[object, ...], Weighed[Bits | None]](_BUDGET // 2, weigh=_weigh)
 
     def read(self, spark: Session, table: Table, log: Log) -> Tail:
         key = table.distinct_by
@@ -106,15 +106,17 @@ class LongTails:
             return None
         marks = self._marks.get(
             (spark, *identity_of(table, log)), lambda: self._mark_keys(spark, table, log, span)
-        )
+        ).value
         if marks is None:
             return None
         return tail_of_keys(spark, self._storage.locate, table, log, *marks)
 
-    def _mark_keys(self, spark: Session, table: Table, log: Log, span: _Span | None) -> _Marks | None:
+    def _mark_keys(
+        self, spark: Session, table: Table, log: Log, span: _Span | None
+    ) -> Weighed[_Marks | None]:
         parts = self._read_columns(table, log, table.distinct_by)
         if parts is None:
-            return None
+            return Weighed(None, 0)
         keys = pa.concat_tables(parts)
         if span is None:
             places, low, size = number_rows(keys.drop_columns([WEIGHT])), 0, keys.num_rows
@@ -122,7 +124,7 @@ class LongTails:
             low, size = span[0], span[1] - span[0] + 1
             places = keys.column(0).to_numpy().astype("int64") - low
         if places is None:
-            return None
+            return Weighed(None, 0)
         ends = np.cumsum([f.rows for f in log.tail])[:-1]
         negative = np.split(keys.column(WEIGHT).to_numpy() < 0, ends)
         files = [
@@ -131,8 +133,11 @@ class LongTails:
         ]
         went, overtaken = find_last_changes(files, size)
         if sum(map(len, overtaken.values())) > _MOST_OVERTAKEN:
-            return None
-        return _make_bits(spark, went, low) if span else None, _name_overtaken(spark, log, parts, overtaken)
+            return Weighed(None, 0)
+        bits = _make_bits(spark, went, low) if span else None
+        rows = _list_overtaken(log, parts, overtaken)
+        frame = create_frame(spark, rows) if rows is not None else None
+        return Weighed((bits, frame), (size // 8 if span else 0) + (rows.nbytes if rows is not None else 0))
 
     # --- without a key ---------------------------------------------------------------------------
 
@@ -146,7 +151,10 @@ class LongTails:
         if sum(f.rows for f in log.tail) > _MOST_KEYS or high - low >= _MOST_BITS:
             return None
         key = (spark, column.id, *identity_of(table, log))
-        bits = self._numbers.get(key, lambda: self._find_numbers_gone(spark, table, log, column, low, high))
+        bits = self._numbers.get(
+            key,
+            lambda: Weighed(self._find_numbers_gone(spark, table, log, column, low, high), (high - low) // 8),
+        ).value
         if bits is None:
             return None
         rows = rows_with_weights(spark, self._storage.locate, table, log.tail)
@@ -183,9 +191,11 @@ def _is_worth(log: Log, width: int) -> bool:
     return width < 64 * max(log.tail_deletes, _MANY_KEYS)
 
 
-def _name_overtaken(
-    spark: Session, log: Log, parts: Sequence[pa.Table], overtaken: Mapping[str, Numbers]
-) -> Frame | None:
+def _weigh(known: Weighed[object]) -> int:
+    return max(known.bytes, _LEAST)
+
+
+def _list_overtaken(log: Log, parts: Sequence[pa.Table], overtaken: Mapping[str, Numbers]) -> pa.Table | None:
     """Overtaken rows by key and file."""
     rows = [
         part.take(overtaken[f.path])
@@ -194,7 +204,7 @@ def _name_overtaken(
         for f, part in zip(log.tail, parts, strict=True)
         if f.path in overtaken
     ]
-    return create_frame(spark, pa.concat_tables(rows).combine_chunks()) if rows else None
+    return pa.concat_tables(rows).combine_chunks() if rows else None
 
 
 def _make_bits(spark: Session, gone: NDArray[np.bool_], low: int) -> Bits:

@@ -36,14 +36,14 @@ def net_change(work: Work, table: Table, weighted: Frame) -> Frame:
 
 
 def merge_changes(work: Work) -> None:
-    for table_id, change in list(work.changes.items()):
+    for change in tuple(work.changes.values()):
         steps = {f.as_of for f in change.added}
         if len(steps) > 1 and any(f.deletes for f in change.added):
             change = replace(change, added=_merge_files(work, change.table, change.added))
         # What was removed by ending files: its sum is the content that the transaction found.
         if len({f.as_of for f in change.feed_only}) > 1:
             change = replace(change, feed_only=_merge_files(work, change.table, change.feed_only))
-        work.changes[table_id] = change
+        work.state = work.state.replace_change(change)
 
 
 def _merge_files(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[DataFile, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from spark_trickle.errors import (
@@ -17,10 +17,10 @@ from spark_trickle.errors import (
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.catalog import Catalog, Snapshot
+from spark_trickle.model.numbers import read_whole_number
 from spark_trickle.model.table import Relation, Table, View, display_names
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import collect, plan_long_query, run_sql
-from spark_trickle.sql.lexer.words import read_whole_number
 from spark_trickle.sql.names.references import (
     ChangesBetween,
     Reference,
@@ -169,7 +169,7 @@ def relation_frame(work: Work, relation: Relation, at: Snapshot | None = None, d
         raise UnsupportedError(
             f"nesting views deeper than {_DEEPEST_VIEW}", "Check that no view contains itself."
         )
-    inside = replace(work, catalog=work.catalog.enter_view(relation))
+    inside = work.with_catalog(work.catalog.enter_view(relation))
     frame = analyze_query(inside, relation.sql, depth + 1, relation.home)
     return _columns_of_view(frame, relation)
 

@@ -12,10 +12,12 @@ from typing import Self, TypeVar
 
 from spark_trickle.errors import ConflictError
 from spark_trickle.lake.catalog.turns import hold_turn
+from spark_trickle.model.backoff import Backoff
 from spark_trickle.txn.work import Place, Work, begin_work
 
 T = TypeVar("T")
 
+_BACKOFF = Backoff(0.01, 0.5)
 _QUEUE_AFTER = 2  # conflicts: by then others are quicker every time
 
 
@@ -28,9 +30,9 @@ class RetryPolicy:
     counters: tuple[str, ...] = ("commit_retries",)
 
 
-def pause_after(attempt: int) -> None:
+def pause_after(attempt: int, backoff: Backoff = _BACKOFF) -> None:
     """Sleep, longer from attempt to attempt, and for another time than everyone else."""
-    time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 10))))
+    time.sleep(random.uniform(0, backoff.compute_pause(attempt)))
 
 
 def retry_on_conflict(

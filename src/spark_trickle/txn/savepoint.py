@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from spark_trickle.model.catalog import Catalog
-from spark_trickle.model.commit import Definition, TableChange
 from spark_trickle.txn.work import Work
+from spark_trickle.txn.work_state import WorkState
 
 
 @dataclass(frozen=True)
 class Savepoint:
-    """What a transaction had defined, changed and written."""
+    """What a transaction had come to, and how many files and folders it had written.
 
-    catalog: Catalog
-    definitions: tuple[Definition, ...]
-    changes: Mapping[int, TableChange]
-    written: int  # files and folders
+    What it read is no part of it: that a statement failed may hang on any row that it looked at.
+    """
+
+    state: WorkState
+    written: int
 
 
 def take_savepoint(work: Work) -> Savepoint:
-    return Savepoint(work.catalog, tuple(work.definitions), dict(work.changes), len(work.written))
+    return Savepoint(work.state, len(work.written))
 
 
 def roll_back(work: Work, savepoint: Savepoint) -> None:
-    """Forget definitions and changes, and delete the files that were written since."""
+    """Forget all that came since, and delete the files that were written."""
     fresh = work.written[savepoint.written :]
     del work.written[savepoint.written :]  # a scratch shares the list with the work that it tries changes for
-    work.catalog = savepoint.catalog
-    work.definitions, work.changes = list(savepoint.definitions), dict(savepoint.changes)
+    work.state = savepoint.state
     replace(work, written=fresh).discard()

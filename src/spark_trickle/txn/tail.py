@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import can_hold, from_storage, list_images, sum_weights
-from spark_trickle.model.cache import Cache
+from spark_trickle.model.cache import Cache, Weighed
 from spark_trickle.model.files import DataFile, Log
 from spark_trickle.model.room import Room
 from spark_trickle.model.table import WEIGHT, Table
@@ -22,7 +22,7 @@ from spark_trickle.spark.frames import Session, local_frame
 from spark_trickle.spark.read import Counted, Replaced, Tail, identity_columns
 from spark_trickle.txn.long_tail import LongTails, identity_of
 
-_KEPT = 64  # tails in memory
+_MOST_KEPT, _LEAST_KEPT = 64, 4  # tails in memory: that many small ones, or so many of the largest
 _Short = Replaced | Counted
 
 
@@ -33,7 +33,11 @@ class Tails:
         self._storage = warehouse.storage
         self._room = room
         self._long = LongTails(warehouse)
-        self._known = Cache[tuple[object, ...], _Short | None](_KEPT)
+        budget = _LEAST_KEPT * room.bytes
+        least = budget // _MOST_KEPT
+        self._known = Cache[tuple[object, ...], Weighed[_Short | None]](
+            budget, weigh=lambda tail: max(tail.bytes, least)
+        )
 
     def read(self, spark: Session, table: Table, log: Log) -> Tail | None:
         """None if there is no tail; rows that are here already, unless they are too many."""
@@ -45,7 +49,9 @@ class Tails:
     def _short(self, spark: Session, table: Table, log: Log) -> _Short | None:
         if not self._room.holds(log.tail):
             return None
-        return self._known.get((spark, *identity_of(table, log)), lambda: self._load(spark, table, log))
+        key = (spark, *identity_of(table, log))
+        memory = sum(f.memory for f in log.tail)
+        return self._known.get(key, lambda: Weighed(self._load(spark, table, log), memory)).value
 
     def _load(self, spark: Session, table: Table, log: Log) -> _Short | None:
         if not all(can_hold(c.type) for c in table.columns):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -19,21 +19,14 @@ from spark_trickle.lake.catalog.lease import SessionLease
 from spark_trickle.lake.catalog.turns import Blocked, hold_turn
 from spark_trickle.lake.storage.files import Storage
 from spark_trickle.lake.warehouse import Warehouse
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import (
-    AlterTable,
     Commit,
-    CreateSchema,
-    CreateTable,
-    CreateView,
     Definition,
-    DropSchema,
-    DropTable,
-    DropView,
     TableChange,
 )
 from spark_trickle.model.files import DataFile, Log, split_log
-from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import find_fixed_width
@@ -45,12 +38,18 @@ from spark_trickle.spark.view_cache import Key, ViewCache
 from spark_trickle.txn.overlap import find_conflict
 from spark_trickle.txn.reads import Reads
 from spark_trickle.txn.tail import Tails
+from spark_trickle.txn.work_state import WorkState
 
 if TYPE_CHECKING:
     from spark_trickle.lake.catalog.read import TableSize
 
 
 _OVERTAKEN = 3  # times that others may commit while rows are compared
+_PLANS = 16 * 2**20  # characters of plans that are remembered
+
+
+def _remember_plans() -> Cache[str, str]:
+    return Cache(_PLANS, weigh=len)
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Place:
     kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
     catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
     unlanded: dict[str, int] = field(default_factory=dict)  # records of logs on their way, by source
-    only_for_user: set[str] = field(default_factory=set)  # plans with functions of the user's session
+    only_for_user: Cache[str, str] = field(default_factory=_remember_plans)  # with functions of the user's
     child: LazyChild | None = None  # a session of ours, where what runs is no affair of the user's
 
     @property
@@ -83,6 +82,10 @@ class Place:
     def view(self, key: Key, make: Callable[[], Frame]) -> Frame | str:
         """Rows that will be read again, for the session that is at work."""
         return self.views.view(self.spark, key, make)
+
+    def run_small_jobs(self) -> AbstractContextManager[None]:
+        """Plan for few rows while the block runs; only in a session of ours."""
+        return nullcontext() if self.child is None else self.child.run_small_jobs()
 
     def follow_all_settings(self) -> None:
         """Before the executors do much work: their number of partitions is what the user says by now."""
@@ -99,20 +102,28 @@ class Work:
     """Reads one snapshot plus its own changes; `commit` publishes them all at once or not at all."""
 
     place: Place
-    catalog: Catalog
+    state: WorkState
     base: Snapshot
-    definitions: list[Definition] = field(default_factory=list)
-    changes: dict[int, TableChange] = field(default_factory=dict)
     written: list[tuple[Table, str]] = field(default_factory=list)
-    refreshed: list[Refreshed] = field(default_factory=list)
-    landed: Landed | None = None
     reads: Reads = field(default_factory=Reads)
     ticket: int | None = None  # its turn, if it conflicted before and holds one
-    once_committed: list[Callable[[], None]] = field(default_factory=list)  # what others are told of it
     effects: Callable[[Work, Table], Work] | None = None  # what a stream table would be after this commit
     _steps: Iterator[int] = field(default_factory=lambda: count(1))  # a scratch goes on with the same
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
     _change_files: dict[tuple[int, int, int], tuple[DataFile, ...]] = field(default_factory=dict)
+
+    @property
+    def catalog(self) -> Catalog:
+        """With the definitions of this transaction."""
+        return self.state.catalog
+
+    @property
+    def changes(self) -> Mapping[int, TableChange]:
+        return self.state.changes
+
+    @property
+    def refreshed(self) -> tuple[Refreshed, ...]:
+        return self.state.refreshed
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -133,6 +144,8 @@ class Work:
         return tuple(f for f in committed if f.path not in gone) + change.added
 
     def files_at(self, table: Table, snapshot_id: int) -> tuple[DataFile, ...]:
+        if snapshot_id == self.base.id and (pinned := self.state.pinned.get(table.id)) is not None:
+            return pinned
         key = (table.id, snapshot_id)
         if key not in self._files:
             with open_reader(self.place.warehouse.engine) as connection:
@@ -149,15 +162,19 @@ class Work:
 
     def pin_table(self, table: Table, snapshot_id: int) -> None:
         """Read a table as of another snapshot than the rest."""
-        self._files[(table.id, self.base.id)] = self.files_at(table, snapshot_id)
+        self.state = self.state.with_pinned({table.id: self.files_at(table, snapshot_id)})
 
     def begin_scratch(self, empty: Iterable[Table] = ()) -> Work:
         """A work that begins where this one is, to try changes in; it sees some tables as empty.
 
         It is never committed. The files that it writes are discarded with those of this one.
         """
-        files = {**self._files, **{(t.id, self.base.id): () for t in empty}}
-        return replace(self, changes=dict(self.changes), refreshed=[], _files=files)
+        state = self.state.with_pinned({t.id: () for t in empty})
+        return replace(self, state=replace(state, refreshed=()))
+
+    def with_catalog(self, catalog: Catalog) -> Work:
+        """The same rows under other names."""
+        return replace(self, state=replace(self.state, catalog=catalog))
 
     def sizes(self) -> dict[int, TableSize]:
         with open_reader(self.place.warehouse.engine) as connection:
@@ -202,29 +219,17 @@ class Work:
         self.written.append((table, name))
 
     def change(self, change: TableChange) -> None:
-        earlier = self.changes.get(change.table.id)
-        self.changes[change.table.id] = earlier.then(change) if earlier else change
+        self.state = self.state.with_change(change)
 
     def define(self, definition: Definition) -> None:
         """Add a definition and see it at once."""
-        match definition:
-            case CreateSchema(schema):
-                self.catalog = self.catalog.with_schema(schema).with_ids_taken(1)
-            case DropSchema(schema):
-                self.catalog = self.catalog.without_schema(schema)
-            case CreateTable(table):
-                self.catalog = self.catalog.with_relation(table).with_ids_taken(2)
-            case CreateView(view):
-                self.catalog = self.catalog.with_relation(view).with_ids_taken(1)
-            case AlterTable(old, new):
-                definition = AlterTable(old, new.after(self.catalog.table_by_id(old.id) or old))
-                self.catalog = self.catalog.with_relation(definition.new)
-            case DropTable(table):
-                self.catalog = self.catalog.without_relation(table)
-                self.changes.pop(table.id, None)
-            case DropView(view):
-                self.catalog = self.catalog.without_relation(view)
-        self.definitions.append(definition)
+        self.state = self.state.with_definition(definition)
+
+    def note_refreshed(self, refreshed: Refreshed) -> None:
+        self.state = replace(self.state, refreshed=(*self.state.refreshed, refreshed))
+
+    def tell_once_committed(self, tell: Callable[[], None]) -> None:
+        self.state = replace(self.state, once_committed=(*self.state.once_committed, tell))
 
     def new_id(self) -> int:
         return self.catalog.snapshot.next_catalog_id
@@ -256,7 +261,7 @@ class Work:
         used = {f.path.split("/")[0] for c in commit.changes for f in c.added + c.feed_only}
         self.written = [(table, name) for table, name in self.written if name not in used]
         self.discard()
-        for tell in self.once_committed:
+        for tell in self.state.once_committed:
             tell()
         return snapshot
 
@@ -293,10 +298,10 @@ class Work:
         return Commit(
             read_snapshot=self.base.id,
             read_next_id=self.base.next_catalog_id,
-            definitions=tuple(self.definitions),
+            definitions=self.state.definitions,
             changes=tuple(self._note_reads(c) for c in self.changes.values() if not c.empty),
-            refreshed=tuple(self.refreshed),
-            landed=self.landed,
+            refreshed=self.state.refreshed,
+            landed=self.state.landed,
             ticket=self.ticket,
         )
 
@@ -322,7 +327,7 @@ def begin_work(place: Place, ticket: int | None = None) -> Work:
         place.catalogs.clear()  # only the newest is worth keeping
         place.catalogs[base.schema_version] = catalog
     place.lease.cover(base.id, now())
-    return Work(place, catalog, base, ticket=ticket)
+    return Work(place, WorkState(catalog), base, ticket=ticket)
 
 
 def now() -> datetime:

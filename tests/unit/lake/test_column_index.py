@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,6 +152,33 @@ def test_a_missing_file_is_told_of(storage: Storage) -> None:
     Path(storage.path(TABLE, "b.parquet")).unlink()
     with pytest.raises(DamagedFileError):
         found(index, TABLE, where, "k", pa.array([2]))
+
+
+def test_refreshes_at_the_same_time_look_things_up_beside_each_other(storage: Storage) -> None:
+    """Each column of a file is read by one of them; what is remembered stays within the budget."""
+    where = [
+        stored(storage, f"many{n}.parquet", [(i, f"v{i}", 1) for i in range(n, 4000, 4)]) for n in range(4)
+    ]
+    index = ColumnIndex(storage, MANY)
+    found(index, TABLE, where, "k", pa.array([1]))
+    with ThreadPoolExecutor(8) as pool:
+        wanted = [[n % 4000, n * 7 % 4000] for n in range(200)]
+        rows = list(
+            pool.map(lambda keys: found(index, TABLE, where, "k", pa.array(sorted(set(keys)))), wanted)
+        )
+    assert rows == [sorted((f"v{k}", 1) for k in set(keys)) for keys in wanted]
+    alone = ColumnIndex(storage, MANY)
+    for _ in range(2):
+        found(alone, TABLE, where, "k", pa.array([1]))
+    assert index.bytes == alone.bytes
+
+
+def test_crowds_are_forgotten_when_there_are_too_many(storage: Storage) -> None:
+    index, both = ColumnIndex(storage, MANY), files(storage)
+    for n in range(200):
+        index.note_crowded(TABLE, both, f"c{n}", pa.array(range(1_000)), 100)
+    known = [index.is_crowded(TABLE, both, f"c{n}", pa.array(range(1_000)), 100) for n in range(200)]
+    assert known == [False] * 100 + [True] * 100
 
 
 def test_values_that_had_too_many_rows_are_not_sought_again(storage: Storage) -> None:

@@ -28,6 +28,23 @@ def test_only_who_asks_for_the_same_waits() -> None:
         assert (first.result(60), second.result(60)) == ("slow", "slow")
 
 
+def test_without_a_budget_nothing_is_kept_and_who_asks_at_the_same_time_shares() -> None:
+    cache, begun, go_on = Cache[str, str](0), Event(), Event()
+
+    def slowly() -> str:
+        begun.set()
+        assert go_on.wait(60)
+        return "slow"
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(cache.get, "a", slowly)
+        assert begun.wait(60)
+        second = pool.submit(cache.get, "a", slowly)
+        go_on.set()
+        assert first.result(60) == second.result(60) == "slow"
+    assert (cache.list_keys(), cache.weight) == ([], 0)
+
+
 def test_the_last_ones_are_kept() -> None:
     cache, made = Cache[int, int](2), list[int]()
 

@@ -7,13 +7,36 @@ import pytest
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.stream import Mode, Stream
 from spark_trickle.model.stream_options import StreamOptions, Tier, read_stream_options
+from spark_trickle.settings import LARGEST_NUMBER
 
 READ = [
     ({}, StreamOptions()),
     ({"tier": "FROZEN"}, StreamOptions(tier=Tier.FROZEN)),
     ({"initialize": "False", "append_only": "TRUE"}, StreamOptions(initialize=False, append_only=True)),
     ({"fuse_ceiling": "0"}, StreamOptions(fuse_ceiling=0)),
+    ({"fuse_ceiling": "9" * 400}, StreamOptions(fuse_ceiling=LARGEST_NUMBER)),
     ({"exact_floats": "true"}, StreamOptions(exact_floats=True)),
+]
+
+
+NO_NUMBERS = [
+    "-1",
+    "+1",
+    "",
+    " 1",
+    "1 ",
+    "\u00a01",
+    "²",
+    "٣",
+    "१",
+    "１２",
+    "½",
+    "Ⅷ",
+    "1_000",
+    "1.0",
+    "1e3",
+    "0x10",
+    "9" * 5000,
 ]
 
 
@@ -28,7 +51,7 @@ def test_texts_become_values_and_texts_again(texts: dict[str, str], options: Str
     [
         ({"teir": "hot"}, 'there is no option "teir"'),
         ({"tier": "lukewarm"}, 'there is no tier "lukewarm"'),
-        ({"fuse_ceiling": "-1"}, "is not a number"),
+        *[({"fuse_ceiling": text}, "is not a number") for text in NO_NUMBERS],
         ({"append_only": "1"}, "neither true nor false"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_trickle.model.source import MirrorState, MirrorStatus
+from spark_trickle.model.source import MirrorState, MirrorStatus, StoredPosition
 from spark_trickle.sources.position import (
     BufferPosition,
     CopyPosition,
@@ -59,8 +59,8 @@ STATE = MirrorState(3, "shop", MirrorStatus.ACTIVE)
 @pytest.mark.parametrize("name", POSITIONS)
 def test_what_is_kept(name: str) -> None:
     position, kept = POSITIONS[name]
-    assert json.loads(json.dumps(move_to_position(STATE, position).position)) == kept
-    assert read_position(replace(STATE, position=kept)) == position
+    assert json.loads(move_to_position(STATE, position).position.text) == kept
+    assert read_position(replace(STATE, position=StoredPosition(json.dumps(kept)))) == position
 
 
 def test_a_copy_beside_the_log_has_no_pieces() -> None:

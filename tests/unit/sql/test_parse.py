@@ -186,7 +186,7 @@ def test_broken_statements(sql: str, detail: str, line: int, column: int) -> Non
     assert error.hint.endswith(".")
 
 
-@pytest.mark.parametrize("hours", ["nan", "inf", "infinity", "1e400"])
+@pytest.mark.parametrize("hours", ["nan", "inf", "infinity", "1e400", "5L", "1e3s", "٣", "²", "9" * 5_000])
 def test_hours_to_retain_are_a_number(hours: str) -> None:
     with pytest.raises(TrickleError):
         parse_statement(f"VACUUM t RETAIN {hours} HOURS")

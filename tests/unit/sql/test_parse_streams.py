@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.errors import SqlSyntaxError
+from spark_trickle.errors import InvalidDefinitionError, SqlSyntaxError
+from spark_trickle.model.stream import Mode
+from spark_trickle.model.stream_options import StreamOptions, Tier
 from spark_trickle.sql.statements.kinds import (
     AlterStream,
     CreateStream,
@@ -25,8 +27,14 @@ STATEMENTS: dict[str, Statement] = {
     "CREATE STREAM TABLE IF NOT EXISTS s (a, b) AS VALUES (1, 2)": CreateStream(
         ("s",), "VALUES (1, 2)", ("a", "b"), if_not_exists=True
     ),
-    "CREATE OR REPLACE STREAM TABLE s SCHEDULE '1m' REFRESH MODE FULL WITH (append_only = true, x = 'y') AS (SELECT 1)": CreateStream(
-        ("s",), "(SELECT 1)", (), "1m", "FULL", (("append_only", "true"), ("x", "y")), replace=True
+    "CREATE OR REPLACE STREAM TABLE s SCHEDULE '1m' REFRESH MODE FULL WITH (append_only = true, tier = 'cold') AS (SELECT 1)": CreateStream(
+        ("s",),
+        "(SELECT 1)",
+        (),
+        "1m",
+        Mode.FULL,
+        StreamOptions(append_only=True, tier=Tier.COLD),
+        replace=True,
     ),
     "CREATE STREAM TABLE s SCHEDULE CRON '*/5 * * * *' AS FROM t": CreateStream(
         ("s",), "FROM t", schedule="cron */5 * * * *"
@@ -39,10 +47,10 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "ALTER STREAM TABLE s AS SELECT 2": AlterStream(("s",), "SELECT 2"),
     "ALTER STREAM TABLE s SET SCHEDULE '5m'": AlterStream(("s",), schedule="5m"),
-    "ALTER STREAM TABLE s SET REFRESH MODE differential": AlterStream(("s",), mode="DIFFERENTIAL"),
-    "ALTER STREAM TABLE s SET (append_only = true)": AlterStream(("s",), options=(("append_only", "true"),)),
+    "ALTER STREAM TABLE s SET REFRESH MODE differential": AlterStream(("s",), mode=Mode.DIFFERENTIAL),
+    "ALTER STREAM TABLE s SET (append_only = true)": AlterStream(("s",), options=(("append_only", True),)),
     "ALTER STREAM TABLE s SET refresh_mode = 'full', schedule = '2m', append_only = false": AlterStream(
-        ("s",), None, "2m", "FULL", (("append_only", "false"),)
+        ("s",), None, "2m", Mode.FULL, (("append_only", False),)
     ),
     "DROP STREAM TABLE s": DropStream(("s",)),
     "DROP MATERIALIZED VIEW IF EXISTS a.s CASCADE": DropStream(("a", "s"), True, True),
@@ -79,3 +87,15 @@ def test_wrong(text: str) -> None:
     with pytest.raises(SqlSyntaxError) as caught:
         parse_statement(text)
     assert WRONG[text] in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text", ["CREATE STREAM TABLE s WITH ({}) AS SELECT 1", "ALTER STREAM TABLE s SET ({})"]
+)
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("x = 'y'", 'no option "x"'), ("fuse_ceiling = '²'", "is not a number"), ("tier = 1", 'no tier "1"')],
+)
+def test_wrong_option(text: str, option: str, message: str) -> None:
+    with pytest.raises(InvalidDefinitionError, match=message):
+        parse_statement(text.format(option))

@@ -6,11 +6,10 @@ nothing is read: a single look is cheaper by a job than by reading all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from threading import RLock
 from typing import TypeVar, cast
 
 import numpy as np
@@ -28,7 +27,16 @@ _Kept = TypeVar("_Kept", Packed, Places)
 _Key = tuple[str, int, str, str]  # the file, the id of a column and its type, what is kept of it
 _Columns = dict[str, Packed]
 
-_CROWD = 1_000  # values that are remembered together
+_CROWD, _CROWDS = 1_000, 100_000  # values that are remembered together, and in all
+_ASKED = 10_000  # columns of which is remembered that somebody asked for them
+
+
+@dataclass(frozen=True)
+class _Crowd:
+    """Values that had too many rows, when their table had so many."""
+
+    values: frozenset[object]
+    rows: int
 
 
 class ColumnIndex:
@@ -39,9 +47,9 @@ class ColumnIndex:
         self._most_bytes = most_bytes
         self.lookups = 0  # that needed no job
         self._cache = Cache[_Key, Packed | Places](most_bytes, weigh=attrgetter("bytes"))
-        self._asked: set[tuple[int, str]] = set()
-        self._crowded: dict[tuple[int, str, int], tuple[frozenset[object], int]] = {}
-        self._one_reader = RLock()  # so that no column is read twice at once
+        self._reading = Cache[tuple[_Key, ...], tuple[Packed, ...] | None](0)  # who asks for the same waits
+        self._asked = Cache[tuple[int, str], bool](_ASKED)
+        self._crowded = Cache[tuple[int, str, int], _Crowd](_CROWDS, weigh=lambda crowd: len(crowd.values))
 
     @property
     def bytes(self) -> int:
@@ -90,17 +98,18 @@ class ColumnIndex:
         self, table: Table, files: Sequence[DataFile], by: str, values: pa.Array, most: int
     ) -> bool:
         """Whether some of these values alone had too many rows before, in a table that was not far larger."""
-        known = self._crowded.get((table.id, by, most))
-        if known is None:
+        crowd = self._crowded.find((table.id, by, most))
+        if crowd is None:
             return False
-        crowd, rows = known
-        return crowd <= set(python_values(values)) and 2 * sum(f.rows for f in files) >= rows
+        is_as_large = 2 * sum(f.rows for f in files) >= crowd.rows
+        return is_as_large and crowd.values <= set(python_values(values))
 
     def note_crowded(
         self, table: Table, files: Sequence[DataFile], by: str, values: pa.Array, most: int
     ) -> None:
         if len(values) <= _CROWD:
-            self._crowded[table.id, by, most] = frozenset(python_values(values)), sum(f.rows for f in files)
+            crowd = _Crowd(frozenset(python_values(values)), sum(f.rows for f in files))
+            self._crowded.put((table.id, by, most), crowd)
 
     def _gather_rows(
         self,
@@ -115,34 +124,44 @@ class ColumnIndex:
             return None
         if not files or not all(can_hold(c.type) for c in needed):
             return None
+        if self._asked.find((table.id, by)) is None:
+            self._asked.put((table.id, by), True)
+            return None
         narrow, parts = replace(table, columns=needed), []
-        with self._one_reader:
-            if (table.id, by) not in self._asked:
-                self._asked.add((table.id, by))
+        for file in files:
+            columns = self._read_columns(narrow, file)
+            chosen = None if columns is None else choose(file, columns)
+            if columns is None or chosen is None:
                 return None
-            for file in files:
-                columns = self._read_columns(narrow, file)
-                chosen = None if columns is None else choose(file, columns)
-                if columns is None or chosen is None:
-                    return None
-                parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
-            self.lookups += 1
+            parts.append(pa.table({n: columns[n].take(chosen) for n in (*names, WEIGHT)}))
+        self.lookups += 1
         return pa.concat_tables(parts)
 
     def _read_columns(self, table: Table, file: DataFile) -> _Columns | None:
         """The columns of a file by name, with weights; those that are not here yet are read."""
         keys = {f.name: _make_key(file, f) for f in arrow_schema(table)}
         columns = {n: self._cache.find(key) for n, key in keys.items()}
-        missing = [n for n, column in columns.items() if column is None]
+        missing = {n: keys[n] for n, column in columns.items() if column is None}
         if missing:
-            part = replace(table, columns=tuple(c for c in table.columns if c.name in missing))
-            wanted = [*(c.id for c in part.columns), WEIGHT_ID]
-            rows = from_storage(part, self._storage.read_columns(table, file, wanted))
-            if rows is None:
+            wanted = tuple(missing.values())
+            found = self._reading.get(wanted, lambda: self._read_missing(table, file, missing))
+            if found is None:
                 return None
-            for n in missing:
-                columns[n] = self._get_or_make(keys[n], partial(pack_column, rows.column(n)))
+            columns.update(zip(missing, found, strict=True))
         return cast(_Columns, columns)
+
+    def _read_missing(
+        self, table: Table, file: DataFile, missing: Mapping[str, _Key]
+    ) -> tuple[Packed, ...] | None:
+        """Read together, for a file is opened for all of them at once."""
+        part = replace(table, columns=tuple(c for c in table.columns if c.name in missing))
+        wanted = [*(c.id for c in part.columns), WEIGHT_ID]
+        rows = from_storage(part, self._storage.read_columns(table, file, wanted))
+        if rows is None:
+            return None
+        return tuple(
+            self._get_or_make(key, partial(pack_column, rows.column(n))) for n, key in missing.items()
+        )
 
     def _get_or_make(self, key: _Key, make: Callable[[], _Kept]) -> _Kept:
         return cast(_Kept, self._cache.get(key, make))

@@ -18,6 +18,7 @@ from spark_trickle.model.source import (
     MirrorStatus,
     Published,
     SourceState,
+    StoredPosition,
 )
 
 
@@ -71,7 +72,7 @@ def mirror_states(connection: Connection, source: str | None = None) -> dict[int
         query = query.where(s.trickle_mirror.c.source == source)
     return {
         row.table_id: MirrorState(
-            row.table_id, row.source, MirrorStatus(row.status), row.reason, json.loads(row.position)
+            row.table_id, row.source, MirrorStatus(row.status), row.reason, StoredPosition(row.position)
         )
         for row in connection.execute(query)
     }
@@ -95,7 +96,7 @@ def record_landing(connection: Connection, landed: Landed, current: int) -> None
                 source=mirror.source,
                 status=mirror.status.value,
                 reason=mirror.reason,
-                position=json.dumps(dict(mirror.position)),
+                position=mirror.position.text,
             )
         )
 

@@ -228,7 +228,7 @@ def _note_refresh(connection: Connection, done: Refreshed) -> None:
             phases=json.dumps({k: round(v, 3) for k, v in report.phases.items()}),
             source_rows=report.source_rows,
             duration_ms=report.duration_ms,
-            initiated_by=done.occasion.initiated_by,
+            initiated_by=done.occasion.initiated_by.value,
             waited_ms=done.occasion.waited_ms,
             apply=report.apply,
             executed=write_executions(done.executions),

@@ -25,11 +25,11 @@ class Asked:
     clock: datetime
     snapshot: str
 
-    def seconds_since(self, clock: str, snapshot: str) -> float:
+    def seconds_since(self, clock: datetime | None, snapshot: str) -> float:
         """How long ago something was true; 0 if no transaction has ended there since."""
-        if not clock or snapshot == self.snapshot:
+        if clock is None or snapshot == self.snapshot:
             return 0.0
-        return max(0.0, (self.clock - datetime.fromisoformat(clock)).total_seconds())
+        return max(0.0, (self.clock - clock).total_seconds())
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from spark_trickle.algebra.expressions import And, Comparison, integer
 from spark_trickle.algebra.operators import Filter, Operator, Project, column
 from spark_trickle.algebra.stateful_operators import Buffer, SortKey, TopK
 from spark_trickle.errors import UnsupportedError
+from spark_trickle.model.numbers import read_whole_number
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import rewrite, to_expr, with_fields, write_column
 from spark_trickle.sql.bind.plans import keep_columns, number_rows
@@ -96,8 +97,10 @@ def read_number(node: exp.Expr, clause: str) -> int | None:
     if written is None:
         return None
     value = simplify(written.expression.copy())
-    if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
-        return min(int(value.this), _LARGEST_LIMIT)
+    if isinstance(value, exp.Literal) and not value.is_string:
+        number = read_whole_number(str(value.this))
+        if number is not None:
+            return min(number, _LARGEST_LIMIT)
     if isinstance(value, exp.Column | exp.Var) and value.name.upper() == "ALL":
         return None
     raise UnsupportedError(f"{clause.upper()} of anything but a number", "Write the number itself.")

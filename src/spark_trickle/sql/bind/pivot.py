@@ -11,6 +11,7 @@ from spark_trickle.algebra.conditions import any_of
 from spark_trickle.algebra.expressions import NULL, Case, Expr, Is, Literal, LiteralKind, Opaque, integer
 from spark_trickle.algebra.operators import Filter, Generate, Operator, Output, Project, column
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.model.numbers import read_whole_number
 from spark_trickle.sql.bind.aggregates import call_name, has_aggregate
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.expressions import rewrite, to_expr, write_column
@@ -96,7 +97,8 @@ def _write_test(keys: list[exp.Expr], kinds: list[str], value: exp.Expr) -> exp.
 
 def _cast_to_kind(value: exp.Expr, kind: str) -> exp.Expr:
     """A literal that is of the type already stays as it is: changes of it can be computed at the driver."""
-    whole = isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit()
+    is_constant = isinstance(value, exp.Literal) and not value.is_string
+    whole = is_constant and read_whole_number(str(value.this)) is not None
     text = isinstance(value, exp.Literal) and value.is_string
     if (whole and kind in _WHOLE) or (text and kind == "string") or "<" in kind:
         return value.copy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.model.numbers import read_whole_number
 from spark_trickle.sql.lexer.places import place_of
 
 _LARGEST = 2_147_483_647  # a larger number has another type, and is no position
@@ -31,10 +32,10 @@ def _read_number(node: exp.Expr) -> int | None:
     """Spark reads -1 as one number, but -(1) and +1 as what is computed of one."""
     node = node.unnest()
     digits = node.this if isinstance(node, exp.Neg) else node
-    if not isinstance(digits, exp.Literal) or digits.is_string or not str(digits.this).isdigit():
+    if not isinstance(digits, exp.Literal) or digits.is_string:
         return None
-    number = int(digits.this)
-    if number > _LARGEST:
+    number = read_whole_number(str(digits.this))
+    if number is None or number > _LARGEST:
         return None
     return number if digits is node else -number
 

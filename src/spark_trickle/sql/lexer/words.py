@@ -55,8 +55,7 @@ _LEXER = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-__all__ = ["Word", "WordKind", "quote", "quote_literal", "read_whole_number", "split_words"]
-_DIGITS = re.compile("[0-9]{1,1000}")
+__all__ = ["Word", "WordKind", "quote", "quote_literal", "split_words"]
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -129,11 +128,6 @@ def _unescape_text(text: str) -> str:
         return _ESCAPES.get(found[2], found[2]) if found[2] else quote_mark
 
     return pattern.sub(replace_escape, inside)
-
-
-def read_whole_number(text: str) -> int | None:
-    """The number that digits write, unless they are more than any number needs."""
-    return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def quote_literal(text: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from spark_trickle.model.stream import Mode
+from spark_trickle.model.stream_options import OptionValues, StreamOptions
 
 Name = tuple[str, ...]
 
@@ -292,8 +295,8 @@ class CreateStream:
     query: str
     columns: tuple[str, ...] = ()
     schedule: str | None = None
-    mode: str = "AUTO"
-    options: tuple[tuple[str, str], ...] = ()
+    mode: Mode = Mode.AUTO
+    options: StreamOptions = field(default_factory=StreamOptions)
     if_not_exists: bool = False
     replace: bool = False
 
@@ -305,8 +308,8 @@ class AlterStream:
     name: Name
     query: str | None = None
     schedule: str | None = None
-    mode: str | None = None
-    options: tuple[tuple[str, str], ...] = ()
+    mode: Mode | None = None
+    options: OptionValues = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from spark_trickle.model.stream import Mode, read_mode
+from spark_trickle.model.stream_options import StreamOptions, parse_option_values
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.lexer.words import WordKind
 from spark_trickle.sql.statements.kinds import (
@@ -15,8 +17,6 @@ from spark_trickle.sql.statements.kinds import (
     SteerStream,
 )
 
-MODES = ("AUTO", "DIFFERENTIAL", "FULL", "IMMEDIATE")
-
 
 def accept_noun(c: Cursor) -> bool:
     """STREAM TABLE, or the name that others have for it."""
@@ -28,15 +28,14 @@ def parse_create(c: Cursor, swap: bool) -> CreateStream:
     name = c.read_name()
     columns = c.read_names_in_brackets() if c.peek() == "(" else ()
     schedule: str | None = None
-    mode = "AUTO"
-    options: tuple[tuple[str, str], ...] = ()
+    mode, options = Mode.AUTO, StreamOptions()
     while not c.accept("AS"):
         if c.peek() == "SCHEDULE" or c.peek() == "CRON":
             schedule = _parse_schedule(c)
         elif c.accept("REFRESH", "MODE"):
             mode = _parse_mode(c)
         elif c.accept("WITH"):
-            options = _parse_options(c)
+            options = StreamOptions().with_values(parse_option_values(_parse_options(c)))
         else:
             c.fail("expected SCHEDULE, REFRESH MODE, WITH or AS")
     if c.done or c.peek() not in ("SELECT", "WITH", "(", "VALUES", "FROM", "TABLE"):
@@ -53,10 +52,10 @@ def _parse_schedule(c: Cursor) -> str:
     return f"cron {text}" if cron else text
 
 
-def _parse_mode(c: Cursor) -> str:
-    if c.peek() not in MODES:
-        c.fail(f"expected one of {', '.join(MODES)}")
-    return c.read_word().upper
+def _parse_mode(c: Cursor) -> Mode:
+    if c.peek() not in list(Mode):
+        c.fail(f"expected one of {', '.join(Mode)}")
+    return Mode(c.read_word().upper)
 
 
 def _parse_options(c: Cursor) -> tuple[tuple[str, str], ...]:
@@ -77,10 +76,11 @@ def parse_alter(c: Cursor) -> AlterStream | SteerStream:
         return AlterStream(name, mode=_parse_mode(c))
     pairs = dict(_parse_options(c) if c.peek() == "(" else _parse_pairs(c))
     mode = pairs.pop("refresh_mode", None)
-    if mode is not None and mode.upper() not in MODES:
-        c.fail(f"expected one of {', '.join(MODES)}")
+    if mode is not None and mode.upper() not in list(Mode):
+        c.fail(f"expected one of {', '.join(Mode)}")
     schedule = pairs.pop("schedule", None)
-    return AlterStream(name, None, schedule, mode.upper() if mode else None, tuple(pairs.items()))
+    changed = parse_option_values(pairs.items())
+    return AlterStream(name, None, schedule, read_mode(mode) if mode is not None else None, changed)
 
 
 def _parse_pairs(c: Cursor) -> tuple[tuple[str, str], ...]:

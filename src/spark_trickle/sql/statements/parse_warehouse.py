@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
-
+from spark_trickle.model.numbers import read_decimal_number
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.lexer.words import WordKind
 from spark_trickle.sql.statements.kinds import BackUp, RenewIdentity, Statement, Vacuum
@@ -15,7 +14,8 @@ def parse_vacuum(c: Cursor) -> Statement:
     hours = None
     if c.accept("RETAIN"):
         word = c.read_word()
-        if word.kind is not WordKind.NUMBER or not isfinite(hours := float(word.text)):
+        hours = read_decimal_number(word.text) if word.kind is WordKind.NUMBER else None
+        if hours is None:
             c.at -= 1
             c.fail("expected a number of hours")
         if not c.accept("HOURS"):
