@@ -22,7 +22,7 @@ from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.recursive import recompute_fixpoint
 from spark_trickle.delta.stateful import fold_sums, recompute_groups
 from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract_before
-from spark_trickle.errors import TrickleError
+from spark_trickle.errors import InternalError, TrickleError
 from spark_trickle.plan.split import Node
 from spark_trickle.sql.bind import limit
 from tests.cases.reader import CaseTable, parse_cases
@@ -194,6 +194,8 @@ def opened(kind: type[Compiled], start: dict[str, Table], query: str, tally: Tal
     tally.story = Story(tuple(CaseTable(n, t.columns, Counter(t.rows)) for n, t in start.items()), query)
     try:
         world = kind(copy.deepcopy(start), query)
+    except InternalError:
+        raise  # our mistake, never a refusal
     except TrickleError as error:
         raise RefusedError(error) from error
     world.tally = tally
