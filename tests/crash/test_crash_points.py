@@ -106,7 +106,7 @@ KILLED = {
     "vacuum_after_forget": "vacuum",
     "vacuum_half_deleted": "vacuum",
 }
-ELSEWHERE = {  # tests/sources and tests/unit/lake/test_backup.py kill there
+ELSEWHERE = {  # tests/sources and tests/unit/lake/storage/test_backup.py kill there
     "after_landing",
     "backup_catalog",
     "backup_files",

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 import sqlglot
 
 from spark_trickle.algebra.change_operators import Fixpoint
-from spark_trickle.algebra.operators import At, Operator, Scan
-from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.operators import At, Operator, Output, Project, Scan, column
 from spark_trickle.algebra.recursion import replace_by_start
 from spark_trickle.algebra.references import (
     ComputedRef,
@@ -26,30 +25,33 @@ from spark_trickle.algebra.references import (
     StepRef,
     TableRef,
 )
+from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.algebra.stateful_operators import Aggregate
-from spark_trickle.algebra.validate import validate
 from spark_trickle.arrow.evaluate import Evaluated, Lookup, evaluate_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
-from spark_trickle.delta.stateful import differentiate_node
-from spark_trickle.plan.arrange import arrange_change
-from spark_trickle.plan.join_order import connect_joins, order_joins
+from spark_trickle.plan.pipeline import (
+    CHANGE,
+    CONTENT,
+    DEFINITION,
+    FOR_SPARK,
+    STEPS,
+    Context,
+    Tree,
+    Trees,
+    plan_trees,
+)
 from spark_trickle.plan.sizes import Sizes
-from spark_trickle.plan.split import Node, split_into_nodes
-from spark_trickle.plan.steps import Step, with_steps
+from spark_trickle.plan.split import Node, number_nodes
 from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.sql.bind.query import bind
 from spark_trickle.sql.bind.scope import Bound, SourceTable
+from spark_trickle.sql.bind.translate import read_expression
 from spark_trickle.sql.render.query import render
 
 Row = tuple[Any, ...]
+FILL = (*CONTENT, *FOR_SPARK)
 _TYPES = {"int": "INTEGER", "bigint": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
-
-
-def checked(plan: Operator) -> Operator:
-    """What a pass left, which makes sense."""
-    validate(plan)
-    return plan
 
 
 def _net(changed: list[Row]) -> Counter[Row]:
@@ -76,8 +78,15 @@ class Table:
         return tuple(n for n, _ in self.columns)
 
 
+def _define_nodes(bound: Bound) -> tuple[Node, ...]:
+    """The nodes of a definition, as they are loaded again; its columns are `out0`, `out1`, …"""
+    outputs = tuple(Output(f"out{n}", column(c)) for n, c in enumerate(bound.columns))
+    trees = plan_trees((Tree(Project(bound.plan, outputs)),), DEFINITION, Context())
+    return number_nodes(load(dump(tuple(tree.plan for tree in trees)), read_expression))
+
+
 class World:
-    """Some tables and one stream table over them."""
+    """Some tables and one stream table over them; plans take the same passes as those of Spark."""
 
     most_rows = 10_000  # that a change of a recursion may lead to
 
@@ -92,11 +101,7 @@ class World:
                 self._frame(f"{self.ids[name]}_{at}", table, [], weighted=at == "delta")
             self._frame(name, table, [])
         self.bound: Bound = bind(query, self._find, self._types, "main")
-        self.nodes: tuple[Node, ...] = split_into_nodes(
-            checked(prune(checked(connect_joins(checked(self.bound.plan)))))
-        )
-        for node in self.nodes:
-            validate(node.plan)
+        self.nodes = _define_nodes(self.bound)
         self.content: dict[NodeRef, Counter[Row]] = {}
         self.logs: dict[NodeRef, list[Row]] = {}
         self.refreshes = 0
@@ -118,7 +123,6 @@ class World:
     # --- running -----------------------------------------------------------------------------------
 
     def run(self, op: Operator) -> list[Row]:
-        validate(op)
         return self.con.execute(duck_sql(render(op))).fetchall()
 
     def oracle(self) -> Counter[Row]:
@@ -129,21 +133,14 @@ class World:
     @property
     def result(self) -> Counter[Row]:
         """The stream table, its columns in the order of the query."""
-        root = self.nodes[-1]
-        positions = [root.plan.columns.index(c) for c in self.bound.columns]
-        found: Counter[Row] = Counter()
-        for row, count in self.content[root.name].items():
-            found[tuple(row[p] for p in positions)] += count
-        return found
+        return Counter(self.content[self.nodes[-1].name])
 
     def _start(self) -> None:
         for name, table in self.tables.items():
             self._frame(f"{self.ids[name]}_new", table, list(table.rows.elements()))
         for node in self.nodes:
-            steps, plan = with_steps(node.plan.at(At.NEW))
-            for step in steps:
-                self._compute(step)
-            rows = Counter(self.run(plan))
+            rows = self._compute_net(plan_trees((Tree(node.plan, node.name),), FILL, Context()))
+            assert all(times > 0 for times in rows.values())
             self.content[node.name] = rows
             self._settle(node, rows)
 
@@ -192,14 +189,22 @@ class World:
         return deltas
 
     def delta_plan(self, node: Node, changed: frozenset[Reference]) -> Operator | None:
-        """Arranged for few stored rows and for many in turn."""
-        plan = differentiate_node(node.plan, node.own, changed)
+        """For few changed rows and for many, few stored rows and many, in turn."""
         self.refreshes += 1
-        if plan is None:
-            return None
         few, stored = self.refreshes % 3 > 0, self.refreshes % 2 * 10**9
-        sizes = Sizes(self._any_size, self._any_size, lambda _: (), self.refreshes % 5)
-        return checked(order_joins(checked(arrange_change(checked(plan), few, lambda _: stored)), sizes))
+
+        def count_rows(name: Reference) -> int:
+            return stored if isinstance(name, NodeRef) else self._any_size(name)
+
+        sizes = Sizes(count_rows, self._any_size, lambda _: (), self.refreshes % 5)
+        trees = plan_trees((Tree(node.plan, node.name),), CHANGE, Context(changed, sizes, few))
+        return trees[-1].plan if trees else None
+
+    def compare_in_full(self, node: Node) -> Counter[Row]:
+        """How all rows of a node differ from those that are stored; a full refresh of few rows does the same."""
+        context = Context(few=self.refreshes % 2 > 0, compared=True)
+        trees = plan_trees((Tree(node.plan, node.name),), FILL, context)
+        return self._without_bounds(node, self._compute_net(trees))
 
     def _any_size(self, name: Reference) -> int:
         """The order of joins depends on it, their result does not."""
@@ -211,17 +216,12 @@ class World:
             return []
         here = evaluate_plan(Frames(self), plan)
         reducer = Reducer(Frames(self), self._is_few)
-        reduced = reducer.reduce(plan)
+        trees = plan_trees((Tree(plan, node.name),), FOR_SPARK, Context(reduce=reducer.reduce))
         self._keep(reducer.kept)
-        if reduced is None:
+        if not trees:
             assert not _net(self.run(plan)), "something is left of a change that was left out"
             return []
-        steps, plan = with_steps(checked(reduced))
-        for step in steps:
-            self._compute(step)
-        rows = self.run(plan)
-        assert all(row[-1] in (1, -1) for row in rows)
-        net = _net(rows)
+        net = self._compute_net(trees)
         if isinstance(here, Evaluated):
             self.here += 1
             net = self._one_of(node, net_of(here.rows, plan.columns), net)
@@ -238,15 +238,15 @@ class World:
 
     def _one_of(self, node: Node, here: Counter[Row], there: Counter[Row]) -> Counter[Row]:
         """Both ways lead to the same rows, but for how many are known to have an extremum."""
-        calls = node.plan.calls if isinstance(node.plan, Aggregate) else ()
-        bounds = {node.plan.columns.index(c.name) for c in calls if c.ties_of}
-        one, other = (
-            _net([(*(v for n, v in enumerate(row) if n not in bounds), w) for row, w in net.items()])
-            for net in (here, there)
-        )
-        assert one == other
+        assert self._without_bounds(node, here) == self._without_bounds(node, there)
         self.taken[node.name] += 1
         return here if self.taken[node.name] % 2 else there
+
+    def _without_bounds(self, node: Node, net: Counter[Row]) -> Counter[Row]:
+        """How many rows have an extremum is known at least, and not always exactly."""
+        calls = node.plan.calls if isinstance(node.plan, Aggregate) else ()
+        bounds = {node.plan.columns.index(c.name) for c in calls if c.ties_of}
+        return _net([(*(v for n, v in enumerate(row) if n not in bounds), w) for row, w in net.items()])
 
     def _is_few(self, rows: pa.Table) -> bool:
         """Some are kept, some are left to be computed again."""
@@ -257,20 +257,28 @@ class World:
         for name, rows in kept.items():  # noqa: B007 DuckDB finds it by its name
             self.con.execute(f'CREATE OR REPLACE TABLE "frame_{name}_delta" AS SELECT * FROM rows')
 
-    def _compute(self, step: Step) -> None:
-        """Keys at once, a fixpoint round by round."""
-        validate(step.plan)
-        if isinstance(step.plan, Fixpoint):
-            run_fixpoint(step.plan, step.name, Rounds(self, most_rows=self.most_rows))
-        else:
-            self._store(step.name, step.plan)
+    def _compute_net(self, trees: Trees) -> Counter[Row]:
+        """The change that the last of some trees gives; those before it are its steps."""
+        rows = self.run(self._compute_steps(trees))
+        assert all(row[-1] in (1, -1) for row in rows)
+        return _net(rows)
+
+    def _compute_steps(self, trees: Trees) -> Operator:
+        """Keys at once, a fixpoint round by round; what is left is the plan after its steps."""
+        *steps, rest = trees
+        for tree in steps:
+            assert tree.step is not None
+            if isinstance(tree.plan, Fixpoint):
+                run_fixpoint(tree.plan, tree.step, Rounds(self, most_rows=self.most_rows))
+            else:
+                self._store(tree.step, tree.plan)
+        return rest.plan
 
     def keep(self, name: ComputedRef, plan: Operator) -> str:
         """The table that holds the rows of a plan now."""
-        steps, rest = with_steps(plan, name)
-        for step in steps:
-            self._compute(step)
-        return self._store(name, rest)
+        return self._store(
+            name, self._compute_steps(plan_trees((Tree(plan),), (STEPS,), Context(within=name)))
+        )
 
     def _store(self, name: ComputedRef, plan: Operator) -> str:
         target = f'"frame_{name}_{"delta" if plan.weighted else "new"}"'

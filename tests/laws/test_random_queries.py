@@ -16,17 +16,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.algebra.operators import At, Join, Operator, Output, Project, column
-from spark_trickle.algebra.prune import prune
+from spark_trickle.algebra.operators import At, Join, Operator
 from spark_trickle.algebra.stateful_operators import Aggregate, Recursive
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.recursive import recompute_fixpoint
 from spark_trickle.delta.stateful import fold_sums, recompute_groups
 from spark_trickle.delta.touched import collect_touched_keys, restrict_to_keys, subtract_before
-from spark_trickle.errors import TrickleError
-from spark_trickle.plan.split import Node, split_into_nodes
+from spark_trickle.errors import InternalError, TrickleError
+from spark_trickle.plan.split import Node
 from spark_trickle.sql.bind import limit
-from spark_trickle.sql.bind.scope import Bound
 from tests.cases.reader import CaseTable, parse_cases
 from tests.cases.test_cases import run_on_duckdb
 from tests.cases.writer import Story, case_text, shrunk, told
@@ -86,7 +84,7 @@ class RefusedError(Exception):
 
 
 class Compiled(World):
-    """A world whose plan is pruned and named as a definition would have it."""
+    """A world that tells its story."""
 
     tally: Tally
 
@@ -97,11 +95,6 @@ class Compiled(World):
     def _start(self) -> None:
         self.con.execute("SET threads = 1")  # more are slower with so few rows
         self.con.execute("SET disabled_optimizers = 'unused_columns'")  # it loses rows of laterals
-        names = tuple(f"out{n}" for n in range(len(self.bound.outputs)))
-        columns = zip(names, self.bound.columns, strict=True)
-        root = Project(self.bound.plan, tuple(Output(n, column(c)) for n, c in columns))
-        self.bound = Bound(prune(root), tuple((n, n) for n in names))
-        self.nodes = split_into_nodes(self.bound.plan)
         super()._start()
 
     def _frame(self, name: str, table: Table, rows: list[Row], weighted: bool = False) -> None:
@@ -201,6 +194,8 @@ def opened(kind: type[Compiled], start: dict[str, Table], query: str, tally: Tal
     tally.story = Story(tuple(CaseTable(n, t.columns, Counter(t.rows)) for n, t in start.items()), query)
     try:
         world = kind(copy.deepcopy(start), query)
+    except InternalError:
+        raise  # our mistake, never a refusal
     except TrickleError as error:
         raise RefusedError(error) from error
     world.tally = tally

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from spark_trickle.algebra.change_operators import ChangeOperator, Fixpoint, Keys, Terms, Touched, Trimmed
+from spark_trickle.algebra.change_operators import (
+    Added,
+    ChangeOperator,
+    Fixpoint,
+    Fold,
+    Half,
+    Keys,
+    Shaken,
+    Signed,
+    Terms,
+    Touched,
+    Trimmed,
+)
 from spark_trickle.algebra.explain import write_title, write_tree
+from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.keys import unique_key
-from spark_trickle.algebra.operators import At, Operator, Output, Project, Scan, column
+from spark_trickle.algebra.operators import At, Join, Operator, Output, Project, Rows, Scan, column
 from spark_trickle.algebra.prune import prune
-from spark_trickle.algebra.recursion import replace_by_start
-from spark_trickle.algebra.references import NodeRef, Reference, TableRef
+from spark_trickle.algebra.recursion import find_obstacle, replace_by_start
+from spark_trickle.algebra.references import NodeRef, Reference, RoundRef, TableRef
 from spark_trickle.algebra.serialize import dump, load
+from spark_trickle.algebra.stateful_operators import Recursive
 from spark_trickle.algebra.strategy import Cost, choose_strategy
 from spark_trickle.algebra.validate import validate
 from spark_trickle.arrow.evaluate import Evaluated, Lookup, evaluate_plan
@@ -24,14 +39,18 @@ from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.delta.differentiate import differentiate
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.errors import InternalError
+from spark_trickle.model.stream import Mode
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.observe.auxiliary import purposes_of
 from spark_trickle.plan.join_order import connect_joins, order_joins
-from spark_trickle.plan.monotone import find_taking_operator
+from spark_trickle.plan.monotone import find_taking_operator, sources_kept_as_bags
 from spark_trickle.plan.sizes import Sizes
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.plan.steps import with_steps
+from spark_trickle.refresh.concerns import find_concerns
+from spark_trickle.settings import Settings
 from spark_trickle.sql.bind.translate import read_expression
+from spark_trickle.sql.render.beside import render_beside, shows_only
 from spark_trickle.sql.render.query import name_frame, render
 from tests.laws.duck import duck_sql
 from tests.unit.algebra.samples import (
@@ -73,6 +92,47 @@ def test_a_sample_is_valid_at_every_moment(op: Operator) -> None:
         validate(op.at(when))
 
 
+@ALL
+def test_it_gives_the_rows_that_it_says(op: Operator) -> None:
+    if op.gives is Rows.ANY and op.inputs:
+        assert op.weighted == any(child.weighted for child in op.inputs)
+    elif op.inputs:
+        assert op.weighted == (op.gives is Rows.CHANGE)
+
+
+@ALL
+def test_it_reads_the_rows_that_it_says(op: Operator) -> None:
+    if op.reads is Rows.ANY:
+        return
+    first, *others = op.inputs
+    other = Half(first, 1) if first.weighted else Signed(first, 1)
+    with pytest.raises(InternalError, match=r"reads (a change as content|content as a change)"):
+        op.with_inputs((other, *others))
+
+
+@ALL
+def test_it_takes_no_expressions_over_strangers(op: Operator) -> None:
+    """When it is built, or before the next pass."""
+    strange = {f.name: _with_strangers(getattr(op, f.name)) for f in fields(op)}
+    if all(strange[f.name] == getattr(op, f.name) for f in fields(op)):
+        return
+    if isinstance(op, Added | Fold | Shaken):  # they only name their calls, which are computed further down
+        strange = {"count": "stranger"}
+    with pytest.raises(InternalError, match="names stranger"):
+        validate(replace(op, **strange))
+
+
+def _with_strangers(value: Any) -> Any:
+    """The same with expressions over a column that nobody has."""
+    if isinstance(value, Expr):
+        return column("stranger")
+    if isinstance(value, tuple):
+        return tuple(map(_with_strangers, value))
+    if is_dataclass(value) and not isinstance(value, Operator | type):
+        return replace(value, **{f.name: _with_strangers(getattr(value, f.name)) for f in fields(value)})
+    return value
+
+
 # --- what passes make of it --------------------------------------------------------------------------
 
 
@@ -88,13 +148,44 @@ def test_it_has_a_rule_for_its_change(op: Operator) -> None:
     assert len(change.columns) == len(op.columns)
 
 
+@QUERIES
+def test_its_change_follows_from_that_of_its_input_or_from_its_own_rows(op: Operator) -> None:
+    if op.keeps_rows and not op.maps_changes:
+        with pytest.raises(InternalError, match=f"{type(op).__name__} keeps rows"):
+            differentiate(op, EVERYTHING)
+        return
+    change = differentiate(op, EVERYTHING)
+    assert change is None or change.weighted
+    assert differentiate(op, frozenset()) is None
+    if op.maps_changes:
+        (content,) = op.inputs
+        delta = differentiate(content, EVERYTHING)
+        assert delta is not None
+        assert change == op.with_inputs((delta,))
+
+
+@QUERIES
+def test_a_recursion_is_followed_through_it_if_it_maps_changes(op: Operator) -> None:
+    rows = _read_last(op)
+    step = Project(rows, (Output("x", column(rows.columns[0])), Output("y", column(rows.columns[-1]))))
+    why = find_obstacle(Recursive(ROWS, step, RoundRef(2), distinct=True))
+    assert (why is None) == (op.maps_changes or isinstance(op, Scan | Join)), why
+
+
+def _read_last(op: Operator) -> Operator:
+    """The same over the rows that a recursion found last, in place of its first table."""
+    if isinstance(op, Scan):
+        return replace(op, source=RoundRef(2)) if op.source == TableRef(1) else op
+    return op.with_inputs(tuple(map(_read_last, op.inputs)))
+
+
 @CHANGES
 def test_a_change_has_no_change(op: Operator) -> None:
     with pytest.raises(InternalError, match=f"{type(op).__name__} stands in a change"):
         differentiate(op, EVERYTHING)
 
 
-@QUERIES
+@ALL
 def test_it_is_pruned(op: Operator) -> None:
     pruned = prune(op)
     validate(pruned)
@@ -142,6 +233,23 @@ def test_it_says_whether_it_takes_rows_away(op: Operator) -> None:
     assert words is None or not op.row_by_row
 
 
+@QUERIES
+def test_it_says_whether_rows_reach_the_result_as_often_as_they_come(op: Operator) -> None:
+    repeated = sources_kept_as_bags([Node(NodeRef(1), op)], EVERYTHING)
+    assert repeated <= op.sources
+    if op.row_by_row:
+        assert repeated == op.sources
+    if op.rows_differ:
+        assert not repeated
+
+
+@QUERIES
+def test_what_makes_it_dear_comes_with_advice(op: Operator) -> None:
+    concerns = find_concerns([Node(NodeRef(1), op)], Mode.AUTO, Settings())
+    assert all(c.reason and c.advice for c in concerns)
+    assert not (op.row_by_row and concerns)
+
+
 @CHANGES
 def test_a_change_is_never_asked_whether_it_takes_rows_away(op: Operator) -> None:
     change = Node(NodeRef(1), op if op.sources & EVERYTHING else op.with_inputs((ROWS,)))
@@ -176,6 +284,23 @@ def test_a_recursion_has_the_types_of_its_start() -> None:
     assert replace_by_start(recursion) == Project(ROWS, recursion.outputs)
 
 
+@QUERIES
+def test_it_is_shown_beside_a_node_or_refused(op: Operator) -> None:
+    own = Scan(NodeRef(1), ROWS.names, At.OLD)
+    result = _read_node(op)
+    if shows_only(result, NodeRef(1)):
+        assert all(f"`{c}`" in render_beside(CHANGE, own, result) for c in result.columns)
+    else:
+        with pytest.raises(InternalError, match="does not only show the rows of a node"):
+            render_beside(CHANGE, own, result)
+
+
+def _read_node(op: Operator) -> Operator:
+    if isinstance(op, Scan):
+        return replace(op, source=NodeRef(1))
+    return op.with_inputs(tuple(map(_read_node, op.inputs)))
+
+
 @dataclass(frozen=True)
 class Memory:
     """Tables at the driver; of all the columns of a table there are some rows, or none."""
@@ -207,8 +332,15 @@ def test_arrow_computes_what_claims_to_run_at_the_driver(op: Operator) -> None:
     """Terms have no rows of their own there: `Added` sums them as it makes them."""
     found = evaluate_plan(Memory(), op)
     assert isinstance(found, Evaluated) == all(part.runs_at_driver for part in op.walk())
-    if isinstance(found, Evaluated):
+    if isinstance(found, Refusal):
+        assert found.reason.endswith("takes Spark")
+    else:
         assert {*op.columns, *([WEIGHT] if op.weighted else [])} <= {*found.rows.column_names}
+
+
+def test_terms_alone_take_spark() -> None:
+    found = evaluate_plan(Memory(), SAMPLES["Terms"])
+    assert found == Refusal("Terms takes Spark")
 
 
 @ALL

@@ -12,7 +12,7 @@ TABLES = {
     "SELECT row_number() OVER (PARTITION BY k ORDER BY v) AS r, v AS x, k AS y FROM t": 1,  # other names
     "SELECT id, v, sum(v) OVER () AS s FROM t WHERE v > 1": 1,
     "SELECT id, k, sum(v) OVER (PARTITION BY k) AS a, v, count(*) OVER (PARTITION BY v) AS b FROM t": 2,
-    "SELECT id, k, v FROM t ORDER BY v, id LIMIT 3": 2,  # a buffer, and the first rows of it
+    "SELECT id, k, v FROM t ORDER BY v, id LIMIT 3": 3,  # a buffer, the first rows of it, and these without their order
     # What is shown is not what is kept.
     "SELECT id, k, row_number() OVER (PARTITION BY k ORDER BY v, id) AS r FROM t": 2,  # v is not shown
     "SELECT id, k, k AS l, sum(v) OVER (PARTITION BY k) AS s, v FROM t": 2,  # shown twice

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.model.stream import Action, Mode, Stream
+from spark_trickle.model.stream import Mode, Stream
 from spark_trickle.model.stream_options import StreamOptions
-from spark_trickle.observe.status import effective_mode
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Facts
 from spark_trickle.refresh.thresholds import Known, list_thresholds
@@ -82,22 +81,3 @@ def test_every_threshold_has_a_value_a_limit_and_advice() -> None:
     assert found.keys() >= {"compact_change_files", "compact_change_ratio"}
     rounds = {t.setting for t in list_thresholds(Known(**{**vars(known), "in_circle": True}), Settings())}
     assert "max_fixpoint_iterations" in rounds
-
-
-@pytest.mark.parametrize(
-    ("mode", "moments", "last", "expected"),
-    [
-        (Mode.AUTO, "", None, None),
-        (Mode.AUTO, "", Action.DIFFERENTIAL, "DIFFERENTIAL"),
-        (Mode.AUTO, "", Action.FULL, "FULL"),
-        (Mode.AUTO, "", Action.REINITIALIZE, "FULL"),
-        (Mode.AUTO, "now", None, "FULL"),
-        (Mode.FULL, "", None, "FULL"),
-        (Mode.DIFFERENTIAL, "", None, "DIFFERENTIAL"),
-        (Mode.DIFFERENTIAL, "", Action.FULL, "FULL"),  # the change alone could not be computed
-        (Mode.IMMEDIATE, "", Action.DIFFERENTIAL, "IMMEDIATE"),
-    ],
-)
-def test_the_mode_in_effect(mode: Mode, moments: str, last: str | None, expected: str | None) -> None:
-    stream = Stream("", "main", mode, None, StreamOptions(), (), (), "", tuple(moments.split()))
-    assert effective_mode(stream, last) == expected

@@ -1,6 +1,6 @@
 """Expressions that are evaluated at the driver mean what DuckDB means by them; all others are refused.
 
-tests/spark/test_here.py asks Spark the same.
+tests/spark/test_driver_expressions.py asks Spark the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from spark_trickle.arrow.expressions import evaluate, may_evaluate
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.sql.bind.translate import keep_text
-from tests.laws import phrases_here as phrases
+from tests.laws import driver_phrases as phrases
 
 COLUMNS = frozenset((*phrases.COLUMNS, "d", "big"))
 

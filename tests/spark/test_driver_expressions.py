@@ -8,7 +8,7 @@ from spark_trickle.arrow.expressions import evaluate
 from spark_trickle.arrow.unsupported import ForSpark
 from spark_trickle.session import Trickle
 from spark_trickle.sql.bind.translate import keep_text
-from tests.laws import phrases_here as phrases
+from tests.laws import driver_phrases as phrases
 
 
 def test_spark_says_the_same(tr: Trickle) -> None:

@@ -25,7 +25,7 @@ from spark_trickle.spark.view_cache import ViewCache
 from spark_trickle.txn.work import Place, begin_work
 from tests.fetched import KEPT, fetched
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OPS = ROOT / "ops"
 RULES, DASHBOARD = OPS / "alerts.yml", OPS / "dashboard.json"
 _METRIC = re.compile(r"\btrickle_\w+")
