@@ -274,8 +274,10 @@ def support_page() -> str:
     return f"""
 # What a stream table may be made of
 
-*Incremental* means that a refresh computes what changed, or what it touches; `trickle.validate_query` tells
-what a query costs. The examples read `t(k INT, v INT)` and `u(k INT, w INT)`, and a test binds each of them.
+*Incremental* means that a refresh computes what changed, or what it touches; *in full*, that it computes
+everything. All else is refused with the reason; *never* stands for what makes no sense in a table that is
+kept. `trickle.validate_query` tells what a query costs. The examples read `t(k INT, v INT)` and
+`u(k INT, w INT)`, and a test binds each of them.
 
 {table(["SQL", "state", "example", "note"], rows)}"""
 
