@@ -20,6 +20,7 @@ from reference_options import options_page
 from reference_python import python_page
 from reference_statements import SECTIONS, SHAPES
 from reference_text import code, table
+from reference_versions import versions_page
 
 from spark_trickle import errors
 from spark_trickle.errors import Kind, TrickleError
@@ -50,6 +51,7 @@ def pages() -> dict[str, str]:
         "python.md": python_page(),
         "commands.md": commands_page(),
         "metrics.md": metrics_page(),
+        "versions.md": versions_page(),
     }
     return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in made.items()}
 
