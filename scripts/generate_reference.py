@@ -20,6 +20,7 @@ from reference_options import options_page
 from reference_python import python_page
 from reference_statements import SECTIONS, SHAPES
 from reference_text import code, table
+from reference_versions import versions_page
 
 from spark_trickle import errors
 from spark_trickle.errors import Kind, TrickleError
@@ -28,7 +29,7 @@ from spark_trickle.model import types
 from spark_trickle.model.arrow import can_hold
 from spark_trickle.observe import functions as standing
 from spark_trickle.refresh import functions as streams
-from spark_trickle.settings import Settings
+from spark_trickle.settings import PROFILES, Settings
 from spark_trickle.sql.statements.kinds import Statement
 from spark_trickle.sql.support import FEATURES
 from spark_trickle.txn import functions
@@ -50,6 +51,7 @@ def pages() -> dict[str, str]:
         "python.md": python_page(),
         "commands.md": commands_page(),
         "metrics.md": metrics_page(),
+        "versions.md": versions_page(),
     }
     return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in made.items()}
 
@@ -58,6 +60,11 @@ def pages() -> dict[str, str]:
 
 
 def settings_page() -> str:
+    names = sorted({name for values in PROFILES.values() for name in values})
+    defaults = Settings().as_dict()
+    profiles = [
+        [code(n), str(defaults[n]), *(str(p[n]) if n in p else "" for p in PROFILES.values())] for n in names
+    ]
     rows = [
         [f"`{f.name}`", f"`{_shown(f.default)}`", f.type, _bounds(f), f.metadata["meaning"]]
         for f in fields(Settings)
@@ -67,9 +74,17 @@ def settings_page() -> str:
 
 Give them to `connect(…, settings={{"name": value}})`, to `trickle sql --set name=value`, or change them on an
 open connection with `SET trickle.name = value`. `SHOW SETTINGS` lists them, `SHOW trickle.name` shows one.
-They belong to the connection; nothing of them is stored in the warehouse.
+They belong to the connection; nothing of them is stored in the catalog. Settings for every connection stand
+in `trickle.toml` in the folder of the warehouse, or in the environment as `TRICKLE_NAME`; see
+[running](../guide/running.md#settings).
 
 {table(["name", "default", "type", "bounds", "meaning"], rows)}
+
+## Profiles
+
+`profile = "name"` stands for several settings; those that are given beside it win.
+
+{table(["setting", "default", *(code(p) for p in PROFILES)], profiles)}
 """
 
 
@@ -240,7 +255,8 @@ STREAMS = {
     "explain_refresh_mode": ("trickle.explain_refresh_mode('s')", "What a refresh would do now, and why."),
     "explain_stream_table": (
         "trickle.explain_stream_table('s')",
-        "Operators, inner tables, strategies, costs, and the delta programs.",
+        "Operators, inner tables, strategies, costs, the delta programs, and what the next refresh would "
+        "run.",
     ),
     "stream_tables": ("trickle.stream_tables()", "All stream tables with their queries."),
     "validate_query": ("trickle.validate_query('SELECT …')", "Whether a query can be a stream table."),
@@ -279,8 +295,10 @@ def support_page() -> str:
     return f"""
 # What a stream table may be made of
 
-*Incremental* means that a refresh computes what changed, or what it touches; `trickle.validate_query` tells
-what a query costs. The examples read `t(k INT, v INT)` and `u(k INT, w INT)`, and a test binds each of them.
+*Incremental* means that a refresh computes what changed, or what it touches; *in full*, that it computes
+everything. All else is refused with the reason; *never* stands for what makes no sense in a table that is
+kept. `trickle.validate_query` tells what a query costs. The examples read `t(k INT, v INT)` and
+`u(k INT, w INT)`, and a test binds each of them.
 
 {table(["SQL", "state", "example", "note"], rows)}"""
 

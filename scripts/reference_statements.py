@@ -152,7 +152,7 @@ STREAMS = (
         "  AS query",
         "CREATE STREAM TABLE s SCHEDULE '1m' AS SELECT a, count(*) AS n FROM t GROUP BY a",
         "A table that is kept equal to a query by computing only what changed."
-        " CREATE MATERIALIZED VIEW means the same.",
+        " CREATE MATERIALIZED VIEW means the same. See [options](options.md#of-a-stream-table).",
     ),
     Shape(
         s.SteerStream,
@@ -200,10 +200,11 @@ SOURCES = (
         "  {dsn 'env:NAME' | service '…' | dsn '…', passfile '…'}\n"
         "  [, cdc_mode 'auto' | 'trigger' | 'wal'] [, tables 'public.*'] [, schema 'trickle_changes']\n"
         "  [, capture 'statement' | 'row'] [, unlogged 'false'] [, guarded 'true'] [, notify 'false']\n"
-        "  [, resync 'auto' | 'manual'])",
+        "  [, copy 'direct' | 'jdbc'] [, resync 'auto' | 'manual'])",
         "ATTACH SOURCE shop TYPE postgres OPTIONS (dsn 'env:SHOP_DSN', tables 'public.*')",
         "A PostgreSQL database whose tables may be mirrored here."
-        " The catalog keeps where the password is, never the password.",
+        " The catalog keeps where the password is, never the password."
+        " See [options](options.md#of-a-source).",
     ),
     Shape(
         s.MirrorTable,

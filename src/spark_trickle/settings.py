@@ -109,8 +109,8 @@ class Settings:
     )
     block_source_ddl: bool = _setting(
         True,
-        "Refuse to drop or alter tables that stream tables read. If this is off, these stream tables are "
-        "computed in full at their next refresh.",
+        "Refuse to drop or alter tables and columns that stream tables read. If this is off, these stream "
+        "tables are rebuilt at their next refresh, or fail if they lost what they read.",
     )
     scheduler_interval_ms: float = _setting(
         1_000.0, "How often the scheduler checks for commits of other processes.", low=10, high=3_600_000

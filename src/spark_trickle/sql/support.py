@@ -11,7 +11,8 @@ from enum import StrEnum
 
 class State(StrEnum):
     INCREMENTAL = "incremental"
-    NOT_YET = "not yet"
+    IN_FULL = "in full"
+    UNSUPPORTED = "not supported"
     NEVER = "never"
 
 
@@ -23,7 +24,7 @@ class Feature:
     note: str = ""
 
 
-YES, LATER, NO = State.INCREMENTAL, State.NOT_YET, State.NEVER
+YES, FULL, NO, NEVER = State.INCREMENTAL, State.IN_FULL, State.UNSUPPORTED, State.NEVER
 
 FEATURES = (
     Feature("filter, projection, expressions", YES, "SELECT k + 1 AS a FROM t WHERE v > 1"),
@@ -91,24 +92,26 @@ FEATURES = (
     Feature("table functions: range, explode, …", YES, "SELECT t.k, r.id FROM t JOIN range(5) r ON r.id < v"),
     Feature(
         "functions of the clock",
-        YES,
+        FULL,
         "SELECT k, current_date() AS d FROM t",
-        "AUTO computes everything at every refresh and says why",
+        "their value is another one at every refresh, so AUTO computes everything, and says why",
     ),
     Feature(
         "subqueries in ON, also over both sides",
         YES,
         "SELECT t.k FROM t FULL JOIN u ON EXISTS (SELECT 1 FROM u x WHERE x.k = t.k AND x.w = u.w)",
     ),
-    Feature("random functions", NO, "SELECT k, rand() AS r FROM t", "another value at every refresh"),
+    Feature("random functions", NEVER, "SELECT k, rand() AS r FROM t", "another value at every refresh"),
     Feature(
         "session_window",
-        LATER,
+        NO,
         "SELECT session_window(v, '5 minutes') AS s, count(*) AS n FROM t GROUP BY 1",
         "a row between two sessions makes one of them, so no key says which rows it touches; "
         "windows with lag() and a running sum do the same",
     ),
-    Feature("steps with |>", LATER, "FROM t |> WHERE v > 1", "write nested queries instead"),
-    Feature("TABLESAMPLE", NO, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"),
-    Feature("SORT BY, DISTRIBUTE BY", NO, "SELECT k FROM t SORT BY k", "a table has no order"),
+    Feature("steps with |>", NO, "FROM t |> WHERE v > 1", "write nested queries instead"),
+    Feature(
+        "TABLESAMPLE", NEVER, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"
+    ),
+    Feature("SORT BY, DISTRIBUTE BY", NEVER, "SELECT k FROM t SORT BY k", "a table has no order"),
 )
