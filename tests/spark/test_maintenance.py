@@ -161,6 +161,36 @@ def test_vacuum_removes_what_no_snapshot_needs(tr: Trickle, location: Location) 
     assert [r[:3] for r in rows(tr.changes("t", after=kept))] == [(1, "c", "delete"), (3, "d", "insert")]
 
 
+def test_stream_tables_whose_sources_rest_hold_nothing_back(tr: Trickle, location: Location) -> None:
+    """Whatever others do; those with something to read keep it, and a circle goes on as it was."""
+    root = Path(location.data_path or f"{location.path}/data")
+    tr.sql("SET trickle.allow_circular = true")
+    tr.sql("CREATE TABLE still AS SELECT 1 AS a, 2 AS b")
+    tr.sql("CREATE TABLE busy AS SELECT id, 0 AS n FROM range(3)")
+    tr.sql("CREATE STREAM TABLE copied AS SELECT a, count(*) AS n FROM still GROUP BY a")
+    tr.sql("CREATE STREAM TABLE known AS SELECT DISTINCT a, b FROM still")
+    tr.sql("CREATE STREAM TABLE further AS SELECT k.a, s.b FROM known k JOIN still s ON k.b = s.a")
+    tr.sql("ALTER STREAM TABLE known AS SELECT a, b FROM still UNION SELECT a, b FROM further")
+    tr.sql("CREATE STREAM TABLE waits AS SELECT sum(n) AS n FROM busy")
+    tr.refresh_all()
+    for _ in range(3):
+        tr.sql("UPDATE busy SET n = n + 1")
+        tr.sql("OPTIMIZE busy")
+    tr.sql("VACUUM RETAIN 0 HOURS")
+    assert tr.refresh("waits").action == "DIFFERENTIAL"
+    tr.sql("OPTIMIZE still")
+    listed = tr.sql("VACUUM RETAIN 0 HOURS DRY RUN").count()
+    before = len(list(root.rglob("*.parquet")))
+    tr.sql("VACUUM RETAIN 0 HOURS")
+    assert listed == before - len(list(root.rglob("*.parquet"))) > 3
+    assert rows(tr.sql("SELECT count(*) FROM trickle.snapshots()"))[0][0] <= 3
+    tr.sql("INSERT INTO still VALUES (2, 3)")
+    assert tr.refresh("copied").action == "DIFFERENTIAL"
+    assert tr.refresh("known").action == "DIFFERENTIAL"
+    for name in ("copied", "known", "further", "waits"):
+        assert rows(tr.sql(f"SELECT * FROM trickle.audit('{name}')")) == [], name
+
+
 def test_vacuum_spares_what_another_session_may_read(tr: Trickle, location: Location) -> None:
     tr.sql("CREATE TABLE t AS SELECT id FROM range(5)")
     with location.connect() as reader:

@@ -118,7 +118,7 @@ def read_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     if frontier is None:
         return Facts(stream.mode, None, work.base.id, (), 0, 0, (), stream.moments)
     tables = [source_table(work, s) for s in stream.sources]
-    changed = _find_changed_sources(work, tables, frontier)
+    changed = find_changed_sources(work, tables, frontier)
     if not changed:
         return Facts(stream.mode, frontier.tables, work.base.id, (), 0, 0, other, stream.moments)
     files = [f for t in changed for f in list_changed_files(work, t, frontier)]
@@ -137,7 +137,7 @@ def read_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     )
 
 
-def _find_changed_sources(work: Work, tables: list[Table], frontier: Frontier) -> list[Table]:
+def find_changed_sources(work: Work, tables: list[Table], frontier: Frontier) -> list[Table]:
     """The sources whose rows changed since the frontier, or in this transaction."""
     groups: dict[int, list[int]] = {}
     for t in tables:

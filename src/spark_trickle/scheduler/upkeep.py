@@ -12,6 +12,7 @@ from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import reports, scheduling
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.storage.vacuum import Retention, vacuum
+from spark_trickle.refresh.resting import advance_resting_streams
 from spark_trickle.scheduler.due import World
 from spark_trickle.scheduler.streaks import Streaks
 from spark_trickle.scheduler.workers import Workers
@@ -84,6 +85,7 @@ class Upkeep:
         try:
             settings = self.place.settings
             retention = Retention(settings.retain_hours, settings.orphan_hours)
+            advance_resting_streams(self.place)
             vacuum(self.place.warehouse, now(), retention, None)
         except TrickleError as error:
             self.tell("vacuum_failed", "warehouse", error.message)

@@ -13,6 +13,7 @@ from spark_trickle.lake.storage.backup import BackupReport, back_up
 from spark_trickle.lake.storage.files import TABLES_FOLDER
 from spark_trickle.lake.storage.vacuum import Retention, plan_vacuum, vacuum
 from spark_trickle.model.report import Result
+from spark_trickle.refresh.resting import advance_resting_streams, find_resting_streams
 from spark_trickle.session.transactions import Transactions
 from spark_trickle.spark.frames import frame_of
 from spark_trickle.sql.statements import kinds as s
@@ -47,15 +48,17 @@ class Maintenance:
     def run_vacuum(self, statement: s.Vacuum) -> Result:
         self._connection.require_no_transaction("VACUUM")
         work = self._connection.read()
-        retention = self._choose_retention(statement)
-        vacuum(self._connection.place.warehouse, now(), retention, _find_folder(work, statement.table))
+        place, retention = self._connection.place, self._choose_retention(statement)
+        advance_resting_streams(place)
+        vacuum(place.warehouse, now(), retention, _find_folder(work, statement.table))
         return Result(snapshot=work.base.id)
 
     def plan_vacuum(self, statement: s.Vacuum) -> DataFrame:
         """The files that VACUUM would delete now."""
         work, place = self._connection.read(), self._connection.place
         retention = self._choose_retention(statement)
-        plan = plan_vacuum(place.warehouse, now(), retention, _find_folder(work, statement.table))
+        resting = [table.id for unit in find_resting_streams(work) for table, _ in unit]
+        plan = plan_vacuum(place.warehouse, now(), retention, _find_folder(work, statement.table), resting)
         top = f"{place.storage.root}/{TABLES_FOLDER}"
         rows = [(f"{top}{d.location}", d.bytes, d.reason) for d in plan.deletions]
         columns = {"path": "string", "bytes": "long", "reason": "string"}

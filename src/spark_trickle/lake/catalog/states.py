@@ -70,9 +70,10 @@ def find_changed_tables(
     return frozenset(row[0] for row in connection.execute(query))
 
 
-def oldest_frontier(connection: Connection) -> int | None:
-    """The oldest snapshot that some stream table still has to read."""
-    return connection.execute(select(func.min(s.trickle_stream.c.frontier))).scalar()
+def oldest_frontier(connection: Connection, without: Iterable[int] = ()) -> int | None:
+    """The oldest snapshot that some stream table still has to read, some of them aside."""
+    frontiers = select(func.min(s.trickle_stream.c.frontier))
+    return connection.execute(frontiers.where(s.trickle_stream.c.table_id.not_in(list(without)))).scalar()
 
 
 def record_refresh(connection: Connection, done: Refreshed, current: int, snapshot: int) -> None:

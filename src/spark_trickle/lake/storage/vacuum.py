@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -83,12 +84,18 @@ def vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: st
     return Vacuumed(snapshots, files, len(orphans))
 
 
-def plan_vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folder: str | None) -> VacuumPlan:
-    """What VACUUM would do now; nothing is changed."""
+def plan_vacuum(
+    warehouse: Warehouse,
+    now: datetime,
+    retention: Retention,
+    folder: str | None,
+    resting: Iterable[int] = (),
+) -> VacuumPlan:
+    """What VACUUM would do now; nothing is changed. `resting` stream tables would be moved on first."""
     engine, storage = warehouse.engine, warehouse.storage
     with open_reader(engine) as connection:
         warehouse.folder.require(read.read_newest(connection), partial(read.find_snapshot, connection))
-        keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours)
+        keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours, resting)
         older = select(func.count()).where(s.snapshot.c.snapshot_id < keep)
         snapshots = int(connection.execute(older).scalar_one())
         unneeded = {row.location: _UNNEEDED for row in connection.execute(_select_unneeded(keep))}
@@ -100,7 +107,13 @@ def plan_vacuum(warehouse: Warehouse, now: datetime, retention: Retention, folde
     return VacuumPlan(keep, snapshots, tuple(sorted((*known, *orphans), key=lambda d: d.location)))
 
 
-def _oldest_needed(connection: Connection, own_session: str, now: datetime, retain_hours: float) -> int:
+def _oldest_needed(
+    connection: Connection,
+    own_session: str,
+    now: datetime,
+    retain_hours: float,
+    resting: Iterable[int] = (),
+) -> int:
     """The oldest snapshot somebody may still read: the one in force at the horizon, or a live reader's."""
     horizon = _hours_before(now, retain_hours)
     in_force = connection.execute(
@@ -110,7 +123,7 @@ def _oldest_needed(connection: Connection, own_session: str, now: datetime, reta
     # The session that runs VACUUM knows what it still reads; the others are protected by their leases.
     others = [x for x in lease.read_active_leases(connection, now) if x.session_id != own_session]
     # What stream tables have not seen yet, and what has not been published yet.
-    waits = (states.oldest_frontier(connection), sources.oldest_published(connection))
+    waits = (states.oldest_frontier(connection, resting), sources.oldest_published(connection))
     waiting = [snapshot for snapshot in waits if snapshot is not None]
     return min([needed, *waiting, *(x.reads_since for x in others if x.may_read(now))])
 
