@@ -1,4 +1,6 @@
-"""The tables in the code -> the pages under docs/reference; run it after changing what they describe.
+"""The tables in the code -> the pages under docs/reference, and the list of decisions.
+
+Run it after changing what they describe:
 
     make docs
 
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from reference_commands import commands_page
+from reference_decisions import decisions_page
 from reference_metrics import metrics_page
 from reference_options import options_page
 from reference_python import python_page
@@ -52,6 +55,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page(),
         "metrics.md": metrics_page(),
         "versions.md": versions_page(),
+        "../decisions/README.md": decisions_page(),
     }
     return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in made.items()}
 

@@ -147,7 +147,7 @@ STREAMS = (
     Shape(
         s.CreateStream,
         "CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] s [(column, …)]\n"
-        "  [SCHEDULE '1m' | SCHEDULE 'calculated' | CRON '*/5 * * * *']\n"
+        "  [SCHEDULE '1m' | SCHEDULE 'calculated' | [SCHEDULE] CRON '*/5 * * * *']\n"
         "  [REFRESH MODE AUTO | DIFFERENTIAL | FULL | IMMEDIATE] [WITH (option = value, …)]\n"
         "  AS query",
         "CREATE STREAM TABLE s SCHEDULE '1m' AS SELECT a, count(*) AS n FROM t GROUP BY a",
@@ -177,13 +177,14 @@ STREAMS = (
         s.ExplainStream,
         "EXPLAIN STREAM TABLE s",
         "EXPLAIN STREAM TABLE s",
-        "Its nodes, operators and costs, what a refresh would do now and why, and the SQL of every delta.",
+        "Its nodes, operators and costs, the SQL of every delta, and what the next refresh would do: why, by"
+        " which passes, and where it would run.",
     ),
     Shape(
         s.ExplainQuery,
         "EXPLAIN CREATE STREAM TABLE …",
         "EXPLAIN CREATE STREAM TABLE s AS SELECT a FROM t",
-        "The same for a stream table that does not exist yet.",
+        "The nodes, operators and costs of a stream table, without creating it.",
     ),
     Shape(
         s.DropStream,

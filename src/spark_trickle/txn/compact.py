@@ -95,7 +95,7 @@ def compact_in_place(work: Work, table: Table) -> str:
     """Merge files in the commit that crosses a threshold; what became of the change, and why.
 
     append: a file more. compact: its changes so far became one. replace: all of its files became one.
-    What takes long is only announced; `tidy` does it in a commit of its own, so that nobody waits for it.
+    What takes long is only announced; `tidy_tables` does it in a commit of its own, so that nobody waits.
     """
     plan = (
         decide_compaction(work.files(table), work.place.settings)
