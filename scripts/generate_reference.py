@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, get_args
 
+from reference_columns import COLUMNS
 from reference_commands import commands_page
 from reference_decisions import decisions_page
 from reference_metrics import metrics_page
@@ -270,8 +271,8 @@ STREAMS = {
 def _streams_part() -> str:
     if missing := set(STREAMS) ^ set(streams.FUNCTIONS):
         raise SystemExit(f"STREAMS and spark_trickle.refresh.functions differ: {missing}")
-    rows = [[f"`{call}`", meaning] for call, meaning in STREAMS.values()]
-    return f"## What stream tables do\n\n{table(['function', 'tells'], rows)}"
+    rows = [[code(call), meaning, COLUMNS[name]] for name, (call, meaning) in STREAMS.items()]
+    return f"## What stream tables do\n\n{table(['function', 'tells', 'columns'], rows)}"
 
 
 def _standing_part() -> str:
@@ -283,12 +284,12 @@ def _standing_part() -> str:
         given = [p for p in inspect.signature(function.answer).parameters if p != "work"]
         optional = len(given) - function.least
         shown = ", ".join(given[: len(given) - optional] + [f"[{p}]" for p in given[function.least :]])
-        rows.append([f"`trickle.{name}({shown})`", words[0]])
+        rows.append([code(f"trickle.{name}({shown})"), words[0], COLUMNS[name]])
     return f"""## How things stand
 
 The command line and `tr.answer(name, …)` give the same rows without a query.
 
-{table(["function", "tells"], rows)}"""
+{table(["function", "tells", "columns"], rows)}"""
 
 
 # --- supported SQL -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_trickle.observe.functions import ANSWERS
 from spark_trickle.session import Trickle
 from spark_trickle.sql.statements.parse import parse_statement
 
@@ -34,3 +35,15 @@ def test_table_functions_have_the_columns_of_the_page(tr_sqlite: Trickle) -> Non
     }
     written = {n: tuple(c for c, _ in f.columns) for n, f in generate_reference.FUNCTIONS.items()}
     assert found == {**written, "changes": ("id", *written["changes"])}
+
+
+def test_functions_that_tell_have_the_columns_of_the_page(tr_sqlite: Trickle) -> None:
+    tr_sqlite.sql("CREATE TABLE t (id INT)")
+    tr_sqlite.sql("CREATE STREAM TABLE s AS SELECT id FROM t")
+    of_query = dict.fromkeys(("explain_query_rewrite", "validate_query"), "'SELECT id FROM t'")
+    of_stream = dict.fromkeys(("audit", "explain_refresh_mode", "explain_stream_table"), "'s'")
+    of_stream |= {name: "'s'" for name, f in ANSWERS.items() if f.least}
+    given = {**of_stream, **of_query, "bulk_create": "'[]'"}
+    for name, columns in generate_reference.COLUMNS.items():
+        found = tr_sqlite.sql(f"SELECT * FROM trickle.{name}({given.get(name, '')})").columns
+        assert ", ".join(found) == columns.replace("…", "id"), name
