@@ -25,7 +25,7 @@ from spark_trickle.errors import FolderNotSharedError, Kind, TrickleError
 _OLDEST_JAVA = 17
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_SPACE = 2**30
-_OPTIONAL = {"psycopg": "for a catalog in PostgreSQL", "duckdb": "to read the warehouse without Spark"}
+_OPTIONAL = {"duckdb": "to read the warehouse without Spark"}
 
 
 class State(StrEnum):
