@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields, replace
 
+from spark_trickle.algebra.contents import list_expressions
 from spark_trickle.algebra.expressions import Expr, Is, Literal, Not, Opaque
 from spark_trickle.algebra.operators import Operator
-from spark_trickle.algebra.prune import list_expressions
 from spark_trickle.algebra.serialize import dump, load
 from spark_trickle.arrow.expressions import may_evaluate
 from spark_trickle.sql.bind.translate import read_expression

@@ -97,6 +97,25 @@ def test_rows_that_come_are_added(ways: Trickle) -> None:
     assert {r.action for r in ways.refresh_all()} == {Action.NO_DATA}
 
 
+def test_explain_shows_the_first_turn(ways: Trickle) -> None:
+    def explain() -> dict[str, str]:
+        found = ways.sql("SELECT property, value FROM trickle.explain_stream_table('odd')").collect()
+        return {name: value for name, value in found if "next" in name}
+
+    ways.sql("INSERT INTO edges VALUES (11, 12)")
+    told = explain()
+    assert told["next"].startswith("the stream tables of the circle take turns")
+    assert "Scan main.edges delta" in told["n1 next: differentiate"]
+    assert told["n1 next: runs"]
+    before = ways.snapshot
+    ways.sql("DELETE FROM edges WHERE a = 11")
+    told = explain()
+    assert "Scan main.edges new" in told["n1 next: content"]
+    assert ways.snapshot == before + 1
+    ways.refresh("odd")
+    check(ways)
+
+
 def test_rows_that_hold_each_other_up_go(ways: Trickle) -> None:
     ways.sql("INSERT INTO edges VALUES (7, 8), (8, 7)")
     ways.refresh("odd")

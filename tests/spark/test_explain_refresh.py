@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import LongType
 
 from spark_trickle import connect
 from spark_trickle.errors import InvalidDefinitionError
+from spark_trickle.model.stream import Action
 from spark_trickle.session import Trickle
 
 QUERIES = {
@@ -133,3 +136,73 @@ def test_plans_of_old_refreshes_are_forgotten(tr: Trickle) -> None:
     assert 20 <= len(kept) <= 40
     assert kept == list(range(1, len(kept) + 1))
     assert len(tr.answer("refresh_history", "joined").rows) == 43
+
+
+def test_steps_that_stay_on_the_executors_are_told_as_that(tmp_path: Path) -> None:
+    settings = {"small_changes": "spark", "max_driver_rows": 1}
+    with connect(tmp_path / "warehouse", settings=settings) as tr:
+        tr.sql("CREATE TABLE t (g INT, v INT)")
+        tr.sql("INSERT INTO t SELECT id % 40, id FROM range(80)")
+        tr.sql("CREATE STREAM TABLE top REFRESH MODE DIFFERENTIAL AS SELECT g, max(v) AS v FROM t GROUP BY g")
+        tr.sql("DELETE FROM t WHERE v > 30")
+        tr.refresh("top")
+        steps = [x for x in executed(tr, "top") if " " in x["plan"] and not x["operator"].startswith(" ")]
+        assert ("Spark", "more rows came of it than the driver may hold") in {
+            (x["engine"], x["reason"]) for x in steps
+        }
+
+
+def test_a_change_that_fails_alone_leaves_the_record_of_what_ran(tmp_path: Path) -> None:
+    with connect(tmp_path / "warehouse", settings={"small_changes": "spark"}) as tr:
+        tr.sql("CREATE TABLE l AS VALUES (1, 5), (2, 9) AS v(id, x)")
+        tr.sql("CREATE TABLE r AS VALUES (1, 3), (2, 3) AS v(id, x)")
+        tr.sql(
+            "CREATE STREAM TABLE s AS SELECT c, 10 / (l.x - r.x) AS q FROM l JOIN r ON l.id = r.id "
+            "JOIN (SELECT id, count(*) AS c FROM l GROUP BY id) AS g ON g.id = l.id"
+        )
+        tr.sql("UPDATE l SET x = 8 WHERE id = 1")
+        tr.sql("UPDATE r SET x = 5 WHERE id = 1")
+        report = tr.refresh("s")
+        plans = [x["plan"] for x in executed(tr, "s") if not x["operator"].startswith(" ")]
+        assert report.action is Action.FULL
+        assert report.reason.endswith("DIVIDE_BY_ZERO")
+        assert len(plans) > len(set(plans)), "the plans of the attempt stand before those of the full refresh"
+        assert tr.sql("SELECT * FROM trickle.audit('s')").count() == 0
+
+
+def test_explain_shows_the_clock_and_the_session_of_the_next_refresh(tmp_path: Path) -> None:
+    with connect(tmp_path / "warehouse") as tr:
+        tr.sql("CREATE TABLE t (id BIGINT, updated BIGINT)")
+        tr.sql("INSERT INTO t VALUES (1, 2)")
+        tr.sql("CREATE STREAM TABLE dated AS SELECT id, current_date() AS today FROM t")
+        tr.spark.udf.register("same", lambda n: n, LongType())
+        tr.sql("CREATE STREAM TABLE own AS SELECT id, same(updated) AS updated FROM t")
+        tr.sql("CREATE STREAM TABLE homes AS SELECT id, current_schema() AS home FROM t")
+        tr.sql("INSERT INTO t VALUES (2, 3)")
+        told = explain(tr, "dated")
+        assert "CURRENT_DATE" in told["n1 next: content"]
+        assert "CURRENT_DATE" not in told["n1 next: clock"]
+        assert "TIMESTAMP" in told["n1 next: clock"]
+        assert "next: session" not in told
+        assert explain(tr, "homes")["next: session"] == (
+            "in your session, because the query calls current_schema()"
+        )
+        assert "registered only there" in explain(tr, "own")["next: session"]
+
+
+def test_a_column_called_updated_has_nothing_to_do_with_time_zones(tmp_path: Path) -> None:
+    with connect(tmp_path / "warehouse") as tr:
+        tr.sql("CREATE TABLE t (id BIGINT, updated BIGINT)")
+        tr.sql("CREATE STREAM TABLE s AS SELECT updated, count(*) AS n FROM t GROUP BY updated")
+        tr.sql("CREATE STREAM TABLE days AS SELECT id, date_from_unix_date(updated) AS d FROM t")
+        zone = tr.spark.conf.get("spark.sql.session.timeZone")
+        tr.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        try:
+            assert tr.refresh("s").action is Action.NO_DATA
+            assert tr.refresh("days").action is Action.REINITIALIZE
+        finally:
+            tr.spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def explain(tr: Trickle, name: str) -> dict[str, str]:
+    return dict(tr.sql(f"SELECT property, value FROM trickle.explain_stream_table('{name}')").collect())

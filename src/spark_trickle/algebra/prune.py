@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
-from spark_trickle.algebra.expressions import Expr
+from spark_trickle.algebra.contents import list_expressions
 from spark_trickle.algebra.operators import Join, JoinKind, Operator, Project, Scan
 from spark_trickle.algebra.stateful_operators import Aggregate
 
@@ -60,19 +58,3 @@ def find_free_columns(plan: Operator) -> frozenset[str]:
 def _list_named_columns(op: Operator) -> frozenset[str]:
     """The columns that the expressions of an operator name."""
     return frozenset(c for e in list_expressions(op) for c in e.columns)
-
-
-def list_expressions(op: Operator) -> Iterator[Expr]:
-    for f in fields(op):
-        yield from _find_inside(getattr(op, f.name))
-
-
-def _find_inside(value: Any) -> Iterator[Expr]:
-    if isinstance(value, Expr):
-        yield value
-    elif isinstance(value, tuple):
-        for v in value:
-            yield from _find_inside(v)
-    elif not isinstance(value, Operator) and hasattr(value, "__dataclass_fields__"):
-        for f in fields(value):
-            yield from _find_inside(getattr(value, f.name))

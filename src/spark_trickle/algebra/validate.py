@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spark_trickle.algebra.change_operators import ChangeOperator, Fixpoint
+from spark_trickle.algebra.contents import list_expressions
 from spark_trickle.algebra.expressions import Expr
 from spark_trickle.algebra.operators import Join, Operator
-from spark_trickle.algebra.prune import list_expressions
 from spark_trickle.algebra.require import require_columns
 
 

@@ -18,9 +18,14 @@ class Engine(StrEnum):
     EXECUTORS = "Spark"  # the executors store the rows
 
     @property
-    def is_one_task(self) -> bool:
-        """Whether few rows changed, and Spark computes what follows from them."""
-        return self in (Engine.ONE_TASK, Engine.STORING_TASK)
+    def takes_few(self) -> bool:
+        """Whether its plans are made for few changed rows."""
+        return self in (Engine.DRIVER, Engine.ONE_TASK, Engine.STORING_TASK)
+
+    @property
+    def stores_at_driver(self) -> bool:
+        """Whether the driver has the rows, and stores them."""
+        return self in (Engine.DRIVER, Engine.ONE_TASK, Engine.COLLECTED)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from spark_trickle.plan.join_order import connect_joins, order_joins
 from spark_trickle.plan.sizes import NO_SIZES, Sizes
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.plan.steps import with_steps
+from spark_trickle.sql.dialect.moments import stop_clock
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Context:
     sizes: Sizes = NO_SIZES
     few: bool = True  # the change is few rows, so that one task computes it
     compared: bool = False  # everything is computed, and compared with the rows that a node has stored
+    moment: datetime | None = None  # what functions of the clock answer; None: they are left as they are
     reduce: Reduce = keep_whole  # by what the driver finds out without a job
     within: ComputedRef | None = None  # the recursion whose plan it is
 
@@ -147,6 +150,12 @@ def _build_content(node: Node, context: Context) -> Operator:
     return UnionAll((Signed(counted, 1), Signed(node.own, -1)))
 
 
+def _stop_clocks(trees: Trees, context: Context) -> Trees:
+    """All nodes of a refresh see the clock at one moment."""
+    moment = context.moment
+    return trees if moment is None else _map_trees(trees, lambda plan: stop_clock(plan, moment))
+
+
 # --- what Spark computes -------------------------------------------------------------------------------
 
 
@@ -203,6 +212,7 @@ CONTENT = (
         "each node becomes all of its rows, compared with its stored rows if they are few",
         _compute_content,
     ),
+    Pass("clock", "functions of the clock become the moment at which the refresh began", _stop_clocks),
 )
 STEPS = Pass("steps", "touched keys that take work, and fixpoints, are computed before the rest", _find_steps)
 FOR_SPARK = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_trickle.algebra.references import TableRef
+from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.errors import NoFixpointError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
@@ -169,8 +169,7 @@ def _find_shrinking_source(work: Work, member: Member) -> str | None:
 
 def _run_rounds(work: Work, members: Sequence[Member], anew: bool) -> list[Outcome]:
     """Rounds are tried beside the tables; only what they come to is stored in them."""
-    tables = [t for m in members for t in node_tables(work, m.table).values()]
-    scratch = work.begin_scratch(empty=tables if anew else ())
+    scratch = _begin_rounds(work, members, anew)
     ids = {m.table.id for m in members}
     for m in members:
         _first_turn(scratch, m, ids, anew)
@@ -181,59 +180,90 @@ def _run_rounds(work: Work, members: Sequence[Member], anew: bool) -> list[Outco
     raise NoFixpointError(tuple(m.table.full_name for m in members), limit)
 
 
+def _begin_rounds(work: Work, members: Sequence[Member], anew: bool) -> Work:
+    tables = [t for m in members for t in node_tables(work, m.table).values()]
+    return work.begin_scratch(empty=tables if anew else ())
+
+
+def preview_first_turn(
+    work: Work, members: Sequence[Member], table: Table, anew: bool
+) -> tuple[Inputs, Changes | None]:
+    """What a member would read in its first turn, and follow; None: it would compute everything."""
+    scratch = _begin_rounds(work, members, anew)
+    member = next(m for m in members if m.table.id == table.id)
+    changed = _find_first_changes(scratch, member, {m.table.id for m in members}, anew)
+    turn, few = _make_turn(scratch, member, first=True)
+    return turn, None if changed is None else Changes(changed, few)
+
+
 def _first_turn(work: Work, member: Member, circle: set[int], anew: bool) -> None:
-    """Everything, or what changed outside and in those members that had their turn before."""
+    _take_changes(work, member, _find_first_changes(work, member, circle, anew), first=True)
+
+
+def _find_first_changes(
+    work: Work, member: Member, circle: set[int], anew: bool
+) -> frozenset[Reference] | None:
+    """Everything (None), or what changed outside and in those members that had their turn before."""
     sources = {s.table_id for s in require_stream(member.table).sources}
     member.taken = dict.fromkeys(sorted(sources & circle), 0)
+    if anew:
+        return None
     names = {source_table(work, s).full_name: s.table_id for s in require_stream(member.table).sources}
-    outside = {TableRef(names[n]) for n in member.facts.changed}
-    within = {TableRef(i) for i in member.taken if _list_added_files(work, i)}
-    _take_changes(work, member, None if anew else outside | within, first=True)
+    outside = (TableRef(names[n]) for n in member.facts.changed)
+    within = (TableRef(i) for i in member.taken if _list_added_files(work, i))
+    return frozenset((*outside, *within))
 
 
 def _next_turn(work: Work, member: Member) -> bool:
     """Whether there was something to take."""
-    new = {TableRef(i) for i, taken in member.taken.items() if len(_list_added_files(work, i)) > taken}
+    new = frozenset[Reference](
+        TableRef(i) for i, taken in member.taken.items() if len(_list_added_files(work, i)) > taken
+    )
     if new:
         _take_changes(work, member, new, first=False)
     return bool(new)
 
 
-def _take_changes(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
+def _take_changes(work: Work, member: Member, changed: frozenset[Reference] | None, first: bool) -> None:
     member.turns += 1
     run_in_child_session(work, member.table, lambda: _compute_turn(work, member, changed, first))
 
 
-def _compute_turn(work: Work, member: Member, changed: set[TableRef] | None, first: bool) -> None:
-    stream, tables = require_stream(member.table), node_tables(work, member.table)
-    frontier = member.state.knows or Frontier(work.base.id, work.base.id)
-    before = {t.id: work.files(t) for t in tables.values()}
+def _compute_turn(work: Work, member: Member, changed: frozenset[Reference] | None, first: bool) -> None:
+    turn, few = _make_turn(work, member, first)
     # Counted before the turn adds to the member itself, which may be one of its own sources.
     taken = {i: len(_list_added_files(work, i)) for i in member.taken}
-    new = [f for i, n in member.taken.items() for f in _list_added_files(work, i)[n:]]
-    rows = sum(f.rows for f in new) + (member.facts.changed_rows if first else 0)
-    memory = sum(f.memory for f in new) + (member.facts.changed_memory if first else 0)
-    turn = Turn(
-        work,
-        stream,
-        tables,
-        frontier,
-        changed_row_bytes=memory // max(rows, 1),
-        taken=member.taken,
-        first=first,
-        nodes_before=before,
-    )
-    small = room_of_statement(work.place.settings).fits(rows, memory)
     if changed is None:
         done: Outcome | GaveUp = run_in_full(turn, member.clock)
     else:
-        done = run_program(turn, Changes(frozenset(changed), small), member.clock)
-    assert isinstance(done, Outcome), done  # no change of a circle is given up
+        done = run_program(turn, Changes(changed, few), member.clock)
+    if isinstance(done, GaveUp):
+        assert done.error is not None, done  # a change of a circle is not given up for its size
+        raise done.error
     numbered = (replace(e, plan=f"{e.plan} turn {member.turns}") for e in done.executions)
     remarks = (*member.outcome.remarks, *done.remarks)
     executions = (*member.outcome.executions, *numbered)
     member.outcome = replace(member.outcome, remarks=remarks, executions=executions)
     member.taken = taken
+
+
+def _make_turn(work: Work, member: Member, first: bool) -> tuple[Turn, bool]:
+    """What a turn reads, and whether that is few rows."""
+    tables = node_tables(work, member.table)
+    new = [f for i, n in member.taken.items() for f in _list_added_files(work, i)[n:]]
+    rows = sum(f.rows for f in new) + (member.facts.changed_rows if first else 0)
+    memory = sum(f.memory for f in new) + (member.facts.changed_memory if first else 0)
+    turn = Turn(
+        work,
+        require_stream(member.table),
+        tables,
+        member.state.knows or Frontier(work.base.id, work.base.id),
+        changed_row_bytes=memory // max(rows, 1),
+        taken=member.taken,
+        first=first,
+        nodes_before={t.id: work.files(t) for t in tables.values()},
+    )
+    return turn, room_of_statement(work.place.settings).fits(rows, memory)
 
 
 def _store_rounds(work: Work, scratch: Work, member: Member, anew: bool) -> Outcome:

@@ -98,7 +98,7 @@ def plan_stream(work: Work, stream: Stream, compiled: Compiled) -> Stream:
         moments=find_moments(compiled.nodes, stream.mode),
         sources=compiled.sources,
         plan=compiled.text,
-        time_zone=zone_of(work, compiled.text, compiled.sources),
+        time_zone=zone_of(work, (n.plan for n in compiled.nodes), compiled.sources),
         views=compiled.views,
         known=compiled.known,
     )

@@ -22,6 +22,7 @@ from spark_trickle.arrow.evaluate import compute_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.dml.delete import truncate_table
+from spark_trickle.errors import QueryError
 from spark_trickle.model.arrow import single_weights, sum_weights, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.execution import Engine, Execution
@@ -85,6 +86,10 @@ class NodeJob:
     def table(self) -> Table:
         return self.inputs.tables[self.node.name]
 
+    def planning(self, engine: Engine) -> Planning:
+        """The passes for an engine."""
+        return self.for_few if engine.takes_few else self.for_many
+
 
 @dataclass(frozen=True)
 class Done:
@@ -98,10 +103,11 @@ class Done:
 
 @dataclass(frozen=True)
 class GaveUp:
-    """The change is more than it takes to compute everything."""
+    """The change is more than it takes to compute everything, or cannot be computed alone."""
 
     reason: str
     executions: tuple[Execution, ...] = ()
+    error: QueryError | None = None  # why it cannot
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,8 @@ def _run_engine(job: NodeJob, placement: Placement, clock: Clock) -> Done | Gave
 
 def _run_at_driver(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
     with clock.phase("driver"):
-        found = compute_plan(DriverInputs(job.inputs), job.for_few.plan)
+        plan = job.planning(placement.engine).plan
+        found = compute_plan(DriverInputs(job.inputs), plan)
         net = found if isinstance(found, Refusal) else _net_or_refusal(job.table, found.rows)
     if isinstance(found, Refusal):
         return Declined(found.reason, job)
@@ -147,7 +154,7 @@ def _run_at_driver(job: NodeJob, placement: Placement, clock: Clock) -> Done | D
         return Declined(net.reason, job)
     with clock.phase("write"):
         files = store_rows(job.inputs.work, job.table, net)
-        note = note_driver(str(job.node.name), placement.reason, job.for_few.plan, found, job.inputs)
+        note = note_driver(str(job.node.name), placement.reason, plan, found, job.inputs)
         return _finish_node(job, files, net, note)
 
 
@@ -168,11 +175,12 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
     """
     with clock.phase("driver"):
         reducer = make_reducer(job.inputs)
-        trees = plan_for_spark(job, job.for_few, reducer.reduce).trees
+        planning = job.planning(placement.engine)
+        trees = plan_for_spark(job, planning, reducer.reduce).trees
         notes = note_reduced(str(job.node.name), reducer.computed, job.inputs)
         job = replace(job, executions=(*job.executions, *notes))
     if not trees:
-        note = note_empty(str(job.node.name), job.for_few.plan)
+        note = note_empty(str(job.node.name), planning.plan)
         return Done(job.inputs, {job.node.name: Filled()}, job.remarks, (*job.executions, note))
     with job.inputs.work.place.run_small_jobs():
         job = replace(job, inputs=_add_rows(job.inputs, reducer.kept))
@@ -255,23 +263,32 @@ def _run_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done 
     if job.rest is None:
         return _store_by_executors(_prepare_for_many(job, placement, clock), placement, clock)
     may_give_up = job.may_give_up and not is_followed(job.inputs.work, job.inputs.result)
-    reason = _find_excess(job, clock) if may_give_up else None
-    if reason is not None:
-        return GaveUp(reason, job.executions)
+    if may_give_up:
+        rows, counted = _count_rows(job, placement, clock)
+        job = replace(job, executions=(*job.executions, counted))
+        if (reason := _find_excess(job, rows)) is not None:
+            return GaveUp(reason, job.executions)
     return _store_by_executors(job, placement, clock)
 
 
 def _prepare_for_many(job: NodeJob, placement: Placement, clock: Clock) -> NodeJob:
     with clock.phase("plan"):
-        trees = plan_for_spark(job, job.for_many).trees
+        trees = plan_for_spark(job, job.planning(placement.engine)).trees
     return _run_steps_first(job, placement, trees, clock)
 
 
-def _find_excess(job: NodeJob, clock: Clock) -> str | None:
-    """To compute everything means to read all sources and to write what there is."""
-    frame = _plan_frame(job.inputs, _require_rest(job), clock)
+def _count_rows(job: NodeJob, placement: Placement, clock: Clock) -> tuple[int, Execution]:
+    """How many rows come of a change, by a job of its own."""
+    plan, start = _require_rest(job), perf_counter()
+    frame = _plan_frame(job.inputs, plan, clock)
     with clock.phase("spark"):
         rows = count(frame)
+    counting = replace(placement, reason=f"rows are counted first, since {placement.reason}")
+    return rows, note_spark(Tree(plan, job.node.name), counting, job.inputs, perf_counter() - start, rows)
+
+
+def _find_excess(job: NodeJob, rows: int) -> str | None:
+    """To compute everything means to read all sources and to write what there is."""
     everything = max(count_source_rows(job.inputs), job.inputs.work.row_count(job.table))
     if rows < everything:
         return None

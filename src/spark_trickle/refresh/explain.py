@@ -32,7 +32,7 @@ from spark_trickle.plan.pipeline import (
 )
 from spark_trickle.plan.split import Node
 from spark_trickle.plan.steps import with_steps
-from spark_trickle.refresh.circle import decide_circle, read_members
+from spark_trickle.refresh.circle import decide_circle, preview_first_turn, read_members
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import compile_query, nodes_of
 from spark_trickle.refresh.concerns import find_concerns
@@ -43,7 +43,8 @@ from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.inputs import Inputs, NodeChange
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.program import Changes, plan_change
-from spark_trickle.refresh.refresh import find_changes, make_inputs, node_tables, read_facts
+from spark_trickle.refresh.refresh import find_changes, make_inputs, node_tables, read_facts, require_stream
+from spark_trickle.refresh.sessions import choose_session
 from spark_trickle.refresh.sizes import sizes_of_catalog
 from spark_trickle.refresh.thresholds import Known, Threshold, list_thresholds
 from spark_trickle.spark.frames import local_frame
@@ -129,14 +130,32 @@ def _describe_next_refresh(work: Work, table: Table) -> list[Line]:
     decision = _preview_decision(work, table, state)
     if decision.action in (Action.NO_DATA, Action.REINITIALIZE):
         return []
-    if graph_of(work.catalog.tables()).circle_of(table.id):
-        return [("next", "the stream tables of the circle take turns until a round brings nothing new")]
-    facts, clock = read_facts(work, table, state.knows), Clock()
-    inputs = make_inputs(work, table, state.knows, facts, clock)
-    if decision.action is Action.DIFFERENTIAL:
-        return list(_describe_change(inputs, find_changes(inputs, facts, decision, clock)))
+    session = choose_session(work.place, require_stream(table).plan)
+    lines: list[Line] = [] if session.is_own else [("next: session", session.reason)]
+    anew, clock = decision.action is not Action.DIFFERENTIAL, Clock()
+    if circle := _list_circle(work, table):
+        inputs, changes = preview_first_turn(work, read_members(work, circle), table, anew)
+        lines.append(("next", _TURNS))
+    else:
+        facts = read_facts(work, table, state.knows)
+        inputs = make_inputs(work, table, state.knows, facts, clock)
+        changes = None if anew else find_changes(inputs, facts, decision, clock)
+    if changes is not None:
+        return [*lines, *_describe_change(inputs, changes)]
     planned = (plan_in_full(inputs, node, clock) for node in nodes_of(inputs.stream.plan))
-    return [line for job, placement in planned for line in _describe_job(job, placement)]
+    return [*lines, *(line for job, placement in planned for line in _describe_job(job, placement))]
+
+
+_TURNS = (
+    "the stream tables of the circle take turns until a round brings nothing new; "
+    "this is the first turn, if nothing came of the turns before it"
+)
+
+
+def _list_circle(work: Work, table: Table) -> list[Table]:
+    """The stream tables of the circle that a stream table belongs to, if it does."""
+    graph = graph_of(work.catalog.tables())
+    return [graph.tables[i] for i in graph.circle_of(table.id)]
 
 
 def _describe_change(inputs: Inputs, changes: Changes) -> Iterator[Line]:
@@ -154,21 +173,18 @@ def _describe_change(inputs: Inputs, changes: Changes) -> Iterator[Line]:
         yield from _describe_job(job, placement)
         shown = job.shown_by if placement.engine is Engine.ONE_TASK else None
         changes = replace(changes, of=changes.of | {node.name})
-        if placement.engine in _BY_DRIVER:
+        if placement.engine.stores_at_driver:
             inputs = _assume_done(inputs, job)
-
-
-_BY_DRIVER = frozenset((Engine.DRIVER, Engine.ONE_TASK, Engine.COLLECTED))  # the driver stores the rows
 
 
 def _describe_job(job: NodeJob, placement: Placement) -> Iterator[Line]:
     """The stages of a node, for the engine that gets it, and where it runs."""
     name, work = str(job.node.name), job.inputs.work
-    few = placement.engine is Engine.DRIVER or placement.engine.is_one_task
-    planning = job.for_few if few else job.for_many
+    engine = placement.engine
+    planning = job.planning(engine)
     stages = planning.list_stages()
-    if placement.engine is not Engine.DRIVER:
-        stages += plan_for_spark(job, planning, _preview_reduction(job, few)).list_stages()[1:]
+    if engine is not Engine.DRIVER:
+        stages += plan_for_spark(job, planning, _preview_reduction(job, engine.takes_few)).list_stages()[1:]
     for stage, done, text in list(_list_stages(work, stages))[1:]:
         yield f"{name} next: {stage}", done if done == "nothing to do" else text or "nothing is left"
     yield f"{name} next: runs", f"{placement.engine}: {placement.reason}"
@@ -220,9 +236,8 @@ def explain_mode(work: Work, table: Table) -> list[Line]:
 
 
 def _preview_decision(work: Work, table: Table, state: StreamState) -> Decision:
-    graph = graph_of(work.catalog.tables())
-    if circle := graph.circle_of(table.id):
-        return decide_circle(work, read_members(work, [graph.tables[i] for i in circle]))
+    if circle := _list_circle(work, table):
+        return decide_circle(work, read_members(work, circle))
     return decide_refresh(read_facts(work, table, state.knows), work.place.settings)
 
 
@@ -243,7 +258,7 @@ def _read_thresholds(work: Work, table: Table, nodes: Sequence[Node]) -> list[Th
     with open_reader(work.place.warehouse.engine) as connection:
         state = states.read_state(connection, table.id)
     facts = read_facts(work, table, state.knows)
-    circle = bool(graph_of(work.catalog.tables()).circle_of(table.id))
+    circle = bool(_list_circle(work, table))
     known = Known(stream, nodes, facts, work.files(table), state.errors_in_a_row, circle)
     return list_thresholds(known, work.place.settings)
 

@@ -41,7 +41,8 @@ def plan_in_full(inputs: Inputs, node: Node, clock: Clock) -> tuple[NodeJob, Pla
     few, stored = _has_few_rows(work, table), bool(work.files(table))
     compared = stored and (few or is_followed(work, table))
     with clock.phase("plan"):
-        context = Context(sizes=sizes_of(inputs), few=few, compared=compared)
+        moment = inputs.moment if inputs.stream.moments else None
+        context = Context(sizes=sizes_of(inputs), few=few, compared=compared, moment=moment)
         planning = Planning(Tree(node.plan, node.name), CONTENT, context)
         load = Load(
             few_changed=False,

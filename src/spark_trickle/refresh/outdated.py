@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from spark_trickle.algebra.operators import Operator
 from spark_trickle.model.stream import Source, Stream
 from spark_trickle.model.table import Table
 from spark_trickle.model.time_zones import canonical_zone
 from spark_trickle.refresh.identity import find_lost_identity
 from spark_trickle.refresh.inputs import find_retyped_columns
 from spark_trickle.spark.session import time_zone
+from spark_trickle.sql.dialect.moments import list_words
 from spark_trickle.txn.work import Work
 
 _TIME = re.compile(r"date|timestamp", re.IGNORECASE)
@@ -42,10 +44,10 @@ def _find_replaced_views(work: Work, stream: Stream) -> list[str]:
     return [f"the view {name} was replaced" for number, name in stream.views if number not in there]
 
 
-def zone_of(work: Work, plan: str, sources: Iterable[Source]) -> str:
-    """The time zone of the session, if what a plan finds may depend on it: which day is an instant in?
+def zone_of(work: Work, plans: Iterable[Operator], sources: Iterable[Source]) -> str:
+    """The time zone of the session, if what plans find may depend on it: which day is an instant in?
 
-    Whoever has neither times nor functions with such names cannot; the others may.
+    Whoever has neither times nor functions and types with such names cannot; the others may.
     """
     has_times = any(_TIME.search(c.type) for source in sources for c in source.columns)
-    return time_zone(work.place.session) if has_times or _OF_TIMES.search(plan) else ""
+    return time_zone(work.place.session) if has_times or any(map(_OF_TIMES.search, list_words(plans))) else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from spark_trickle.algebra.recursion import find_obstacle
 from spark_trickle.algebra.references import NodeRef, Reference
 from spark_trickle.algebra.stateful_operators import Recursive
+from spark_trickle.errors import QueryError
 from spark_trickle.model.room import room_of_refresh
 from spark_trickle.plan.pipeline import CHANGE, Context, Planning, Tree
 from spark_trickle.plan.split import Node
@@ -33,7 +34,11 @@ class Changes:
 
 
 def run_program(inputs: Inputs, changes: Changes, clock: Clock) -> Outcome | GaveUp:
-    """The program of every node in order; a node without change leaves those above it alone."""
+    """The program of every node in order; a node without change leaves those above it alone.
+
+    A change may hold what never was at one time: the old row of a table beside the new one of another, which
+    cancel out, or a row that came and went. A query need not bear that, so its change may fail alone.
+    """
     nodes = nodes_of(inputs.stream.plan)
     outcome = Outcome(remarks=(changes.remark,) if changes.remark else ())
     done_nodes = dict[NodeRef, Filled]()
@@ -43,7 +48,12 @@ def run_program(inputs: Inputs, changes: Changes, clock: Clock) -> Outcome | Gav
         planned = plan_change(inputs, node, changes, clock)
         if planned is None:
             continue
-        done = execute_job(*planned, clock)
+        try:
+            done = execute_job(*planned, clock)
+        except QueryError as error:
+            if not error.by_value:
+                raise
+            done = GaveUp(f"the change alone could not be computed: {error.condition}", error=error)
         if isinstance(done, GaveUp):
             return replace(done, executions=(*outcome.executions, *done.executions))
         done_nodes |= done.filled

@@ -24,6 +24,19 @@ class RefreshResult:
     clock: Clock
     outcome: Outcome = Outcome()  # noqa: RUF009 a value
 
+    def move_on(self, snapshot: int, occasion: Occasion, outside: tuple[int, ...] = ()) -> Refreshed:
+        """What a commit keeps of it."""
+        return Refreshed(
+            self.table.id,
+            self.stood_at,
+            snapshot,
+            self.report(snapshot),
+            self.clock.started,
+            occasion,
+            executions=self.outcome.executions,
+            outside=outside,
+        )
+
     def report(self, snapshot: int) -> RefreshReport:
         return RefreshReport(
             name=self.table.full_name,
@@ -42,21 +55,10 @@ class RefreshResult:
 def record_refreshes(work: Work, results: Sequence[RefreshResult], occasion: Occasion) -> list[RefreshReport]:
     """Move stream tables on with the commit of a work, if they still stand where they stood."""
     outside = _find_outside_sources(work, [r.table for r in results], occasion.at_commit)
-    reports = [r.report(work.base.id) for r in results]
-    for r, report in zip(results, reports, strict=True):
-        work.note_refreshed(
-            Refreshed(
-                r.table.id,
-                r.stood_at,
-                work.base.id,
-                report,
-                r.clock.started,
-                occasion,
-                executions=r.outcome.executions,
-                outside=outside,
-            )
-        )
-    return reports
+    refreshed = [r.move_on(work.base.id, occasion, outside) for r in results]
+    for each in refreshed:
+        work.note_refreshed(each)
+    return [each.report for each in refreshed]
 
 
 def _find_outside_sources(work: Work, tables: Sequence[Table], at_commit: bool) -> tuple[int, ...]:

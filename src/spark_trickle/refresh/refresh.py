@@ -6,7 +6,7 @@ import warnings
 from dataclasses import replace
 
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
-from spark_trickle.errors import FuseBlownError, QueryError
+from spark_trickle.errors import FuseBlownError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
@@ -59,26 +59,17 @@ def refresh(work: Work, table: Table, occasion: Occasion = Occasion()) -> Refres
 def _run_decision(
     work: Work, table: Table, knows: Frontier | None, decision: Decision, facts: Facts, clock: Clock
 ) -> tuple[Decision, Outcome]:
-    """What was done, which is everything anew if the change alone is more than that, or cannot be computed.
-
-    It may hold what never was at one time: the old row of a table beside the new one of another, which cancel
-    out, or a row that came and went. A query need not bear that.
-    """
+    """What was done: everything anew if the change alone is more than that, or cannot be computed."""
     savepoint = take_savepoint(work)
-    try:
-        outcome = run_nodes(work, table, knows, decision, facts, clock)
-        if isinstance(outcome, Outcome):
-            return decision, outcome
+    tried = run_nodes(work, table, knows, decision, facts, clock)
+    if isinstance(tried, Outcome):
+        return decision, tried
+    if tried.error is None:  # else the next change may succeed, and its cost is not known from this one
         clock.give_up()
-        reason, tried = outcome.reason, outcome.executions
-    except QueryError as error:
-        if decision.action is not Action.DIFFERENTIAL or not error.by_value:
-            raise
-        reason, tried = f"the change alone could not be computed: {error.condition}", ()
     roll_back(work, savepoint)
-    instead = Decision(Action.FULL, f"{decision.reason}; {reason}")
+    instead = Decision(Action.FULL, f"{decision.reason}; {tried.reason}")
     outcome = run_everything(work, table, knows, instead, facts, clock)
-    return instead, replace(outcome, executions=(*tried, *outcome.executions))
+    return instead, replace(outcome, executions=(*tried.executions, *outcome.executions))
 
 
 def refuse_above_fuse(work: Work, table: Table, facts: Facts) -> None:

@@ -12,11 +12,14 @@ from contextlib import suppress
 from spark_trickle.errors import ConflictError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
-from spark_trickle.model.stream import Action, Occasion, Refreshed, RefreshReport, Status, StreamState
+from spark_trickle.model.stream import Action, Occasion, Refreshed, Status, StreamState
 from spark_trickle.model.table import Table
+from spark_trickle.refresh.clock import Clock
+from spark_trickle.refresh.decide import Decision, Facts
 from spark_trickle.refresh.graph import graph_of
+from spark_trickle.refresh.record import RefreshResult
 from spark_trickle.refresh.refresh import find_changed_sources, require_stream
-from spark_trickle.txn.work import Place, Work, begin_work, now
+from spark_trickle.txn.work import Place, Work, begin_work
 
 Resting = tuple[Table, StreamState]
 
@@ -52,15 +55,13 @@ def advance_resting_streams(place: Place) -> None:
 
 
 def _move_on(work: Work, unit: Sequence[Resting]) -> list[Refreshed]:
-    upto = work.base.id
-    return [
-        Refreshed(
-            table.id,
-            state.frontier,
-            upto,
-            RefreshReport(table.full_name, Action.NO_DATA, "no source changed", snapshot=upto),
-            now(),
-            Occasion(),
-        )
+    upto, decision = work.base.id, Decision(Action.NO_DATA, "no source changed")
+    results = (
+        RefreshResult(table, state.frontier, decision, _state_facts(table, state, upto), Clock())
         for table, state in unit
-    ]
+    )
+    return [result.move_on(upto, Occasion()) for result in results]
+
+
+def _state_facts(table: Table, state: StreamState, upto: int) -> Facts:
+    return Facts(require_stream(table).mode, state.frontier, upto, (), 0, 0)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_trickle.algebra.change_operators import Fixpoint, Shaken, Unfit
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import ComputedRef, RoundRef, StepRef
-from spark_trickle.model.execution import Execution
+from spark_trickle.model.execution import Engine, Execution
 from spark_trickle.model.room import room_of_refresh, room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.plan.pipeline import STEPS, Context, Tree, plan_trees
@@ -23,7 +23,6 @@ from spark_trickle.refresh.place import Placement
 from spark_trickle.spark.collect import collect_within
 from spark_trickle.spark.frames import Frame, as_frame
 from spark_trickle.spark.run import collect, count, run_sql
-from spark_trickle.sql.dialect.moments import fix_moment
 from spark_trickle.sql.render.query import render
 from spark_trickle.txn.store import write_down
 
@@ -37,6 +36,9 @@ class StepsDone:
     executions: tuple[Execution, ...] = ()
 
 
+_WRITTEN_DOWN = Placement(Engine.EXECUTORS, "more rows came of it than the driver may hold")
+
+
 def run_steps(inputs: Inputs, table: Table, trees: Sequence[Tree], placement: Placement) -> StepsDone:
     """Steps in their order; each may read those before it."""
     done = StepsDone(inputs)
@@ -48,11 +50,8 @@ def run_steps(inputs: Inputs, table: Table, trees: Sequence[Tree], placement: Pl
 
 
 def build_frame(inputs: Inputs, plan: Operator) -> Frame:
-    """The rows of a plan; all nodes of a refresh see the clock at one moment."""
-    text = render(plan)
-    if inputs.moment is not None and inputs.stream.moments:
-        text = fix_moment(text, inputs.moment)
-    return run_sql(inputs.work.place.spark, text, available=(), **inputs.read_frames(plan))
+    """The rows of a plan without steps, before any job."""
+    return run_sql(inputs.work.place.spark, render(plan), available=(), **inputs.read_frames(plan))
 
 
 def _run_step(inputs: Inputs, table: Table, tree: Tree, placement: Placement) -> StepsDone:
@@ -64,6 +63,8 @@ def _run_step(inputs: Inputs, table: Table, tree: Tree, placement: Placement) ->
     start = perf_counter()
     frame, rows = _compute_frame(inputs, table, build_frame(inputs, tree.plan))
     found = StepRows(frame, None if rows is None else rows.num_rows)
+    if rows is None:
+        placement = _WRITTEN_DOWN
     note = note_spark(tree, placement, inputs, perf_counter() - start, found.count)
     remark = _read_again(tree.plan, found.count)
     return StepsDone(inputs.with_steps({tree.step: found}), (remark,) if remark else (), (note,))

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from spark_trickle.algebra.contents import list_expressions, map_expressions
+from spark_trickle.algebra.expressions import Expr, Opaque
+from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import Operator
-from spark_trickle.algebra.prune import list_expressions
 from spark_trickle.sql.dialect.functions import MOMENTS, WITHOUT_BRACKETS
 from spark_trickle.sql.lexer.words import Word, WordKind, split_words
 
@@ -20,8 +22,17 @@ _MAKE_TIMES = frozenset(("DATE", "TIMESTAMP", "TO_DATE", "TO_TIMESTAMP", "TRY_TO
 
 
 def list_moments(plans: Iterable[Operator]) -> tuple[str, ...]:
-    texts = (e.sql for plan in plans for op in plan.walk() for e in list_expressions(op))
-    return tuple(dict.fromkeys(name for text in texts for name in read_moments(text)))
+    return tuple(dict.fromkeys(name for text in _list_texts(plans) for name in read_moments(text)))
+
+
+def list_words(plans: Iterable[Operator]) -> frozenset[str]:
+    """The functions, types and keywords in the expressions of plans, in lower case; columns are quoted."""
+    words = (word for text in _list_texts(plans) for word in split_words(text))
+    return frozenset(word.text.lower() for word in words if word.kind is WordKind.NAME)
+
+
+def _list_texts(plans: Iterable[Operator]) -> Iterator[str]:
+    return (e.sql for plan in plans for op in plan.walk() for e in list_expressions(op))
 
 
 def read_moments(text: str) -> Iterator[str]:
@@ -47,6 +58,20 @@ _SPECIAL_AT = {
     "tomorrow": "date_trunc('DAY', {}) + INTERVAL '1' DAY",
     "yesterday": "date_trunc('DAY', {}) - INTERVAL '1' DAY",
 }
+
+
+def stop_clock(plan: Operator, moment: datetime) -> Operator:
+    """The same plan with the clock standing still."""
+
+    def change(expr: Expr) -> Expr:
+        text = fix_moment(expr.sql, moment)
+        return expr if text == expr.sql else Opaque(text, expr.columns)
+
+    @memoize
+    def visit(op: Operator) -> Operator:
+        return map_expressions(op.with_inputs(tuple(visit(child) for child in op.inputs)), change)
+
+    return visit(plan)
 
 
 def fix_moment(text: str, moment: datetime) -> str:

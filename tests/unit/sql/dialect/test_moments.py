@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from spark_trickle.algebra.prune import prune
@@ -9,7 +11,7 @@ from spark_trickle.algebra.references import TableRef
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.query import bind
 from spark_trickle.sql.bind.scope import Bound, SourceTable, SourceView
-from spark_trickle.sql.dialect.moments import list_moments
+from spark_trickle.sql.dialect.moments import list_moments, list_words, stop_clock
 
 VIEWS = {
     "recent": "SELECT * FROM t WHERE ts > now() - INTERVAL 1 DAY",
@@ -67,3 +69,18 @@ def test_moments(query: str) -> None:
 def test_chance_is_refused(query: str) -> None:
     with pytest.raises(UnsupportedError, match="every refresh"):
         bound(query)
+
+
+@pytest.mark.parametrize("query", FOUND)
+def test_a_clock_that_stands_still_is_asked_by_nobody(query: str) -> None:
+    plan = prune(bound(query).plan)
+    still = stop_clock(plan, datetime(2024, 2, 29, tzinfo=UTC))
+    assert list_moments([still]) == (("session_user",) if FOUND[query] == "session_user" else ())
+    assert still.columns == plan.columns
+    assert (still is plan) == (FOUND[query] in ("", "session_user"))
+
+
+def test_words_are_functions_types_and_keywords_but_no_columns() -> None:
+    plan = bound("SELECT CAST(k AS DATE) AS `month`, upper('year') AS u FROM t WHERE ts IS NULL").plan
+    assert {"cast", "date", "upper"} <= list_words([plan])
+    assert not {"k", "ts", "month", "year"} & list_words([plan])
