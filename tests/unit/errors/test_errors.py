@@ -48,6 +48,7 @@ EXAMPLES: list[TrickleError] = [
     errors.SettingError("x", "there is no such setting", ("compression",)),
     errors.TransactionStateError("no transaction is open", "Start one with BEGIN."),
     errors.ConflictError("main.t", 3, 5, "deleted"),
+    errors.ConflictError("shop", 3, 5, "read", 'the source "shop"'),
     errors.CatalogBusyError("sqlite:///x", 60.0),
     errors.WarehouseError("the folder is read-only", "Choose another one."),
     errors.WarehouseMismatchError("/data", "it belongs to warehouse a", "Give another data_path."),
