@@ -77,17 +77,17 @@ def settings_page() -> str:
     return f"""
 # Settings
 
-Give them to `connect(…, settings={{"name": value}})`, to `trickle sql --set name=value`, or change them on an
+Pass them to `connect(…, settings={{"name": value}})` or `trickle sql --set name=value`, or change them on an
 open connection with `SET trickle.name = value`. `SHOW SETTINGS` lists them, `SHOW trickle.name` shows one.
-They belong to the connection; nothing of them is stored in the catalog. Settings for every connection stand
-in `trickle.toml` in the folder of the warehouse, or in the environment as `TRICKLE_NAME`; see
+They belong to the connection and are not stored in the catalog. Settings for every connection go
+into `trickle.toml` in the folder of the warehouse, or into the environment as `TRICKLE_NAME`; see
 [running](../guide/running.md#settings).
 
 {table(["name", "default", "type", "bounds", "meaning"], rows)}
 
 ## Profiles
 
-`profile = "name"` stands for several settings; those that are given beside it win.
+`profile = "name"` stands for several settings; settings that are given as well take precedence.
 
 {table(["setting", "default", *(code(p) for p in PROFILES)], profiles)}
 """
@@ -108,10 +108,10 @@ def _bounds(f: Any) -> str:
 
 _KINDS = {
     Kind.USER: "The statement or its data must change.",
-    Kind.UNSUPPORTED: "It cannot be done this way; the hint names another.",
-    Kind.TRANSIENT: "Others were faster; run it again. Only these have `.retryable`.",
-    Kind.ENVIRONMENT: "The machine, disk or catalog needs care.",
-    Kind.BUG: "A mistake of ours; please report it.",
+    Kind.UNSUPPORTED: "It cannot be done this way; the hint names another way.",
+    Kind.TRANSIENT: "Another process was in the way; run it again. Only these errors are `.retryable`.",
+    Kind.ENVIRONMENT: "The machine, disk or catalog needs attention.",
+    Kind.BUG: "A bug in spark-trickle; please report it.",
 }
 
 
@@ -125,11 +125,11 @@ def errors_page() -> str:
 # Errors
 
 Every error is a subclass of `spark_trickle.errors.TrickleError` with `.message`, `.hint`, `.code`, `.kind`
-and `.retryable`. The kind says whose turn it is; its number is the exit code of `trickle`.
+and `.retryable`. The kind says who has to act; its number is the exit code of `trickle`.
 
 {table(["kind", "exit code", "meaning"], kinds)}
 
-Below, … stands for what the error is about.
+Below, … stands for the details of an error.
 
 {table(["code", "class", "kind", "message", "hint"], rows)}
 """
@@ -163,11 +163,11 @@ def statements_page() -> str:
     return f"""
 # Statements
 
-`tr.sql(statement)` runs one of these. Definitions and changes answer with one row: `rows_inserted`,
+`tr.sql(statement)` runs one of these. Definitions and changes return one row: `rows_inserted`,
 `rows_updated`, `rows_deleted` and `snapshot`. Each is a commit of its own, unless a transaction is open.
 INSERT, UPDATE, DELETE and MERGE may begin with `WITH name AS (query)`.
 
-`[…]` may be left out, `{{a | b}}` is a choice. The parser is tested with every example.
+`[…]` is optional, and `{{a | b}}` is a choice. A test parses every example.
 {body}"""
 
 
@@ -196,33 +196,33 @@ FUNCTIONS = {
         "trickle.snapshots()",
         "The history of the warehouse.",
         (
-            ("snapshot_id", "counted from 0; every commit takes the next"),
+            ("snapshot_id", "counted from 0; every commit takes the next number"),
             ("snapshot_time", "when it was committed; grows with the id"),
             ("schema_version", "grows when a definition changes"),
-            ("changes", "what was done, in DuckLake's words"),
+            ("changes", "what was done, in the notation of DuckLake"),
             ("message", "the first words of the statement"),
         ),
     ),
     "tables": Function(
         "trickle.tables()",
-        "All tables now.",
+        "The tables that exist now.",
         (
             ("schema_name", "the schema"),
             ("table_name", "the table"),
             ("table_id", "stays the same when the table is renamed"),
             ("primary_key", "the columns of the key, or NULL"),
             ("row_count", "rows in the table"),
-            ("file_count", "files whose sum it is"),
+            ("file_count", "files that add up to it"),
             ("total_bytes", "their size"),
         ),
     ),
     "files": Function(
         "trickle.files('t')",
-        "The files whose sum is the table now, in the order of its log.",
+        "The files that add up to the table now, in the order of its log.",
         (
             ("file", "the path"),
             ("role", "change (of one commit), base (consolidated) or net (several changes as one)"),
-            ("row_count", "rows in the file, of both signs"),
+            ("row_count", "rows in the file, inserted and deleted"),
             ("deleted_rows", "how many of them have weight −1"),
             ("size_bytes", "its size"),
             ("begin_snapshot", "the snapshot that added it"),
@@ -241,7 +241,7 @@ def functions_page() -> str:
     return """
 # Table functions
 
-They stand in FROM, in any query, and may be joined, filtered and named like a table.
+Use them in the FROM clause of any query; they can be joined, filtered and given an alias like a table.
 Their arguments are constants: a name in quotes, or the number of a snapshot.
 
 """ + "\n\n".join([*parts, _streams_part(), _standing_part()])
@@ -250,12 +250,12 @@ Their arguments are constants: a name in quotes, or the number of a snapshot.
 STREAMS = {
     "audit": (
         "trickle.audit('s')",
-        "The rows that differ from the query at its snapshot; none if it is exact. Spark computes it, "
-        "or the plan from nothing where Spark cannot run the query.",
+        "The rows that differ from the query at its snapshot; none if it is exact. Spark runs the query, "
+        "or the plan computes all rows if Spark cannot.",
     ),
     "explain_query_rewrite": (
         "trickle.explain_query_rewrite('SELECT …')",
-        "What each pass makes of a query, from its names to the SQL of its change.",
+        "What each pass makes of a query, from its text to the SQL of its change.",
     ),
     "explain_refresh_mode": ("trickle.explain_refresh_mode('s')", "What a refresh would do now, and why."),
     "explain_stream_table": (
@@ -272,7 +272,7 @@ def _streams_part() -> str:
     if missing := set(STREAMS) ^ set(streams.FUNCTIONS):
         raise SystemExit(f"STREAMS and spark_trickle.refresh.functions differ: {missing}")
     rows = [[code(call), meaning, COLUMNS[name]] for name, (call, meaning) in STREAMS.items()]
-    return f"## What stream tables do\n\n{table(['function', 'tells', 'columns'], rows)}"
+    return f"## What stream tables do\n\n{table(['function', 'returns', 'columns'], rows)}"
 
 
 def _standing_part() -> str:
@@ -285,11 +285,11 @@ def _standing_part() -> str:
         optional = len(given) - function.least
         shown = ", ".join(given[: len(given) - optional] + [f"[{p}]" for p in given[function.least :]])
         rows.append([code(f"trickle.{name}({shown})"), words[0], COLUMNS[name]])
-    return f"""## How things stand
+    return f"""## Status and diagnosis
 
-The command line and `tr.answer(name, …)` give the same rows without a query.
+The command line and `tr.answer(name, …)` return the same rows without a query.
 
-{table(["function", "tells", "columns"], rows)}"""
+{table(["function", "returns", "columns"], rows)}"""
 
 
 # --- supported SQL -----------------------------------------------------------------------------------
@@ -298,11 +298,11 @@ The command line and `tr.answer(name, …)` give the same rows without a query.
 def support_page() -> str:
     rows = [[f.name, f.state.value, f"`{f.example}`", f.note] for f in FEATURES]
     return f"""
-# What a stream table may be made of
+# Supported SQL
 
 *Incremental* means that a refresh computes what changed, or what it touches; *in full*, that it computes
-everything. All else is refused with the reason; *never* stands for what makes no sense in a table that is
-kept. `trickle.validate_query` tells what a query costs. The examples read `t(k INT, v INT)` and
+everything. Everything else is refused with a reason; *never* marks what makes no sense in a stored
+result. `trickle.validate_query` says what a refresh of a query costs. The examples read `t(k INT, v INT)` and
 `u(k INT, w INT)`, and a test binds each of them.
 
 {table(["SQL", "state", "example", "note"], rows)}"""
@@ -341,24 +341,24 @@ def types_page() -> str:
     return f"""
 # Types
 
-What a column of a table can hold. The last column lists what `ALTER TABLE … ALTER COLUMN … TYPE` accepts;
-besides, a DECIMAL may get more digits before and after the point, and a VARCHAR or CHAR a greater length.
+The types that a column can have. The last column lists what `ALTER TABLE … ALTER COLUMN … TYPE` accepts; in
+addition, a DECIMAL may get more digits before and after the point, and a VARCHAR or CHAR a greater length.
 
 {table(["Spark", "DuckLake", "in a key", "small changes go through Arrow", "can become"], held)}
 
 Arrays and structs may be nested. `TIME` needs `spark.sql.timeType.enabled`, which is on in a session that
 `connect()` starts. The query of a stream table
-compares a `CHAR` with the blanks that fill it up, where Spark would ignore them: write `c = 'x  '`, or use
+compares a `CHAR` with the blanks that pad it, where Spark would ignore them: write `c = 'x  '`, or use
 `VARCHAR`. `TIME` and intervals are always written by Spark; in Parquet, and so for DuckDB, an
 interval is a plain integer: months, or microseconds.
 
-A value is stored by the rules of ANSI store assignment: numbers go into numbers, dates into timestamps and
-back, anything but binary into text. Text does not go into numbers: write a CAST. A number that does not
-fit is an error.
+A value is stored by the rules of ANSI store assignment: numbers can be stored as numbers, dates as timestamps
+and timestamps as dates, and anything but binary as text. Text cannot be stored as a number: write a CAST. A
+number that does not fit is an error.
 
 ## Refused
 
-These cannot be compared, so a change could not be told from its opposite.
+Values of these types cannot be compared, so a deleted row could not be matched with the inserted one.
 
 {table(["type", "instead"], refused)}
 """

@@ -18,7 +18,7 @@ def commands_page() -> str:
 # Commands
 
 `trickle COMMAND --help` shows the same. The exit code is 0, or says who has to act; see [errors](errors.md).
-These options may stand before or after every command; see
+These options may come before or after every command; see
 [the command line on a cluster](../guide/spark-and-postgresql.md#the-command-line-on-a-cluster):
 
 {options}

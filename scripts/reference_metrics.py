@@ -23,15 +23,15 @@ def metrics_page() -> str:
 
 ## Metrics
 
-`trickle run --metrics-port 9200` serves them at `/metrics`, for Prometheus. Rules for alerts and a dashboard
+`trickle run --metrics-port 9200` serves them at `/metrics`, for Prometheus. Alert rules and a dashboard
 are in [ops](../../ops/README.md); `trickle.metrics_summary()` has the figures without Prometheus.
 
 {table(["metric", "type", "labels", "meaning"], rows)}
 
 ## Alerts
 
-`trickle.alerts()` lists the last ones, `tr.scheduler(on_alert=…)` and `trickle run --webhook URL` are told of
-each. A setting that is named here says when; see [settings](settings.md).
+`trickle.alerts()` lists the last ones; `tr.scheduler(on_alert=…)` and `trickle run --webhook URL` receive
+each of them. [Settings](settings.md) explains the settings that are named here.
 
 {table(["event", "when"], alerts)}
 """

@@ -39,7 +39,7 @@ Options belong to one stream table, source or mirror, and are stored in the cata
 
 ## Of a source
 
-`ATTACH SOURCE … OPTIONS (name 'value', …)`; all values are texts. One of `dsn` and `service` is needed.
+`ATTACH SOURCE … OPTIONS (name 'value', …)`; all values are strings. One of `dsn` and `service` is needed.
 [PostgreSQL as a source and as a target](../guide/postgresql-sources.md) explains them.
 
 {table(["option", "default", "values", "meaning"], sources)}

@@ -34,13 +34,13 @@ def python_page() -> str:
 # Python API
 
 What is on this page is public; modules, functions and attributes that are not may change with every release.
-Names of tables are texts such as `"orders"` or `"reports.orders"`. Errors are in [errors](errors.md).
+Names of tables are strings such as `"orders"` or `"reports.orders"`. Errors are in [errors](errors.md).
 
 ## `spark_trickle`
 
 {_write_calls([("connect", spark_trickle.connect), ("restore", spark_trickle.restore)])}
 
-`listen` is called with the number of files that are done and the number of all. `spark_trickle.TrickleError`
+`listen` is called with the number of files done so far and of all files. `spark_trickle.TrickleError`
 is the base of all errors, and `spark_trickle.__version__` the version.
 
 {_write_sections()}

@@ -22,9 +22,9 @@ QUERIES = (
         s.Query,
         "SELECT …",
         "SELECT 1",
-        "Anything Spark can read. Our tables, views and table functions may stand beside temporary views,"
+        "Anything that Spark can query: tables, views and table functions of the warehouse, temporary views,"
         " tables of the Spark session, and files such as parquet.`path`."
-        " All our tables are read at one snapshot.",
+        " All tables of the warehouse are read at one snapshot.",
     ),
     Shape(
         s.Query,
@@ -36,7 +36,7 @@ QUERIES = (
         s.Query,
         "SELECT … FROM t TIMESTAMP AS OF moment",
         "SELECT * FROM t TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY",
-        "The table as it was at a moment.",
+        "The table as it was at a point in time.",
     ),
     Shape(
         s.Query,
@@ -48,7 +48,7 @@ QUERIES = (
         s.CreateTempView,
         "CREATE [OR REPLACE] TEMP[ORARY] VIEW v AS query",
         "CREATE TEMP VIEW v AS SELECT * FROM t",
-        "A view of the Spark session, with the snapshot of this moment; it is not stored.",
+        "A view of the Spark session that shows the snapshot of this moment; it is not stored.",
     ),
 )
 
@@ -77,14 +77,19 @@ DEFINITIONS = (
         s.CreateView,
         "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v [(column, …)] [COMMENT 'text'] AS query",
         "CREATE VIEW v (n) AS SELECT id FROM t",
-        "A query under a name, run when it is read. DuckDB does not see it: its text is Spark SQL.",
+        "A named query, run whenever it is read. DuckDB does not see it, because its text is Spark SQL.",
     ),
-    Shape(s.DropView, "DROP VIEW [IF EXISTS] v", "DROP VIEW v", "The view goes; its tables stay."),
+    Shape(
+        s.DropView,
+        "DROP VIEW [IF EXISTS] v",
+        "DROP VIEW v",
+        "The view is dropped; the tables that it reads stay.",
+    ),
     Shape(
         s.CreateSchema,
         "CREATE SCHEMA [IF NOT EXISTS] x",
         "CREATE SCHEMA x",
-        "A place for names. The first one is called main.",
+        "A schema for tables and views. The default schema is main.",
     ),
     Shape(
         s.DropSchema,
@@ -97,7 +102,7 @@ DEFINITIONS = (
         "ALTER TABLE t ADD COLUMN column type [NOT NULL] [DEFAULT value]\n"
         "ALTER TABLE t ADD COLUMNS (column type …, …)",
         "ALTER TABLE t ADD COLUMNS (a INT, b STRING DEFAULT 'x')",
-        "Rows that are there already take the default of this moment, or NULL. No data file is written.",
+        "Existing rows take the default as it is now, or NULL. No data file is written.",
     ),
     Shape(
         s.DropColumns,
@@ -127,7 +132,7 @@ DEFINITIONS = (
         s.AlterColumn,
         "ALTER TABLE t ALTER COLUMN a {SET DEFAULT value | DROP DEFAULT}",
         "ALTER TABLE t ALTER COLUMN a SET DEFAULT 7",
-        "For rows that come later.",
+        "The default applies to rows that are inserted later.",
     ),
     Shape(
         s.AlterColumn,
@@ -139,7 +144,7 @@ DEFINITIONS = (
         s.RenameTable,
         "ALTER TABLE t RENAME TO [x.]u",
         "ALTER TABLE t RENAME TO x.u",
-        "Also into another schema.",
+        "The new name may be in another schema.",
     ),
 )
 
@@ -158,7 +163,7 @@ STREAMS = (
         s.SteerStream,
         "ALTER STREAM TABLE name {SUSPEND | RESUME}",
         "ALTER STREAM TABLE revenue RESUME",
-        "The scheduler leaves it alone, or refreshes it again.",
+        "Stop its scheduled refreshes, or start them again.",
     ),
     Shape(
         s.RefreshStream,
@@ -171,7 +176,7 @@ STREAMS = (
         "ALTER STREAM TABLE s SET SCHEDULE '…'\nALTER STREAM TABLE s SET REFRESH MODE mode\n"
         "ALTER STREAM TABLE s SET (option = value, …)\nALTER STREAM TABLE s AS query",
         "ALTER STREAM TABLE s AS SELECT a FROM t",
-        "Change how it is refreshed, or its query: the new rows take the place of the old in one commit.",
+        "Change how it is refreshed, or its query: the new rows replace the old ones in one commit.",
     ),
     Shape(
         s.ExplainStream,
@@ -203,8 +208,8 @@ SOURCES = (
         "  [, capture 'statement' | 'row'] [, unlogged 'false'] [, guarded 'true'] [, notify 'false']\n"
         "  [, copy 'direct' | 'jdbc'] [, resync 'auto' | 'manual'])",
         "ATTACH SOURCE shop TYPE postgres OPTIONS (dsn 'env:SHOP_DSN', tables 'public.*')",
-        "A PostgreSQL database whose tables may be mirrored here."
-        " The catalog keeps where the password is, never the password."
+        "A PostgreSQL database whose tables can be mirrored in the warehouse."
+        " The catalog stores where the password is, never the password itself."
         " See [options](options.md#of-a-source).",
     ),
     Shape(
@@ -218,7 +223,7 @@ SOURCES = (
         s.MirrorTables,
         "ALTER SOURCE name ADD TABLES 'schema.*' [INTO schema]",
         "ALTER SOURCE shop ADD TABLES 'public.*'",
-        "A mirror for every table that is meant and not mirrored yet.",
+        "Create a mirror for every table that matches and is not mirrored yet.",
     ),
     Shape(
         s.WidenMirror,
@@ -230,7 +235,7 @@ SOURCES = (
         s.SyncSource,
         "SYNC SOURCE name [TAKE OVER]",
         "SYNC SOURCE shop",
-        "Bring all mirrors of a source to what it holds now, in one commit. A source serves one copy of a"
+        "Bring all mirrors of a source up to date, in one commit. A source serves one copy of a"
         " warehouse; with TAKE OVER it serves this one from now on, and no other.",
     ),
     Shape(
@@ -243,27 +248,28 @@ SOURCES = (
         s.DetachSource,
         "DETACH SOURCE [IF EXISTS] name [CASCADE] [FORCE]",
         "DETACH SOURCE shop",
-        "Take everything of ours out of the database. Mirrors become ordinary tables; with CASCADE they go."
+        "Remove everything that spark-trickle created in the database. Mirrors become ordinary tables;"
+        " CASCADE drops them."
         " FORCE forgets a database that cannot be reached.",
     ),
     Shape(
         s.PublishStream,
         "PUBLISH STREAM TABLE s TO SOURCE name [AS schema.table]",
         "PUBLISH STREAM TABLE revenue TO SOURCE shop AS public.revenue_live",
-        "Keep its rows in a table of the database too; each refresh is one transaction there.",
+        "Keep its rows in a table of the source as well; each refresh is one transaction there.",
     ),
     Shape(
         s.RepairPublished,
         "PUBLISH STREAM TABLE s REPAIR",
         "PUBLISH STREAM TABLE revenue REPAIR",
-        "Compare the table there with the stream table, and change what differs.",
+        "Compare the published table with the stream table, and correct the rows that differ.",
     ),
     Shape(
         s.UnpublishStream,
         "UNPUBLISH STREAM TABLE s [{KEEP | DROP} TABLE]",
         "UNPUBLISH STREAM TABLE revenue",
-        "Stop. The table there stays as it is for those who read it, and may be published again; "
-        "with DROP TABLE it goes.",
+        "Stop publishing. The published table stays as it is for its readers, and can be published again; "
+        "DROP TABLE drops it.",
     ),
 )
 
@@ -272,7 +278,7 @@ CHANGES = (
         s.Insert,
         "INSERT INTO t [(column, …)] {VALUES (…), … | query}",
         "INSERT INTO t (id) VALUES (1), (2)",
-        "Columns that are not named take their default; the word DEFAULT may stand for a value.",
+        "Columns that are not named take their default, as does the word DEFAULT in place of a value.",
     ),
     Shape(
         s.Insert,
@@ -284,19 +290,19 @@ CHANGES = (
         s.Insert,
         "INSERT OVERWRITE t {VALUES (…), … | query}",
         "INSERT OVERWRITE t SELECT * FROM u",
-        "All old rows go and the new ones come, in one commit.",
+        "Replace all rows by the new ones, in one commit.",
     ),
     Shape(
         s.Update,
         "UPDATE t [AS a] SET column = value, … [FROM u] [WHERE condition]",
         "UPDATE t SET n = u.n FROM u WHERE t.id = u.id",
-        "A row that several rows of u meet is an error.",
+        "It is an error if several rows of u match one row.",
     ),
     Shape(
         s.Delete,
         "DELETE FROM t [AS a] [USING u] [WHERE condition]",
         "DELETE FROM t WHERE id IN (SELECT id FROM u)",
-        "Without a condition the same as TRUNCATE.",
+        "Without a condition, the same as TRUNCATE TABLE.",
     ),
     Shape(
         s.Merge,
@@ -307,7 +313,7 @@ CHANGES = (
         "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
         "Any number of clauses; each row takes the first that applies.",
     ),
-    Shape(s.Truncate, "TRUNCATE TABLE t", "TRUNCATE TABLE t", "All rows go; the change feed tells which."),
+    Shape(s.Truncate, "TRUNCATE TABLE t", "TRUNCATE TABLE t", "Delete all rows; the change feed shows them."),
 )
 
 TRANSACTIONS = (
@@ -315,10 +321,10 @@ TRANSACTIONS = (
         s.Begin,
         "BEGIN [TRANSACTION | WORK]\nSTART TRANSACTION",
         "BEGIN",
-        "What follows becomes one commit.",
+        "The statements that follow become one commit.",
     ),
-    Shape(s.CommitWork, "COMMIT", "COMMIT", "Publish it all as one snapshot, or nothing."),
-    Shape(s.Rollback, "ROLLBACK", "ROLLBACK", "Forget it all."),
+    Shape(s.CommitWork, "COMMIT", "COMMIT", "Commit all changes as one snapshot, or none of them."),
+    Shape(s.Rollback, "ROLLBACK", "ROLLBACK", "Undo all changes since BEGIN."),
 )
 
 MAINTENANCE = (
@@ -333,26 +339,26 @@ MAINTENANCE = (
         "VACUUM [t] [RETAIN n HOURS] [DRY RUN]",
         "VACUUM RETAIN 24 HOURS",
         "Forget snapshots older than that, and delete files that only they need: of one table, or of all."
-        " With DRY RUN nothing is changed, and the files are listed with the reason.",
+        " With DRY RUN, nothing is deleted, and the files are listed with the reasons.",
     ),
     Shape(
         s.BackUp,
         "BACKUP WAREHOUSE TO 'folder' [WITH LINKS]",
         "BACKUP WAREHOUSE TO '/backups/shop'",
-        "Copy the whole warehouse as it is now, while others work on it; only files that no earlier backup"
-        " in the folder has. With LINKS they share the disk where it is the same.",
+        "Copy the whole warehouse as it is now, while others keep working; only files that no earlier backup"
+        " in the folder has are copied. WITH LINKS links them instead, if both folders are on one disk.",
     ),
     Shape(
         s.RenewIdentity,
         "ALTER WAREHOUSE RENEW IDENTITY",
         "ALTER WAREHOUSE RENEW IDENTITY",
-        "Make a copy of a warehouse a warehouse of its own: sources and targets no longer take it for"
+        "Turn a copy of a warehouse into a warehouse of its own: sources and targets no longer mistake it for"
         " the original.",
     ),
 )
 
 LOOKING = (
-    Shape(s.Use, "USE [SCHEMA] x", "USE x", "Where names without a schema are looked up."),
+    Shape(s.Use, "USE [SCHEMA] x", "USE x", "Look up names without a schema in schema x."),
     Shape(
         s.ShowTables,
         "SHOW TABLES [IN x] [LIKE 'pattern']",
@@ -365,7 +371,7 @@ LOOKING = (
         s.ShowCreateTable,
         "SHOW CREATE TABLE t",
         "SHOW CREATE TABLE t",
-        "The statement that would make it again.",
+        "The statement that creates the table again.",
     ),
     Shape(s.Describe, "DESCRIBE [TABLE] t", "DESCRIBE t", "Columns, types, comments, and the primary key."),
     Shape(
@@ -378,7 +384,7 @@ LOOKING = (
         s.ShowSettings,
         "SHOW SETTINGS\nSHOW trickle.name",
         "SHOW SETTINGS",
-        "Settings with value, default and meaning.",
+        "The settings with their values, defaults and meanings.",
     ),
 )
 
@@ -387,9 +393,9 @@ SECTIONS = {
     "Definitions": DEFINITIONS,
     "Stream tables": STREAMS,
     "Sources": SOURCES,
-    "Changes of rows": CHANGES,
+    "Changing rows": CHANGES,
     "Transactions": TRANSACTIONS,
     "Maintenance": MAINTENANCE,
-    "Looking around": LOOKING,
+    "Inspecting": LOOKING,
 }
 SHAPES = tuple(shape for section in SECTIONS.values() for shape in section)

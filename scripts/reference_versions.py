@@ -36,16 +36,16 @@ def versions_page() -> str:
 # Versions
 
 What spark-trickle needs, and the versions that its tests run with, from `requirements.lock`. `trickle doctor`
-tells what it finds on a machine.
+reports what it finds on a machine.
 
 {table(["", "needed", "tested"], rows)}
 
-Other versions of PySpark 4 are accepted and not tested. Some tests of PostgreSQL run on every other version
-that they find on the machine as well. Windows is not supported.
+Other versions of PySpark 4 are accepted but not tested. Some tests of PostgreSQL also run on every other
+version that they find on the machine. Windows is not supported.
 
 Some things depend on the version of Spark: before 4.3, small jobs of a local session are slower
 (`spark.sql.optimizer.singleTaskExecution.enabled`), and a server of Spark Connect cannot give refreshes a
-session of their own, so they run in that of the user.
+session of their own, so refreshes run in the session of the user.
 """
 
 

@@ -127,7 +127,8 @@ class Settings:
     )
     default_schedule_seconds: float = _setting(
         1.0,
-        "Time between refreshes of a stream table with the schedule 'calculated' that no other one reads.",
+        "Time between refreshes of a stream table with the schedule 'calculated' that no other stream "
+        "table reads.",
         low=0.01,
         high=LONGEST_SCHEDULE_SECONDS,
     )
@@ -214,7 +215,7 @@ class Settings:
     )
     small_changes: str = _setting(
         "driver",
-        "Where a refresh computes what follows from few changed rows: driver, without a Spark job, or spark.",
+        "Where a refresh computes small changes: driver (without a Spark job) or spark.",
         words=("driver", "spark"),
     )
 

@@ -236,7 +236,7 @@ def test_a_server_that_was_set_back(world: World) -> None:
     mirror = TriggerMirror(world)
     ahead = mirror.position.moment.snapshot.high + 1_000_000
     mirror.position = mirror.position.move_to(Moment(Snapshot(ahead, ahead), 0))
-    with pytest.raises(ResyncNeededError, match="set back"):
+    with pytest.raises(ResyncNeededError, match="restored to an earlier state"):
         mirror.read()
 
 

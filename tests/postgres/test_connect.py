@@ -55,8 +55,8 @@ def test_a_secret_in_a_dsn_is_refused_without_repeating_it(dsn: str) -> None:
 
 REFUSED = [
     ("", "a PostgreSQL source needs an address"),
-    ("host=h pass word=1", "the dsn is not an address of PostgreSQL"),
-    ("postgresql://u@h/d?nonsense=1", "the dsn is not an address of PostgreSQL"),
+    ("host=h pass word=1", "the dsn is not a PostgreSQL address"),
+    ("postgresql://u@h/d?nonsense=1", "the dsn is not a PostgreSQL address"),
 ]
 
 

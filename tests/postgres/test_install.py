@@ -221,7 +221,7 @@ def test_other_columns_begin_a_new_buffer(
     before = mirror.position
     mirror.prepare()
     assert install_capture(mirror.connection, mirror.capture) != before.token
-    with pytest.raises(ResyncNeededError, match="begun anew"):
+    with pytest.raises(ResyncNeededError, match="created again"):
         mirror.poll()
     mirror.resync()
     world.run("INSERT INTO t (k, b) VALUES (3, 3.5)", "UPDATE t SET b = 7 WHERE k = 1")

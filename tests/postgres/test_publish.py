@@ -145,7 +145,7 @@ def test_a_table_that_somebody_dropped_is_made_again_and_repaired(world: World) 
     create_target(connection, BAG)
     assert read_state(connection, BAG).snapshot is None
     with pytest.raises(
-        RepairNeededError, match="it is at no snapshot yet, but the change begins at snapshot 1"
+        RepairNeededError, match="it is at no snapshot yet, but the change starts at snapshot 1"
     ):
         apply_change(connection, BAG, 1, 2, [], [])
     repair_rows(connection, BAG, 2, pieces(BAG, [(1, "x")]))
@@ -227,7 +227,7 @@ def test_bags_keep_the_right_number_of_copies(world: World) -> None:
 def test_a_change_that_does_not_fit(world: World, to: Target, after: int | None, reason: str) -> None:
     connection = world.connect()
     first(connection, to, [(1, "x")], snapshot=4)
-    with pytest.raises(RepairNeededError, match=f"it is at snapshot 4, but the change begins at {reason}"):
+    with pytest.raises(RepairNeededError, match=f"it is at snapshot 4, but the change starts at {reason}"):
         apply_change(connection, to, after, 6, [], pieces(to, [(2, "y")]))
     assert held(connection, to) == texts([(1, "x")])
 
@@ -236,7 +236,7 @@ def test_the_first_fill_wants_an_empty_table(world: World) -> None:
     connection = world.connect()
     create_target(connection, BAG)
     world.run("INSERT INTO s VALUES (1, 'x')")
-    with pytest.raises(RepairNeededError, match="it holds rows before its first fill"):
+    with pytest.raises(RepairNeededError, match="it already holds rows before its first fill"):
         apply_change(connection, BAG, None, 1, [], [])
 
 

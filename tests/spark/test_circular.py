@@ -275,7 +275,7 @@ def test_one_that_reads_itself(tr: Trickle) -> None:
     tr.sql("INSERT INTO closed VALUES (4)")  # a row that comes, and takes others away
     report = tr.refresh("up")
     assert (report.action, report.rows_deleted) == (Action.FULL, 2)
-    assert "main.closed may take rows away" in report.reason
+    assert "main.closed may remove rows" in report.reason
     assert numbers(tr) == [2, 3]
     tr.refresh("down")
     audit(tr, ("up", "down"))

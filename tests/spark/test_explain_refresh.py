@@ -106,7 +106,7 @@ def test_explain_says_where_the_next_refresh_runs(tr: Trickle) -> None:
 
 
 def test_every_node_runs_where_explain_says(tr: Trickle) -> None:
-    """Also where Arrow cannot hold a column, and where the result is shown by the job of its node."""
+    """Also where Arrow cannot hold a column, and where the result is computed by the job of its node."""
     tr.sql("CREATE TABLE trips (id INT, took INTERVAL DAY TO SECOND)")
     tr.sql(
         "CREATE STREAM TABLE long_ones REFRESH MODE DIFFERENTIAL AS SELECT id, took FROM trips WHERE id > 0"
@@ -120,8 +120,8 @@ def test_every_node_runs_where_explain_says(tr: Trickle) -> None:
         ran = [line for line in executed(tr, name) if not line["operator"].startswith(" ")]
         for line in (line for line in ran if f"{line['plan']} next: runs" in told):
             said = told[f"{line['plan']} next: runs"]
-            if said == "by the job of the node before it":
-                assert line["reason"].startswith("shown by the job of"), name
+            if said == "in the same job as the node before it":
+                assert line["reason"].startswith("computed by the job of"), name
             else:
                 assert said == f"{line['engine']}: {line['reason']}", name
     assert {line["engine"] for line in executed(tr, "long_ones")} == {"one Spark task, which stores the rows"}

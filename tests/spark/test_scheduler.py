@@ -159,7 +159,7 @@ def test_an_immediate_one_that_fails_is_a_failure_of_what_it_follows(tr: Trickle
 def test_a_fuse_stops_what_is_absurd(tr: Trickle) -> None:
     tr.sql("CREATE STREAM TABLE f SCHEDULE '10ms' WITH (fuse_ceiling = 5) AS SELECT * FROM a")
     tr.sql("INSERT INTO a SELECT id, 1 FROM range(6)")
-    with pytest.raises(FuseBlownError, match="6 rows changed, the limit is 5"):
+    with pytest.raises(FuseBlownError, match="6 rows changed, but the limit is 5"):
         tr.refresh("f")
     tr.scheduler().tick()
     assert waiting(tr, "main.f").startswith("FUSED")

@@ -142,7 +142,7 @@ def compute_plan(reader: Reader, plan: Operator) -> Evaluated | Refusal:
 def _find_obstacle(plan: Operator) -> Refusal | None:
     """An operator that takes Spark: most plans are ruled out before anything is read."""
     op = next((op for op in plan.walk() if not _is_known(op)), None)
-    return None if op is None else Refusal(f"{write_title(op)} takes Spark")
+    return None if op is None else Refusal(f"{write_title(op)} needs Spark")
 
 
 def _is_known(op: Operator) -> bool:
@@ -252,7 +252,7 @@ class _Evaluation:
                 return keep_within_buffer(plan, self.compute_rows(plan.delta), self.compute_rows(plan.own))
             case Unfit():
                 return flag_unfit_buffer(plan, self.compute_rows(plan.within), self.compute_rows(plan.own))
-        raise ForSpark(f"{write_title(plan)} takes Spark")
+        raise ForSpark(f"{write_title(plan)} needs Spark")
 
     def _read_scan(self, plan: Scan, wanted: _Sought) -> pa.Table:
         """All of a small table; of a large one the rows that are wanted."""

@@ -1,4 +1,4 @@
-"""A change that takes Spark -> what is left of it when the parts that are few rows at the driver are known.
+"""A change that needs Spark -> what is left of it when the parts that are few rows at the driver are known.
 
 A term that begins with a change of a dimension table is often empty once it is filtered and looked up in
 other small tables. It is left out, with all the scans of large tables that would have followed. Otherwise

@@ -15,6 +15,6 @@ class Refusal:
 class ForSpark(Exception):
     """Ends an evaluation within this package; whoever asked for it gets a `Refusal`."""
 
-    def __init__(self, reason: str = "Arrow might answer an expression differently than Spark") -> None:
+    def __init__(self, reason: str = "Arrow might compute an expression differently from Spark") -> None:
         super().__init__(reason)
         self.reason = reason

@@ -79,7 +79,7 @@ SHOP = (
     Step("A product is deleted.", ("DELETE FROM products WHERE name = 'teapot'",), keep="now"),
     Step("What the shop has now.", ("SELECT * FROM products ORDER BY id",)),
     Step(
-        "A mistake is refused, says why, and leaves nothing behind.",
+        "A mistake is refused with a reason, and leaves nothing behind.",
         ("INSERT INTO products VALUES (5, 'spoon', 2.00, 80), (3, 'mug', 5.00, 10)",),
         fails=True,
     ),

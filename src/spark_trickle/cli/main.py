@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show the log messages of Java and Spark.")]
 
 
@@ -45,18 +45,18 @@ def sql(
         typer.Option("--file", "-f", help="Read the statements from a file, or from stdin with -."),
     ] = None,
     data_path: Annotated[
-        str | None, typer.Option(help="The folder for data files, with a catalog in PostgreSQL.")
+        str | None, typer.Option(help="The folder for data files, if the catalog is in PostgreSQL.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A setting as name=value; may be repeated.")
     ] = None,
     max_rows: Annotated[
-        int, typer.Option(min=0, help="The most rows to print of a query; 0 means all.")
+        int, typer.Option(min=0, help="The most rows of a query to print; 0 means all.")
     ] = 1000,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run statements in a warehouse, or ask for them; the folder is made if it is not there.
+    """Run statements in a warehouse, or prompt for them; the folder is created if it does not exist.
 
     A script stops at its first error. What came before stays, unless it was in a transaction.
     """
@@ -105,7 +105,7 @@ def demo(
 @app.command()
 def doctor(
     warehouse: Annotated[Path, typer.Argument(help="The folder that you want to work in.")] = Path("."),
-    quick: Annotated[bool, typer.Option("--quick", help="Only check, without starting Spark.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Check without starting Spark.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check Java, Spark, Python, packages, disk and permissions."""

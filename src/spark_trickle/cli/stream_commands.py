@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from spark_trickle.model.stream import RefreshReport
     from spark_trickle.session import Trickle
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Warehouse = Annotated[str, typer.Argument(help="A folder, or the address of a catalog.")]
 Name = Annotated[str, typer.Argument(help="The name of a stream table.")]
 DataPath = Annotated[
-    str | None, typer.Option(help="The folder for data files, with a catalog in PostgreSQL.")
+    str | None, typer.Option(help="The folder for data files, if the catalog is in PostgreSQL.")
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", help="A setting as name=value; may be repeated.")]
 

@@ -77,7 +77,7 @@ def restore(
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Restore a warehouse from a backup, and compare checksums."""
+    """Restore a warehouse from a backup, and verify checksums."""
     from spark_trickle.lake.storage.restore import restore as bring_back
 
     with _show_progress("restore", as_json) as listen:
@@ -86,7 +86,7 @@ def restore(
 
 
 def verify(warehouse: Warehouse, data_path: DataPath = None, as_json: AsJson = False) -> None:
-    """Read every data file and compare it with what the catalog knows; exits with 5 if one is damaged."""
+    """Read every data file and compare it with the catalog; the exit code is 5 if one is damaged."""
     from spark_trickle.lake.storage.verify import verify_files as check_files
 
     with _open_warehouse(warehouse, data_path) as found:
@@ -105,7 +105,7 @@ def adopt(
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Connect a catalog with a data folder after a restore, a move or a copy.
+    """Connect a catalog to a data folder after a restore, a move or a copy.
 
     Nothing is deleted: files that the catalog does not know stay where they are.
     """

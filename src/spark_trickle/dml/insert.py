@@ -81,7 +81,8 @@ def _find_targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Co
     if not names:
         if len(frame.columns) != len(table.columns):
             raise InvalidDefinitionError(
-                f'"{table.full_name}" has {len(table.columns)} columns, not {len(frame.columns)}',
+                f'"{table.full_name}" has {len(table.columns)} columns, '
+                f"but there are {len(frame.columns)} values",
                 f"Give values for {', '.join(table.column_names)}, or name columns: INSERT INTO t (a, b) …",
             )
         return list(table.columns)

@@ -35,7 +35,7 @@ class Guess(Enum):
     """How many rows a plan has, where no number is known."""
 
     MAYBE_FEW = "try the driver first"
-    MANY = "more than the driver may hold, or too dear to compute twice"
+    MANY = "more than the driver may hold, or too expensive to compute twice"
 
 
 MostRows: TypeAlias = int | Guess

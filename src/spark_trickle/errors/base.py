@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 
 class Kind(Enum):
-    """Whose turn it is after the error; the value is the exit code of the command line."""
+    """Who has to act after the error; the value is the exit code of the command line."""
 
     USER = 2
     UNSUPPORTED = 3
@@ -64,7 +64,7 @@ class AdvisedError(TrickleError):
 
 @dataclass(eq=False)
 class WordedError(AdvisedError):
-    """An error whose whole text is."""
+    """An error whose message and hint are given where it is raised."""
 
     detail: str
     advice: str

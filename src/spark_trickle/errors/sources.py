@@ -112,7 +112,7 @@ class SourceSchemaChangedError(TrickleError):
 
     @property
     def hint(self) -> str:
-        return "Run RESYNC TABLE to take over the new columns; until then the mirror stays as it is."
+        return "Run RESYNC TABLE to adopt the new columns; until then the mirror stays as it is."
 
 
 @dataclass(eq=False)
@@ -262,7 +262,7 @@ class TargetRefusedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the target database refuses the change of the published table "{self.table}": {self.detail}'
+        return f'the target database refuses the change to the published table "{self.table}": {self.detail}'
 
     @property
     def hint(self) -> str:

@@ -283,7 +283,7 @@ class SnapshotNotFoundError(TrickleError):
     @property
     def hint(self) -> str:
         return (
-            f"The warehouse has snapshots {self.oldest} to {self.newest}, since VACUUM deletes older ones; "
+            f"The warehouse has snapshots {self.oldest} to {self.newest}; VACUUM deletes older ones. "
             "SELECT * FROM trickle.snapshots() lists them."
         )
 

@@ -109,7 +109,9 @@ class FuseBlownError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the fuse of "{self.table}" has blown: {self.rows} rows changed, the limit is {self.ceiling}'
+        return (
+            f'the fuse of "{self.table}" has blown: {self.rows} rows changed, but the limit is {self.ceiling}'
+        )
 
     @property
     def hint(self) -> str:
@@ -134,7 +136,7 @@ class RecursionTooDeepError(TrickleError):
 
 @dataclass(eq=False)
 class InUseError(TrickleError):
-    """A change of a table that stream tables depend on."""
+    """A change to a table that stream tables depend on."""
 
     table: str
     change: str

@@ -14,13 +14,15 @@ class ConflictError(TrickleError):
     read_snapshot: int
     other_snapshot: int
     change: str
+    subject: str = ""  # what has changed, if it is not the table itself
     code: ClassVar[str] = "CONFLICT"
     kind: ClassVar[Kind] = Kind.TRANSIENT
 
     @property
     def message(self) -> str:
+        subject = self.subject or f'"{self.table}"'
         return (
-            f'"{self.table}" was {self.change} by snapshot {self.other_snapshot} '
+            f"{subject} was {self.change} by snapshot {self.other_snapshot} "
             f"after this transaction read snapshot {self.read_snapshot}; this transaction was not committed"
         )
 

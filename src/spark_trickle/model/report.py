@@ -13,7 +13,7 @@ class Result:
     rows_updated: int = 0
     rows_deleted: int = 0
     snapshot: int = 0  # the one that the statement made, or the newest
-    warnings: tuple[str, ...] | None = None  # what makes a new stream table expensive; None for all else
+    warnings: tuple[str, ...] | None = None  # what makes a new stream table expensive; otherwise None
 
     @property
     def counts(self) -> dict[str, int]:

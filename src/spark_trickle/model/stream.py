@@ -228,9 +228,9 @@ class RefreshReport:
     reason: str
     rows_inserted: int = 0
     rows_deleted: int = 0
-    delta_rows: int = 0  # changed rows of the sources that were looked at
+    delta_rows: int = 0  # changed source rows that were read
     duration_ms: float = 0.0
-    snapshot: int = 0  # that has the new rows; the newest if there was nothing to do
+    snapshot: int = 0  # the one with the new rows; the newest if there was nothing to do
     phases: Mapping[str, float] = field(default_factory=dict)  # milliseconds, by phase
     source_rows: int = 0  # rows of all sources
     apply: str = ""  # append, compact or replace, and why; empty if no row changed

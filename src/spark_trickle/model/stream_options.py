@@ -41,13 +41,13 @@ class StreamOptions:
     )
     tier: Tier = _option(  # noqa: RUF009 a field
         Tier.HOT,
-        "How much of its schedule counts: `hot` all, `warm` half, `cold` a tenth; a `frozen` one is "
-        "refreshed only by hand.",
+        "How often it is refreshed: `hot` on schedule, `warm` half as often, `cold` a tenth as often, "
+        "`frozen` only by hand.",
     )
     fuse_ceiling: int | None = _option(
         None,
-        "It stops until `reset_fuse()` when more source rows than this changed; 0 means no fuse. By default "
-        "the setting `fuse_default_ceiling` counts.",
+        "It stops until `reset_fuse()` when more source rows than this changed; 0 means no fuse. By default, "
+        "the setting `fuse_default_ceiling` applies.",
     )
 
     def with_values(self, values: OptionValues) -> StreamOptions:

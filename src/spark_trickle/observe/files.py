@@ -11,7 +11,7 @@ VERIFY_COLUMNS = {"severity": "string", "table_name": "string", "path": "string"
 
 
 def report_damage(work: Work, name: str | None = None) -> Answer:
-    """Read every data file, of one table or of all, and compare it with what the catalog knows of it."""
+    """Read every data file, of one table or of all, and compare it with the catalog."""
     table = None if name is None else work.catalog.table(Cursor(name).read_name(), work.place.schema)
     found = verify_files(work.place.warehouse, now(), table)
     return Answer(VERIFY_COLUMNS, [(f.severity, f.table, f.path, f.detail) for f in found])

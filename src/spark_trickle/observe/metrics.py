@@ -27,11 +27,11 @@ EVENTS = {
     "costly_definition": "A stream table was created whose refreshes are expensive.",
     "fuse_blown": "More source rows changed than the fuse of a stream table allows.",
     "orphan_recovered": "The scheduler that ran a refresh died; the refresh is due again.",
-    "refresh_failed": "A refresh failed; it is tried again.",
+    "refresh_failed": "A refresh failed; it will be retried.",
     "publish_failed": "Published tables could not be brought up to date.",
     "resumed": "A stream table was resumed by hand.",
-    "source_failed": "A sync of a source failed, and needs a change of yours.",
-    "source_needs_help": "Mirrors of a source stopped, and need a change of yours.",
+    "source_failed": "A sync of a source failed, and needs your attention.",
+    "source_needs_help": "Mirrors of a source stopped, and need your attention.",
     "source_resynced": "A mirror had lost changes, so its table was copied again.",
     "source_unavailable": "A source does not answer; the scheduler keeps trying.",
     "stale_data": "A stream table has lagged behind its sources for more than `stale_alert_seconds`.",
@@ -201,7 +201,9 @@ class _Standing(Collector):
             "trickle_source_pending_rows", "Changes that wait in a source.", labels=("mirror",)
         )
         lag = GaugeMetricFamily(
-            "trickle_source_lag_bytes", "Bytes of write-ahead log that were not read yet.", labels=("source",)
+            "trickle_source_lag_bytes",
+            "Bytes of write-ahead log that have not been read yet.",
+            labels=("source",),
         )
         seconds = GaugeMetricFamily(
             "trickle_source_lag_seconds",
@@ -210,7 +212,7 @@ class _Standing(Collector):
         )
         unlanded = GaugeMetricFamily(
             "trickle_source_unlanded_records",
-            "Records of the write-ahead log that were read but not committed to the warehouse yet.",
+            "Records of the write-ahead log that have been read but not yet committed to the warehouse.",
             labels=("source",),
         )
         fallen = GaugeMetricFamily(

@@ -178,12 +178,12 @@ def _map_trees(trees: Trees, run: Callable[[Operator], Operator | None]) -> Tree
     return tuple(replace(tree, plan=plan) for tree, plan in made if plan is not None)
 
 
-BIND = "names are found; views, CTEs and subqueries become joins, semi joins and aggregates"
+BIND = "names are resolved; views, CTEs and subqueries become joins, semi joins and aggregates"
 RENDER = "each tree becomes one SQL text, in which {t1_new} stands for the rows of a table"
 DEFINITION = (
     Pass(
         "connect",
-        "filters go to their tables, and tables are joined by what they have in common",
+        "filters move down to their tables, and tables are joined on the columns that they share",
         _connect_trees,
     ),
     Pass("prune", "only columns that are used are read", _prune_trees),
@@ -202,7 +202,7 @@ CHANGE = (
     ),
     Pass(
         "order",
-        "joins begin with the change, and go on with the table that finds the fewest rows",
+        "joins start with the change, and continue with the table that matches the fewest rows",
         _order_trees,
     ),
 )
@@ -214,11 +214,13 @@ CONTENT = (
     ),
     Pass("clock", "functions of the clock become the moment at which the refresh began", _stop_clocks),
 )
-STEPS = Pass("steps", "touched keys that take work, and fixpoints, are computed before the rest", _find_steps)
+STEPS = Pass(
+    "steps", "touched keys that are expensive, and fixpoints, are computed before the rest", _find_steps
+)
 FOR_SPARK = (
     Pass(
         "reduce",
-        "parts that the driver finds empty are left out, and few rows take the place of others",
+        "parts that the driver finds empty are left out, and parts of few rows are replaced by their rows",
         _reduce_trees,
     ),
     STEPS,

@@ -135,7 +135,7 @@ def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
         return Decision(Action.REINITIALIZE, "; ".join(outdated))
     if moments := sorted({m for f in facts for m in f.moments}):
         listed = ", ".join(f"{m}()" for m in moments)
-        return Decision(Action.FULL, f"{listed} may have another value at every refresh")
+        return Decision(Action.FULL, f"{listed} may return a different value at every refresh")
     if not changed:
         return Decision(Action.NO_DATA, f"no source changed since snapshot {facts[0].frontier}")
     if len({m.state.knows for m in members}) > 1 or names & set(changed):
@@ -145,9 +145,7 @@ def decide_circle(work: Work, members: Sequence[Member]) -> Decision:
     if any(f.deleted_rows for f in facts):
         return Decision(Action.FULL, f"rows of {', '.join(changed)} were deleted, {_CANNOT_SHRINK}")
     if source := next((n for m in members if (n := _find_shrinking_source(work, m))), None):
-        return Decision(
-            Action.FULL, f"rows that are inserted into {source} may take rows away, {_CANNOT_SHRINK}"
-        )
+        return Decision(Action.FULL, f"rows inserted into {source} may remove rows, {_CANNOT_SHRINK}")
     return Decision(Action.DIFFERENTIAL, f"rows were only inserted into {', '.join(changed)}")
 
 

@@ -66,6 +66,6 @@ def check_growth(tables: Mapping[int, Table], programs: Mapping[int, Sequence[No
     for growing in Graph({}, bare).circles:
         raise CircleRefusedError(
             tables[growing[0]].full_name,
-            "the circle has no DISTINCT, so its rows would multiply for ever",
-            "Write SELECT DISTINCT, or UNION instead of UNION ALL, in one of them.",
+            "the circle has no DISTINCT, so its rows would multiply forever",
+            "Write SELECT DISTINCT, or UNION instead of UNION ALL, in one of its stream tables.",
         )

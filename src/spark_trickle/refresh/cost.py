@@ -78,7 +78,9 @@ class Estimate:
             )
         if self.full is not None:
             parts.append(f"full {_format_range(self.full)} ({_format_runs(self.full.runs)})")
-        return f"expected: {', '.join(parts)}" if parts else "no earlier refresh shows what this one costs"
+        return (
+            f"expected: {', '.join(parts)}" if parts else "no earlier refresh shows what this one would cost"
+        )
 
 
 def is_clearly_better(ms: float, other_ms: float, source_rows: int) -> bool:

@@ -42,7 +42,7 @@ def decide_refresh(facts: Facts, settings: Settings) -> Decision:
         return Decision(Action.REINITIALIZE, "; ".join(facts.outdated))
     if facts.moments:
         names = ", ".join(f"{m}()" for m in facts.moments)
-        return Decision(Action.FULL, f"{names} may have another value at every refresh")
+        return Decision(Action.FULL, f"{names} may return a different value at every refresh")
     if not facts.changed:
         return Decision(Action.NO_DATA, f"no source changed since snapshot {facts.frontier}")
     changed = f"rows changed in {', '.join(facts.changed)}: {facts.changed_rows:,}"

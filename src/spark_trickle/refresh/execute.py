@@ -162,14 +162,14 @@ def _net_or_refusal(table: Table, rows: pa.Table) -> pa.Table | Refusal:
     try:
         return _sum_net_rows(table, rows)
     except pa.ArrowInvalid:
-        return Refusal("a value does not fit its column, and Spark knows what that means")
+        return Refusal("a value does not fit its column, so Spark has to handle it")
 
 
 # --- one task ------------------------------------------------------------------------------------------
 
 
 def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
-    """A small change that takes Spark; and that of the result, if it only shows the rows of this node.
+    """A small change that needs Spark; and that of the result, if it only shows the rows of this node.
 
     It may turn out to be large, since few rows can change everything. Then it is no small job any more.
     """
@@ -216,7 +216,7 @@ def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock
         room = room_of_refresh(inputs.work.place.settings)
         rows = collect_within(frame, room, inputs.row_bytes)
     if rows is None:
-        return Declined(f"more than {room.rows:,} rows come of it", job)
+        return Declined(f"the result has more than {room.rows:,} rows", job)
     note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
         done = _store_few(job, _rename_columns(rows, name_stored_columns(job.node.own)), note)
@@ -252,7 +252,7 @@ def _collect_rows(job: NodeJob, placement: Placement, clock: Clock) -> Done | De
         room = room_of_refresh(inputs.work.place.settings)
         rows = collect_within(frame, room, inputs.row_bytes)
     if rows is None:
-        return Declined(f"more than {room.rows:,} rows come of it", job)
+        return Declined(f"the result has more than {room.rows:,} rows", job)
     note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
         return _store_few(job, rows, note)
@@ -292,7 +292,7 @@ def _find_excess(job: NodeJob, rows: int) -> str | None:
     everything = max(count_source_rows(job.inputs), job.inputs.work.row_count(job.table))
     if rows < everything:
         return None
-    return f"the change is {rows:,} rows, and everything is only {everything:,}"
+    return f"the change has {rows:,} rows, but everything is only {everything:,}"
 
 
 def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done:

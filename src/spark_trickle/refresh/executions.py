@@ -34,14 +34,14 @@ def note_driver(name: str, reason: str, plan: Operator, found: Evaluated, inputs
 
 def note_reduced(name: str, computed: Mapping[Operator, Evaluated], inputs: Inputs) -> list[Execution]:
     """The parts of a plan that the driver computed before Spark got the rest."""
-    reason = "few rows; Spark reads what is left of them"
+    reason = "few rows; computed at the driver before Spark gets the rest"
     return [note_driver(f"{name} part", reason, op, found, inputs) for op, found in computed.items()]
 
 
 def note_empty(name: str, plan: Operator) -> Execution:
     """The driver has looked at the parts of a plan, and nothing was left for Spark."""
     nothing = OperatorRun(0, write_title(plan), rows_out=0)
-    return Execution(name, Engine.DRIVER, "no row is left of the change", 0.0, (nothing,))
+    return Execution(name, Engine.DRIVER, "nothing is left of the change", 0.0, (nothing,))
 
 
 def note_spark(
@@ -64,7 +64,7 @@ def note_spark(
 
 def note_beside(tree: Tree, placement: Placement, node: NodeRef, inputs: Inputs, rows: int) -> Execution:
     """The result was shown by the job that computed a node, whose time is told there."""
-    beside = replace(placement, reason=f"shown by the job of {node}")
+    beside = replace(placement, reason=f"computed by the job of {node}")
     return note_spark(tree, beside, inputs, 0.0, rows)
 
 

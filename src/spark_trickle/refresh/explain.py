@@ -164,7 +164,7 @@ def _describe_change(inputs: Inputs, changes: Changes) -> Iterator[Line]:
     shown: Node | None = None
     for node in nodes_of(inputs.stream.plan):
         if node == shown:
-            yield f"{node.name} next: runs", "by the job of the node before it"
+            yield f"{node.name} next: runs", "in the same job as the node before it"
             continue
         planned = plan_change(inputs, node, changes, Clock())
         if planned is None:
@@ -189,7 +189,7 @@ def _describe_job(job: NodeJob, placement: Placement) -> Iterator[Line]:
         yield f"{name} next: {stage}", done if done == "nothing to do" else text or "nothing is left"
     yield f"{name} next: runs", f"{placement.engine}: {placement.reason}"
     if (instead := placement.fallback) is not None:
-        yield f"{name} next: or else", f"{instead.engine}: {instead.reason}"
+        yield f"{name} next: otherwise", f"{instead.engine}: {instead.reason}"
 
 
 def _preview_reduction(job: NodeJob, few: bool) -> Reduce:

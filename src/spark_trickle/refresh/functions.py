@@ -22,7 +22,7 @@ _TEXTS = {"property": "string", "value": "string"}
 def _require_text(function: str, arguments: tuple[Argument, ...]) -> str:
     require_arguments(function, arguments, 1, 1)
     if not isinstance(arguments[0], str):
-        raise InvalidDefinitionError(f"trickle.{function} needs a text", f"Write trickle.{function}('…').")
+        raise InvalidDefinitionError(f"trickle.{function} needs a string", f"Write trickle.{function}('…').")
     return arguments[0]
 
 

@@ -242,7 +242,7 @@ def _describe_loss(table: Table, used: ColumnUse) -> str:
     if not table.has_column(used.name):
         return f'has lost the column "{used.name}"'
     now = sql_name(table.column(used.name).type)
-    return f'has another column "{used.name}" now, of type {now} instead of {used.type}'
+    return f'now has another column "{used.name}", of type {now} instead of {used.type}'
 
 
 def find_retyped_columns(work: Work, stream: Stream) -> list[str]:

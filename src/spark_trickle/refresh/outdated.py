@@ -31,7 +31,7 @@ def find_reasons_to_rebuild(work: Work, table: Table) -> tuple[str, ...]:
     here = time_zone(work.place.session) if stream.time_zone else ""
     if canonical_zone(here) != canonical_zone(stream.time_zone):
         found.append(
-            f"the time zone of the session is {here}, the stream table was made in {stream.time_zone}"
+            f"the time zone of the session is {here}, but the stream table was created in {stream.time_zone}"
         )
     return tuple(found)
 

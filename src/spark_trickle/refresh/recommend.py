@@ -26,7 +26,7 @@ def recommend_mode(
     """FULL only where several runs of either way agree that it is clearly better for the usual change."""
     if moments:
         names = ", ".join(f"{m}()" for m in moments)
-        return Advice(Mode.FULL, "high", f"{names} may have another value at every refresh")
+        return Advice(Mode.FULL, "high", f"{names} may return a different value at every refresh")
     if not changes:
         return Advice(Mode.AUTO, "low", "nothing has changed so far; AUTO learns from the first changes")
     usual = median_low(changes)

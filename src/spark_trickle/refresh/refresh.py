@@ -187,7 +187,9 @@ def find_changes(inputs: Inputs, facts: Facts, decision: Decision, clock: Clock)
         with clock.phase("driver"):
             changed = find_seen_changes(inputs, changed)
     many = leads_to_many(facts.known, facts.changed_rows, room.rows)
-    remark = f"planned as a large job because such a change led to more than {room.rows:,} rows"
+    remark = (
+        f"planned as a large job because an earlier change of this size led to more than {room.rows:,} rows"
+    )
     return Changes(changed, not many, decision.revocable, remark if many else None)
 
 

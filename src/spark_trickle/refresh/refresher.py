@@ -123,7 +123,9 @@ class Refresher:
         return retry_work(self._connection.place, attempt_refresh)
 
     def _require_refreshes(self) -> None:
-        self._connection.require_no_transaction("REFRESH", "COMMIT first; it is a snapshot of its own.")
+        self._connection.require_no_transaction(
+            "REFRESH", "COMMIT or ROLLBACK first: a refresh is a commit of its own."
+        )
         require_writable(self._connection.place.warehouse.engine)
 
     def commit(self, work: Work, reports: list[RefreshReport]) -> list[RefreshReport]:

@@ -59,7 +59,7 @@ def list_thresholds(known: Known, settings: Settings) -> list[Threshold]:
             known.errors_in_a_row,
             settings.max_consecutive_errors - 1,
             "consecutive failures",
-            "After one more, the scheduler suspends the stream table; see diagnose_errors().",
+            "Above the limit, the scheduler suspends the stream table; see diagnose_errors().",
         ),
     ]
 

@@ -120,8 +120,8 @@ class Control:
         ids = [self._find_source(source).id for source in sources]
         if len(set(ids)) < 2 or tolerance_seconds < 0:
             raise InvalidDefinitionError(
-                f'the watermark group "{name}" needs two tables and no negative tolerance',
-                "Name two tables or more, and a tolerance of 0 seconds or more.",
+                f'the watermark group "{name}" needs at least two tables and a tolerance of 0 or more',
+                "Name at least two tables, and give the tolerance in seconds.",
             )
         scheduling.set_watermark_group(self._warehouse.engine, name, ids, tolerance_seconds)
 

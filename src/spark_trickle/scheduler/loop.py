@@ -102,7 +102,7 @@ class Scheduler:
         return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
-        """End after the refreshes that are under way."""
+        """Stop once the running refreshes have finished."""
         self._stop.set()
         self.place.warehouse.changed.ring()
         if self._thread is not None:
@@ -116,7 +116,7 @@ class Scheduler:
         self.stop()
 
     def run(self, seconds: float | None = None) -> None:
-        """Refresh what is due until it is stopped, or for some seconds."""
+        """Refresh what is due, until `stop` or for this many seconds."""
         end = None if seconds is None else time.monotonic() + seconds
         workers = self.place.settings.max_concurrent_refreshes
         try:
@@ -135,7 +135,7 @@ class Scheduler:
                 scheduling.release_scheduler(self.place.warehouse.engine, self.session_id)
 
     def tick(self) -> Tick:
-        """One round: everything that is due now, and nothing else."""
+        """Run one round: refresh everything that is due now, and nothing else."""
         with ThreadPoolExecutor(self.place.settings.max_concurrent_refreshes) as pool:
             return self._run_round(pool)[1]
 
@@ -313,7 +313,7 @@ class Scheduler:
             elif i not in self._stale_alerts:
                 self._stale_alerts[i] = since
                 self._alert_table(
-                    "stale_data", i, f"lags behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC"
+                    "stale_data", i, f"has lagged behind its sources since {since:%Y-%m-%d %H:%M:%S} UTC"
                 )
 
     def _alert_table(self, event: str, table_id: int, message: str) -> None:

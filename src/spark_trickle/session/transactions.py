@@ -41,7 +41,7 @@ class Transactions:
     def begin_transaction(self) -> Result:
         self._connection.require_open()
         if self._connection.transaction is not None:
-            raise TransactionStateError("a transaction is open already", "COMMIT or ROLLBACK it first.")
+            raise TransactionStateError("a transaction is already open", "COMMIT or ROLLBACK it first.")
         work = replace(self._connection.begin_work(), effects=OwnEffects())
         self._connection.transaction = work
         return Result(snapshot=work.base.id)

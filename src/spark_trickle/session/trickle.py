@@ -56,7 +56,7 @@ class Trickle:
     # --- statements and transactions -------------------------------------------------------------
 
     def sql(self, statement: str) -> DataFrame:
-        """Run one statement. A query gives its rows, a change one row that tells what it did."""
+        """Run one statement. A query returns its rows, a change one row that says what it did."""
         with notice_loss():
             return run_statement(self._parts, parse_statement(statement), statement)
 
@@ -141,7 +141,7 @@ class Trickle:
         self._parts.control.resume_stream(name)
 
     def pause_all(self) -> None:
-        """Stop all scheduled refreshes until `resume_all`; IMMEDIATE stream tables go on."""
+        """Stop all scheduled refreshes until `resume_all`; IMMEDIATE stream tables are still refreshed."""
         self._parts.control.pause_all()
 
     def resume_all(self) -> None:
@@ -153,7 +153,7 @@ class Trickle:
         return self._parts.control.drain_schedule(seconds)
 
     def gate_source(self, name: str) -> None:
-        """Let stream tables that read a table wait until its gate is opened again."""
+        """Let stream tables that read a table wait until its gate is open again."""
         self._parts.control.gate_source(name)
 
     def ungate_source(self, name: str) -> None:
@@ -161,7 +161,7 @@ class Trickle:
         self._parts.control.ungate_source(name)
 
     def advance_watermark(self, name: str, at: datetime) -> None:
-        """Declare that a table is complete up to a moment; a watermark never moves back."""
+        """Declare that a table is complete up to a point in time; a watermark never moves back."""
         self._parts.control.advance_watermark(name, at)
 
     def create_watermark_group(
@@ -171,7 +171,7 @@ class Trickle:
         self._parts.control.create_watermark_group(name, sources, tolerance_seconds)
 
     def drop_watermark_group(self, name: str) -> None:
-        """Let the readers of its tables no longer wait for each other's watermarks."""
+        """Let the readers of its tables stop waiting for each other's watermarks."""
         self._parts.control.drop_watermark_group(name)
 
     def reset_fuse(self, name: str, action: str = "apply") -> RefreshReport:
@@ -217,7 +217,7 @@ class Trickle:
         return self._parts.sources.resync_table(s.ResyncTable(Cursor(table).read_name()), progress)
 
     def detach_source(self, name: str, *, cascade: bool = False, force: bool = False) -> None:
-        """Remove all that spark-trickle created in a source; its mirrors stay as tables, or are dropped."""
+        """Remove spark-trickle from a source; its mirrors become ordinary tables, or are dropped."""
         self._parts.sources.detach_source(s.DetachSource(name, cascade=cascade, force=force))
 
     # --- published stream tables -----------------------------------------------------------------
@@ -241,10 +241,10 @@ class Trickle:
     # --- the warehouse and the connection --------------------------------------------------------
 
     def backup(self, folder: str, *, link: bool = False, keep: int | None = None) -> BackupReport:
-        """Copy the warehouse as it is now to a folder of backups; others may go on working.
+        """Copy the warehouse as it is now to a folder of backups, while others keep working.
 
-        Only files that no earlier backup there has are copied, or shared with it by `link` where the disk is
-        the same. With `keep` only so many of the newest backups stay.
+        Only files that no earlier backup in the folder has are copied; `link` links them instead, if both
+        folders are on one disk. `keep` deletes all but this many of the newest backups.
         """
         return self._parts.maintenance.back_up_warehouse(folder, link=link, keep=keep)
 

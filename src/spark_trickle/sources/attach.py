@@ -135,7 +135,7 @@ def _begin_mirror(job: Job, work: Work, wanted: Wanted) -> tuple[Table, MirrorSt
         if require_mirror(table).oid == wanted.table.oid:
             if state.status is MirrorStatus.COPYING and require_mirror(table).becomes == wanted.name:
                 return table, state  # cut off earlier
-            raise AlreadyExistsError("mirror", f"{require_mirror(table).full_name}, called {table.full_name}")
+            raise AlreadyExistsError(f'mirror "{table.full_name}" of', require_mirror(table).full_name)
     if (taken := work.catalog.find(wanted.name, wanted.name[0])) is not None:
         raise AlreadyExistsError("table", taken.full_name)
     new = new_mirror(

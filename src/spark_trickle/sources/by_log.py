@@ -177,7 +177,7 @@ def _require_identity(table: Table, remote: SourceTable, names: Sequence[str]) -
     if missing or not remote.identity:
         what = f'column "{missing[0]}", which is not captured,' if missing else "nothing"
         raise SourceSchemaChangedError(
-            require_mirror(table).full_name, (f"{what} identifies its rows in the log now",)
+            require_mirror(table).full_name, (f"{what} now identifies its rows in the log",)
         )
 
 

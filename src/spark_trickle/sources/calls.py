@@ -102,7 +102,7 @@ class Sources:
                 remove_unused_captures(job)
         except TrickleError as error:
             text = f'what was captured for a dropped mirror stays in source "{source}": {error.message}'
-            warnings.warn(f"{text}; the next SYNC SOURCE takes it away", stacklevel=6)
+            warnings.warn(f"{text}; the next SYNC SOURCE removes it", stacklevel=6)
 
     def widen_mirrors_for(self, query: str) -> bool:
         """Whether mirrors were given columns that a query needs and that were not captured so far."""

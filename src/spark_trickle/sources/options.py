@@ -60,23 +60,26 @@ class SourceOptions:
     passfile: str = _option("", "A file with the password, in the form of libpq.")
     cdc_mode: CdcMode = _option(  # noqa: RUF009 a field
         CdcMode.AUTO,
-        "How changes are captured. `auto` begins with triggers, and changes to the log when it can.",
+        "How changes are captured. `auto` starts with triggers, and switches to the log when it can.",
         _name_members(CdcMode),
     )
     tables: str = _option("*.*", "The tables that may be mirrored: patterns, separated by commas.")
-    schema: str = _option(SCHEMA, "The schema of the source in which the change buffers are.")
+    schema: str = _option(SCHEMA, "The schema in the source that holds the change buffers.")
     capture: Mode = _option(  # noqa: RUF009 a field
-        "statement", "Triggers that run once for each statement or row.", {m: m for m in get_args(Mode)}
+        "statement",
+        "Whether triggers run once for each statement or for each row.",
+        {m: m for m in get_args(Mode)},
     )
     unlogged: bool = _option(
-        False, "Buffers that are faster, and empty after a crash of the server.", _SWITCH
+        False, "Make the buffers unlogged: faster, but a crash of the server empties them.", _SWITCH
     )
     guarded: bool = _option(
         True,
-        "A write of the application goes on when a change cannot be captured; the table is copied again.",
+        "Let a write of the application succeed even if its change cannot be captured; the table is then "
+        "copied again.",
         _SWITCH,
     )
-    notify: bool = _option(False, "Triggers wake up a running scheduler.", _SWITCH)
+    notify: bool = _option(False, "Let the triggers wake up a running scheduler.", _SWITCH)
     copy: CopyWay = _option(  # noqa: RUF009 a field
         CopyWay.DIRECT,
         "Who reads a first copy: this process, or the executors of a cluster in parallel.",

@@ -45,7 +45,7 @@ _NOTED_EVERY = 30.0  # seconds between notes that a source was looked at and had
 
 @dataclass(frozen=True)
 class SyncReport:
-    """What one synchronisation did: rows by mirror, mirrors that were copied again, and what is wrong."""
+    """What one sync did: rows by mirror, mirrors that were copied again, and what is wrong."""
 
     source: str
     capture: str
@@ -54,11 +54,11 @@ class SyncReport:
     tables: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # inserted and deleted, by mirror
     copied: tuple[str, ...] = ()  # mirrors whose first copy was completed
     resynced: Mapping[str, str] = field(default_factory=dict)  # why, by mirror
-    problems: Mapping[str, str] = field(default_factory=dict)  # why mirrors stand still, by mirror
+    problems: Mapping[str, str] = field(default_factory=dict)  # why a mirror has stopped, by mirror
     transactions: int = 0
     snapshot: int = 0
     duration_ms: float = 0.0
-    waiting: Mapping[str, int] = field(default_factory=dict)  # more changes than that are left in the source
+    waiting: Mapping[str, int] = field(default_factory=dict)  # more changes than this are left in the source
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def explain_error(error: Exception, available: tuple[str, ...] = ()) -> TrickleE
         return ResultTooLargeError(_clean_text(too_large[0]))
     if "StackOverflowError" in whole or "FAILED_TO_PARSE_TOO_COMPLEX" in whole:
         return UnsupportedError(
-            "a statement with so many parts, or parts nested so deep,",
+            "a statement with so many parts, or parts nested so deeply,",
             "Give inner parts names with WITH, make them views, or split the statement.",
         )
     text = _find_innermost(whole)
@@ -110,7 +110,7 @@ def explain_error(error: Exception, available: tuple[str, ...] = ()) -> TrickleE
     detail = _clean_text(_CONDITION.sub("", text))
     if "No space left on device" in text or "Read-only file system" in text or "Permission denied" in text:
         return WarehouseError(
-            f"the data cannot be written: {detail}", "Free some space or mend the permissions."
+            f"the data cannot be written: {detail}", "Free some space, or correct the permissions."
         )
     if condition.startswith("PARSE_SYNTAX_ERROR") or (
         (place := _PLACE.search(text)) and "PARSE" in condition
@@ -136,9 +136,9 @@ def _folder_of_another_machine(text: str) -> FolderNotSharedError | None:
     missing, not_made = _NOT_THERE.search(text), _NOT_MADE.search(text)
     if missing and os.path.exists(path := _local_path(missing[1])):
         folder, name = os.path.split(path)
-        return FolderNotSharedError(_data_folder(folder), f"one of them does not find {name}")
+        return FolderNotSharedError(_data_folder(folder), f"one of them cannot find {name}")
     if not_made and os.path.isdir(folder := _data_folder(_local_path(not_made[1]))):
-        return FolderNotSharedError(folder, "one of them cannot make a folder there")
+        return FolderNotSharedError(folder, "one of them cannot create a folder there")
     return None
 
 

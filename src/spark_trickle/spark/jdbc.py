@@ -26,7 +26,7 @@ def require_driver(spark: SparkSession, driver: str, package: str) -> None:
     except SPARK_ERRORS as error:
         if "ClassNotFoundException" in str(error):
             raise SourceSetupError(
-                f"Spark does not find the driver {driver}",
+                f"Spark cannot find the driver {driver}",
                 f"Start Spark with spark.jars.packages = {package}, or leave out the option copy.",
             ) from None
 

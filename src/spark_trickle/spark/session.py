@@ -103,7 +103,7 @@ def _start() -> SparkSession:
 
 def _start_advice(given: Mapping[str, str]) -> str:
     if place := given.get("spark.remote") or given.get("spark.master"):
-        return f"Check that {place} can be reached, and that its Spark has the version of this one."
+        return f"Check that {place} can be reached, and that it runs the same version of Spark."
     if is_remote():
         return "Name a server of Spark Connect in SPARK_REMOTE, for example sc://localhost."
     return "Install Java 17 or newer (Debian: openjdk-17-jre-headless), and point JAVA_HOME to it."

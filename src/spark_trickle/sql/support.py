@@ -1,4 +1,4 @@
-"""What SQL a stream table may be made of: one table, which the reference page and a test are made from.
+"""What SQL the query of a stream table may use: one table, which the reference page and a test are made from.
 
 Examples read `t(k INT, v INT)` and `u(k INT, w INT)`.
 """
@@ -94,24 +94,27 @@ FEATURES = (
         "functions of the clock",
         FULL,
         "SELECT k, current_date() AS d FROM t",
-        "their value is another one at every refresh, so AUTO computes everything, and says why",
+        "their value is different at every refresh, so AUTO computes everything, and says why",
     ),
     Feature(
         "subqueries in ON, also over both sides",
         YES,
         "SELECT t.k FROM t FULL JOIN u ON EXISTS (SELECT 1 FROM u x WHERE x.k = t.k AND x.w = u.w)",
     ),
-    Feature("random functions", NEVER, "SELECT k, rand() AS r FROM t", "another value at every refresh"),
+    Feature("random functions", NEVER, "SELECT k, rand() AS r FROM t", "a different value at every refresh"),
     Feature(
         "session_window",
         NO,
         "SELECT session_window(v, '5 minutes') AS s, count(*) AS n FROM t GROUP BY 1",
-        "a row between two sessions makes one of them, so no key says which rows it touches; "
-        "windows with lag() and a running sum do the same",
+        "a row between two sessions merges them into one, so no key says which rows it touches; "
+        "use windows with lag() and a running sum instead",
     ),
     Feature("steps with |>", NO, "FROM t |> WHERE v > 1", "write nested queries instead"),
     Feature(
-        "TABLESAMPLE", NEVER, "SELECT k FROM t TABLESAMPLE (10 PERCENT)", "another choice at every refresh"
+        "TABLESAMPLE",
+        NEVER,
+        "SELECT k FROM t TABLESAMPLE (10 PERCENT)",
+        "a different sample at every refresh",
     ),
     Feature("SORT BY, DISTRIBUTE BY", NEVER, "SELECT k FROM t SORT BY k", "a table has no order"),
 )

@@ -38,7 +38,7 @@ _QUIET_SNAPSHOTS = 100  # a table without changes is moved on now and then, so t
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did to a published table."""
+    """What a push changed in a published table."""
 
     stream: str
     source: str

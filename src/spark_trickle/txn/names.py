@@ -100,11 +100,11 @@ def check_name(name: str) -> None:
     if not name.strip():
         raise InvalidDefinitionError("a name is empty", "Give it at least one letter.")
     if not any(_is_visible(letter) for letter in name):
-        raise InvalidDefinitionError(
-            "a name has only characters that cannot be seen", "Give it at least one letter."
-        )
+        raise InvalidDefinitionError("a name has only invisible characters", "Give it at least one letter.")
     if "\0" in name:
-        raise InvalidDefinitionError(f'the name "{shorten_text(name)}" has a zero character', "Leave it out.")
+        raise InvalidDefinitionError(
+            f'the name "{shorten_text(name)}" contains a NUL character', "Leave it out."
+        )
     if len(name) > LONGEST_NAME:
         raise InvalidDefinitionError(
             f'the name "{shorten_text(name)}" has {len(name)} characters',

@@ -333,14 +333,14 @@ def test_arrow_computes_what_claims_to_run_at_the_driver(op: Operator) -> None:
     found = evaluate_plan(Memory(), op)
     assert isinstance(found, Evaluated) == all(part.runs_at_driver for part in op.walk())
     if isinstance(found, Refusal):
-        assert found.reason.endswith("takes Spark")
+        assert found.reason.endswith("needs Spark")
     else:
         assert {*op.columns, *([WEIGHT] if op.weighted else [])} <= {*found.rows.column_names}
 
 
 def test_terms_alone_take_spark() -> None:
     found = evaluate_plan(Memory(), SAMPLES["Terms"])
-    assert found == Refusal("Terms takes Spark")
+    assert found == Refusal("Terms needs Spark")
 
 
 @ALL

@@ -76,7 +76,7 @@ def test_every_threshold_has_a_value_a_limit_and_advice() -> None:
         "differential_max_change_ratio",
         "fuse_ceiling",
     }
-    assert found["max_consecutive_errors"].text.startswith("2 consecutive failures; limit 2. After one more")
+    assert found["max_consecutive_errors"].text.startswith("2 consecutive failures; limit 2. Above the limit")
     assert found.keys() >= {"differential_free_rows", "max_driver_rows", "buffer_alert_rows"}
     assert found.keys() >= {"compact_change_files", "compact_change_ratio"}
     rounds = {t.setting for t in list_thresholds(Known(**{**vars(known), "in_circle": True}), Settings())}

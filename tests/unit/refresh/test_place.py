@@ -51,19 +51,19 @@ class Tables:
 PLACES = {
     "few rows": (CHANGE, Tables(), FEW, (DRIVER, ONE_TASK, EXECUTORS), "few rows, which need no Spark job"),
     "many rows": (CHANGE, Tables(), MANY, (DRIVER, EXECUTORS), "few rows, which need no Spark job"),
-    "an operator that takes Spark": (
+    "an operator that needs Spark": (
         EXPLODED,
         Tables(),
         FEW,
         (ONE_TASK, EXECUTORS),
-        "Generate explode(sequence(1, k)) takes Spark; few rows changed",
+        "Generate explode(sequence(1, k)) needs Spark; few rows changed",
     ),
-    "an expression that takes Spark": (
+    "an expression that needs Spark": (
         Filter(CHANGE, Opaque("hash(k) > 0", frozenset(("k",)))),
         Tables(),
         FEW,
         (ONE_TASK, EXECUTORS),
-        "Filter hash(k) > 0 takes Spark; few rows changed",
+        "Filter hash(k) > 0 needs Spark; few rows changed",
     ),
     "a change that is too large": (
         CHANGE,
@@ -84,7 +84,7 @@ PLACES = {
         Tables(),
         Load(few_changed=False, few_in_all=True, fits_driver=True),
         (COLLECTED, EXECUTORS),
-        "Generate explode(sequence(1, k)) takes Spark; all sources together are few rows",
+        "Generate explode(sequence(1, k)) needs Spark; all sources together are few rows",
     ),
     "types that Arrow cannot hold": (
         CHANGE,

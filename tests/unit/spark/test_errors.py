@@ -30,13 +30,13 @@ _SAID: list[tuple[str, type[TrickleError], str]] = [
     (
         "java.lang.StackOverflowError",
         UnsupportedError,
-        "a statement with so many parts, or parts nested so deep, is not supported",
+        "a statement with so many parts, or parts nested so deeply, is not supported",
     ),
     (
         "[FAILED_TO_PARSE_TOO_COMPLEX] The statement, including potential SQL functions and referenced views, was "
         "too complex to parse. SQLSTATE: 54001",
         UnsupportedError,
-        "a statement with so many parts, or parts nested so deep, is not supported",
+        "a statement with so many parts, or parts nested so deeply, is not supported",
     ),
 ]  # fmt: skip
 

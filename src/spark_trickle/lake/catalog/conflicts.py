@@ -40,7 +40,7 @@ def find_overlap(connection: Connection, commit: Commit, current: Snapshot) -> O
     base = read.read_snapshot(connection, commit.read_snapshot)
     if base.schema_version != current.schema_version:
         if commit.definitions:  # names and ids were chosen at the snapshot that was read
-            raise ConflictError("the catalog", commit.read_snapshot, current.id, "redefined")
+            raise ConflictError("", commit.read_snapshot, current.id, "redefined", "the catalog")
         _refuse_unkept(connection, commit, current)
     mine = {c.table.id: c for c in commit.changes}
     dropped = {d.table.id: d.table for d in commit.definitions if isinstance(d, DropTable)}

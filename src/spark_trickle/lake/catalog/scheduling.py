@@ -39,11 +39,11 @@ class LastRun:
 
 @dataclass(frozen=True)
 class Alert:
-    """Something that somebody should know of."""
+    """Something that someone should know about."""
 
     raised: datetime
     event: str
-    table_name: str  # or the name of a source, or warehouse
+    table_name: str  # or the name of a source or of the warehouse
     message: str
 
 

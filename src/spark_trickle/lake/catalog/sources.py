@@ -87,7 +87,8 @@ def record_landing(connection: Connection, landed: Landed, current: int) -> None
         .values(version=expected + 1, state=landed.state.to_text())
     )
     if not moved.rowcount:
-        raise ConflictError(f'the source "{landed.source.name}"', expected, current, "read")
+        name = landed.source.name
+        raise ConflictError(name, expected, current, "read", f'the source "{name}"')
     for mirror in landed.mirrors:
         forget_mirror(connection, mirror.table_id)
         connection.execute(

@@ -80,13 +80,12 @@ def record_refresh(connection: Connection, done: Refreshed, current: int, snapsh
     """Move a stream table on, inside the transaction of a commit that makes a snapshot."""
     found = read_state(connection, done.table_id)
     if found.frontier != done.expected:
-        raise ConflictError(
-            f'the stream table "{done.report.name}"', done.expected or 0, current, "refreshed"
-        )
+        raise ConflictError(done.report.name, done.expected or 0, current, "refreshed")
     known_now = done.occasion.together or done.occasion.at_commit
     if known_now and find_changed_tables(connection, done.outside, done.frontier, current):
         # It would be taken to know them up to this commit, and it read them before.
-        raise ConflictError(f'a source of "{done.report.name}"', done.frontier, current, "refreshed")
+        name = done.report.name
+        raise ConflictError(name, done.frontier, current, "refreshed", f'a source of "{name}"')
     connection.execute(delete(s.trickle_stream).where(s.trickle_stream.c.table_id == done.table_id))
     connection.execute(
         insert(s.trickle_stream).values(

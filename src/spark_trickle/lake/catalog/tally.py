@@ -7,8 +7,13 @@ from threading import Lock
 COUNTERS = {
     "commit_retries": "Retries of statements, refreshes and syncs after a conflict with another commit.",
     "immediate_waits": "Statements that waited their turn to change a source of an IMMEDIATE stream table.",
-    "immediate_wait_ms": "Milliseconds that such statements waited their turn.",
-    "immediate_retries": "Retries of such statements because another process had committed.",
+    "immediate_wait_ms": (
+        "Milliseconds that statements waited their turn to change a source of an IMMEDIATE stream table."
+    ),
+    "immediate_retries": (
+        "Retries of statements that change a source of an IMMEDIATE stream table, after another process "
+        "committed."
+    ),
     "worker_busy_ms": "Milliseconds that workers of the scheduler were busy.",
     "worker_idle_ms": "Milliseconds that workers of the scheduler were idle.",
 }

@@ -100,7 +100,7 @@ def _make_lost_error(root: str, marker: Marker) -> WarehouseMismatchError:
     upto = "" if marker.snapshot is None else f" up to snapshot {marker.snapshot}"
     return WarehouseMismatchError(
         root,
-        f"it holds the files of warehouse {marker.warehouse}{upto}, and the catalog is missing or empty",
+        f"it holds the files of warehouse {marker.warehouse}{upto}, but the catalog is missing or empty",
         "Restore the catalog with its -wal file, for instance by trickle restore, or choose another folder. "
         "With trickle adopt, or adopt=True, a new warehouse begins here and leaves the files untouched.",
     )
@@ -165,7 +165,7 @@ def _find_older_files(
     if not missing:
         return None
     return (
-        f"it ends with snapshot {marker.snapshot}, the catalog with snapshot {newest.id}, "
+        f"it ends with snapshot {marker.snapshot}, but the catalog with snapshot {newest.id}, "
         f"and {missing[0]} is not in it",
         "Mount the newest data folder, or bring the files back with trickle restore.",
     )

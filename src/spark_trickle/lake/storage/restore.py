@@ -38,9 +38,9 @@ def restore(
     link: bool = False,
     listen: Listen = lambda done, total: None,
 ) -> Backup:
-    """Make a warehouse from a backup, the newest unless named; with `replace` in place of a present one.
+    """Create a warehouse from a backup, by default the newest; `replace` puts it in place of an existing one.
 
-    Files come first and the catalog last: a restore that was cut off is no warehouse, and can be run again.
+    Files come first and the catalog last, so an interrupted restore can be run again.
     Nothing is deleted: a catalog that is replaced is kept beside the new one.
     """
     backup = choose_backup(Path(local_folder(os.fspath(backups))), name)

@@ -116,7 +116,7 @@ def _find_problem(warehouse: Warehouse, expected: _Expected) -> str | None:
         return f"the weights of its rows add up to {weight} instead of {expected.weight}"
     for known in expected.stats:
         if known.column_id in stats and stats[known.column_id] != known:
-            return f"the statistics of column {known.column_id} are not those in the catalog"
+            return f"the statistics of column {known.column_id} do not match the catalog"
     return None
 
 
@@ -148,7 +148,7 @@ def _summarize_problems(expected: list[_Expected], problems: list[Finding]) -> l
     for e in expected:
         by_table.setdefault(e.name, []).append(e)
     return [
-        Finding("ok", name, None, f"{len(files)} files with {sum(f.rows for f in files)} rows are whole")
+        Finding("ok", name, None, f"{len(files)} files with {sum(f.rows for f in files)} rows are intact")
         for name, files in sorted(by_table.items())
         if name not in damaged
     ]

@@ -66,7 +66,7 @@ class Address:
             )
         if not self.dsn.startswith(_ENVIRONMENT) and _find_secrets(_parse_parameters(self.dsn, "the dsn")):
             raise SourceAddressError(
-                "the dsn holds a password",
+                "the dsn contains a password",
                 "Put the address into an environment variable and write dsn 'env:NAME', "
                 "or keep the password in a passfile or a service file.",
             )
@@ -96,7 +96,7 @@ def _parse_parameters(text: str, where: str) -> dict[str, str]:
         return {name: str(value) for name, value in conninfo_to_dict(text).items()}
     except psycopg.Error:  # its text may quote a piece of the secret
         malformed = SourceAddressError(
-            f"{where} is not an address of PostgreSQL",
+            f"{where} is not a PostgreSQL address",
             "Write it as postgresql://user@host:5432/database or as host=… dbname=… user=….",
         )
     raise malformed
@@ -160,7 +160,7 @@ def prepare_connection(connection: Connection) -> Connection:
         connection.close()
         raise SourceSetupError(
             f"the source runs PostgreSQL {found}, but capturing needs {OLDEST_VERSION // 10_000}",
-            "Upgrade the server of the source.",
+            "Upgrade the PostgreSQL server of the source.",
         )
     settings = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SESSION.items())
     ((session, *_),) = connection.execute(f"SELECT pg_backend_pid(), {settings}").fetchall()

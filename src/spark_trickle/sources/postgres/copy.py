@@ -32,7 +32,7 @@ from spark_trickle.sources.postgres.values import to_table
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the copy of a table is; `expected` is what the server believes it holds, or -1."""
+    """How far the copy of a table is; `expected` is the server's estimate of its rows, or -1."""
 
     table: str
     rows: int

@@ -166,7 +166,7 @@ def _require_owner(before: Installed, capture: Capture) -> None:
     if before.owner != capture.owner:
         raise SourceSetupError(
             f'the changes of "{capture.source.full_name}" in schema "{capture.schema}" '
-            f"are captured for {before.owner or 'somebody else'}",
+            f"are already captured for {before.owner or 'somebody else'}",
             "Attach this source with a schema of its own, as in OPTIONS (schema 'trickle_changes_2'); "
             "or DROP SCHEMA … CASCADE if nobody reads it any more.",
         )

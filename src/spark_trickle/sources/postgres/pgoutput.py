@@ -112,13 +112,13 @@ class _Reader:
     def read_text(self) -> str:
         end = self.data.find(b"\0", self.at)
         if end < 0:
-            raise WalDecodeError("a text does not end", self.at)
+            raise WalDecodeError("a string does not end", self.at)
         start, found = self.at, self.take_bytes(end - self.at)
         self.at += 1
         try:
             return found.decode()
         except UnicodeDecodeError:
-            raise WalDecodeError("a text is not UTF-8", start) from None
+            raise WalDecodeError("a string is not UTF-8", start) from None
 
     def expect(self, *allowed: str) -> str:
         start, found = self.at, self.read_character("the kind of a part")

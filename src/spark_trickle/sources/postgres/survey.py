@@ -62,13 +62,13 @@ class Survey:
         """Why a buffer may not hold all that changed since a reading."""
         capture = self.captures.get(oid)
         if capture is None or capture.token != token:
-            return "its triggers were removed, or its buffer was begun anew"
+            return "its triggers were removed, or its buffer was created again"
         if reason := self.find_gap(oid):
             return reason
         if capture.unlogged and (oid, token) not in self.alive:
             return "the server crashed, and the buffer is unlogged"
         if self.moment.snapshot.high < since.high:
-            return "the server was set back to an earlier state"
+            return "the server was restored to an earlier state"
         return self.lost.get(oid)
 
 

@@ -186,4 +186,4 @@ def _make_error(messages: Sequence[bytes]) -> WalDecodeError:
             decode_message(message)
         except WalDecodeError as error:
             return error
-    return WalDecodeError("a row has other values than its table has columns, or not as texts", 0)
+    return WalDecodeError("the values of a row do not match the columns of its table, or are not text", 0)

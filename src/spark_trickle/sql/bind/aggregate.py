@@ -286,7 +286,9 @@ class _Aggregation:
         texts = [sql_of(k) for k in self._groups.keys]
         for a in arguments:
             if sql_of(a) not in texts:
-                raise InvalidDefinitionError(f"{name}() of what is no key", "Name an expression of GROUP BY.")
+                raise InvalidDefinitionError(
+                    f"{name}() of an expression that is not in GROUP BY", "Name an expression of GROUP BY."
+                )
             bits.append(width - 1 - texts.index(sql_of(a)))
         parts = [f"(shiftright(`{self._gid}`, {b}) & 1)" for b in bits]
         if name == "grouping":

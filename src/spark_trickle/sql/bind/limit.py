@@ -103,4 +103,4 @@ def read_number(node: exp.Expr, clause: str) -> int | None:
             return min(number, _LARGEST_LIMIT)
     if isinstance(value, exp.Column | exp.Var) and value.name.upper() == "ALL":
         return None
-    raise UnsupportedError(f"{clause.upper()} of anything but a number", "Write the number itself.")
+    raise UnsupportedError(f"{clause.upper()} with anything but a number", "Write the number itself.")

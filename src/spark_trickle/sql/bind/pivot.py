@@ -86,7 +86,7 @@ def _write_test(keys: list[exp.Expr], kinds: list[str], value: exp.Expr) -> exp.
     """Spark turns the value into the type of the column, not the column into that of the value."""
     wanted = list_members(value.this if isinstance(value, exp.PivotAlias) else value)
     if any(w.find(exp.Column, exp.Query, exp.PivotAny, exp.Any) for w in wanted):
-        raise UnsupportedError("PIVOT with values that are no constants", _ADVICE)
+        raise UnsupportedError("PIVOT with values that are not constants", _ADVICE)
     if len(wanted) != len(keys):
         raise InvalidDefinitionError(
             f"{len(wanted)} values for {len(keys)} columns of PIVOT", "Give one for each column."

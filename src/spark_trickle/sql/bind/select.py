@@ -339,7 +339,9 @@ def _bind_distinct(select: exp.Select, tail: Tail, rows: Relation, env: Env) -> 
     for ordered, node in tail.order:
         key = make_sort_key(ordered, rewrite(node, replace_listed))
         if not key.expr.columns <= set(new):
-            raise UnsupportedError("ORDER BY of what SELECT DISTINCT leaves out", "Add it to the list.")
+            raise UnsupportedError(
+                "ORDER BY an expression that SELECT DISTINCT does not list", "Add it to the SELECT list."
+            )
         keys.append(key)
     names = tuple((i.name, c) for i, c in zip(tail.items, new, strict=True))
     return bind_limit(select, Bound(plan, names, plan.columns[:width]), keys, env)

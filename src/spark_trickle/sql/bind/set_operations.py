@@ -137,7 +137,7 @@ def _add_missing(side: Bound, names: Mapping[str, str], env: Env) -> Bound:
     own = {n.lower(): c for n, c in side.outputs}
     if len(own) != len(side.outputs):
         raise InvalidDefinitionError(
-            "two columns of one name in a set operation BY NAME", "Give each column a name of its own."
+            "two columns with the same name in a set operation BY NAME", "Give each column a name of its own."
         )
     lacking = {lowered: env.fresh(lowered) for lowered in names if lowered not in own}
     nulls = tuple(Output(c, NULL) for c in lacking.values())

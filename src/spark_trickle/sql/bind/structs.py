@@ -120,8 +120,8 @@ def select_star_columns(star: exp.Expr, found: list[Named]) -> list[Named]:
 def _refuse_fields(parts: tuple[str, ...], found: list[Named]) -> None:
     if any(n.matches(parts[:taken]) for taken in range(1, len(parts)) for n in found):
         raise UnsupportedError(
-            f"EXCEPT of a field, {'.'.join(parts)}",
-            "List the columns, and make the struct of the other fields.",
+            f"EXCEPT of the field {'.'.join(parts)}",
+            "List the columns, and build the struct from the other fields.",
         )
 
 

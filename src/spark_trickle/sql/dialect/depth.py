@@ -26,7 +26,7 @@ def room_to_recurse() -> Iterator[None]:
         yield
     except RecursionError:
         raise UnsupportedError(
-            "a query that is nested so deep", "Give inner parts names with WITH, or make them views."
+            "a query that is nested so deeply", "Give inner parts names with WITH, or make them views."
         ) from None
 
 

@@ -186,8 +186,8 @@ def refuse_large_query(text: str) -> None:
             )
         if parts >= MOST_PARTS:
             raise UnsupportedError(
-                f"putting more than {MOST_PARTS} queries together with UNION, INTERSECT and EXCEPT",
-                "Make stream tables of some of them, and put these together.",
+                f"combining more than {MOST_PARTS} queries with UNION, INTERSECT and EXCEPT",
+                "Make stream tables of some of them, and combine these.",
                 (word.line, word.column),
             )
 

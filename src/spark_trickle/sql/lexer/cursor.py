@@ -78,7 +78,7 @@ class Cursor:
 
     def read_identifier(self) -> str:
         if not self.done and self.words[self.at].kind is WordKind.STRING:
-            self.fail("expected a name", "Put names in backquotes, as in `my table`; quotes make a text.")
+            self.fail("expected a name", "Put names in backquotes, as in `my table`; quotes make a string.")
         if self.done or not self.words[self.at].is_identifier:
             self.fail("expected a name")
         return self.read_word().text
@@ -92,7 +92,7 @@ class Cursor:
 
     def read_string(self) -> str:
         if self.done or self.words[self.at].kind is not WordKind.STRING:
-            self.fail("expected a text in quotes")
+            self.fail("expected a string in quotes")
         return self.read_word().text
 
     def read_until(self, *stops: str) -> str:

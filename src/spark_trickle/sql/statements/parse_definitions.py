@@ -112,7 +112,7 @@ def _parse_table_elements(c: Cursor, statement: CreateTable) -> CreateTable:
 def _parse_column(c: Cursor) -> ColumnDefinition:
     column = ColumnDefinition(c.read_identifier(), "")
     if c.peek() == ".":
-        c.fail("expected a type", "Fields of a struct cannot be added; create a new column.")
+        c.fail("expected a type", "Add a new column instead; a struct cannot get new fields.")
     column = replace(column, type=_parse_type(c))
     while True:
         if c.accept("NOT", "NULL"):

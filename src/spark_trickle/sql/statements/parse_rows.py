@@ -114,11 +114,11 @@ def _parse_merge_clause(c: Cursor, target: Qualifiers) -> MergeClause:
     c.expect("THEN")
     if c.accept("DELETE"):
         if not matched and not by_source:
-            c.fail("a row that is not there cannot be deleted")
+            c.fail("a row that does not exist cannot be deleted")
         return MergeClause(matched, by_source, condition, True, ())
     if c.accept("UPDATE"):
         if not matched and not by_source:
-            c.fail("a row that is not there cannot be updated", "Use INSERT here.")
+            c.fail("a row that does not exist cannot be updated", "Use INSERT here.")
         c.expect("SET")
         if c.accept("*"):
             return MergeClause(matched, by_source, condition, False, None)

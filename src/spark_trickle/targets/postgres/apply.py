@@ -67,14 +67,16 @@ def open_entry(connection: Connection, target: Target) -> Entry:
 
 def _require_snapshot(target: Target, entry: Entry, after: int | None, mark: str) -> None:
     if entry.mark and mark and entry.mark != mark:
-        raise RepairNeededError(target.full_name, f"it shows snapshot {after} of another warehouse history")
+        raise RepairNeededError(
+            target.full_name, f"it shows snapshot {after} of another history of the warehouse"
+        )
     if entry.snapshot != after:
         at, begins = (
             "at no snapshot yet" if s is None else f"at snapshot {s}" for s in (entry.snapshot, after)
         )
-        raise RepairNeededError(target.full_name, f"it is {at}, but the change begins {begins}")
+        raise RepairNeededError(target.full_name, f"it is {at}, but the change starts {begins}")
 
 
 def _require_empty(connection: Connection, target: Target) -> None:
     if not rows.is_empty(connection, target):
-        raise RepairNeededError(target.full_name, "it holds rows before its first fill")
+        raise RepairNeededError(target.full_name, "it already holds rows before its first fill")

@@ -175,7 +175,7 @@ REFUSED: list[tuple[Callable[[Path], Path], str]] = [
     (without_wal, "the catalog is an older copy, or its -wal file is missing|is missing or empty"),
     (newer_copy_elsewhere, "holds snapshot 4, but the catalog ends with snapshot 3"),
     (catalog_of_a_copy, "another copy of the catalog committed snapshot 4 to it"),
-    (older_data, "it ends with snapshot 3, the catalog with snapshot 4, and .* is not in it"),
+    (older_data, "it ends with snapshot 3, but the catalog with snapshot 4, and .* is not in it"),
     (other_warehouse, "it belongs to warehouse .*, but the catalog belongs to warehouse"),
     (data_is_gone, "has no marker of this warehouse"),
     (only_the_catalog_was_copied, "has no marker of this warehouse"),

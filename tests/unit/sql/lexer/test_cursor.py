@@ -95,7 +95,7 @@ FAILURES: list[tuple[str, Callable[[Cursor], object], str, int, int]] = [
     ("'a'", lambda c: c.read_identifier(), "expected a name, found 'a'", 1, 1),
     ("a.", lambda c: c.read_name(), "expected a name at the end", 1, 3),
     ("a.5", lambda c: c.read_name(), "expected a name, found 5", 1, 3),
-    ("a", lambda c: c.read_string(), "expected a text in quotes, found a", 1, 1),
+    ("a", lambda c: c.read_string(), "expected a string in quotes, found a", 1, 1),
     ("(a b)", lambda c: c.read_names_in_brackets(), "expected ), found b", 1, 4),
     ("(a", lambda c: c.read_brackets(), "expected ) or a comma at the end", 1, 3),
     (
