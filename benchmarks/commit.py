@@ -15,9 +15,9 @@ from spark_trickle.lake.catalog import schema as s
 from spark_trickle.lake.catalog.commit import publish_commit
 from spark_trickle.lake.catalog.engine import open_reader, open_writer
 from spark_trickle.lake.warehouse import Warehouse, open_warehouse
-from spark_trickle.model.commit import Commit, CreateTable, TableChange
+from spark_trickle.model.commit import Commit, CreatedTable, TableChange
 from spark_trickle.model.files import ColumnStats, DataFile, Role
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import Scalar
 
 SNAPSHOTS = 10_000
@@ -75,10 +75,10 @@ def a_file(number: int) -> DataFile:
 
 
 def filled(warehouse: Warehouse) -> Table:
-    columns = tuple(Column(i, f"c{i}", Scalar("long")) for i in range(2, 9))
+    columns = tuple(TableColumn(i, f"c{i}", Scalar("long")) for i in range(2, 9))
     table = Table(2, "main", "t", columns, (2,), False, "t-0/", 9, 3)
     now = datetime.now(UTC)
-    publish_commit(warehouse.engine, warehouse.folder, Commit(0, 2, definitions=(CreateTable(table),)), now)
+    publish_commit(warehouse.engine, warehouse.folder, Commit(0, 2, definitions=(CreatedTable(table),)), now)
     publish_commit(
         warehouse.engine,
         warehouse.folder,

@@ -7,7 +7,7 @@ from spark_trickle.algebra.references import TableRef
 from spark_trickle.delta.stateful import differentiate_node
 from spark_trickle.plan.split import Node, split_into_nodes
 from spark_trickle.sql.bind.query import bind
-from spark_trickle.sql.bind.scope import SourceTable
+from spark_trickle.sql.bind.scope import ReadableTable
 
 _COLUMNS = ("id", "next", "a", "b", "c")
 
@@ -31,8 +31,8 @@ def change_of(node: Node) -> Operator:
     return change
 
 
-def _find(parts: tuple[str, ...], home: str) -> SourceTable:
-    return SourceTable(TableRef(int(parts[-1][1:])), _COLUMNS)
+def _find(parts: tuple[str, ...], home: str) -> ReadableTable:
+    return ReadableTable(TableRef(int(parts[-1][1:])), _COLUMNS)
 
 
 def _types(op: Operator) -> dict[str, str]:

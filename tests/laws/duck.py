@@ -45,7 +45,7 @@ from spark_trickle.plan.sizes import Sizes
 from spark_trickle.plan.split import Node, number_nodes
 from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.sql.bind.query import bind
-from spark_trickle.sql.bind.scope import Bound, SourceTable
+from spark_trickle.sql.bind.scope import Bound, ReadableTable
 from spark_trickle.sql.bind.translate import read_expression
 from spark_trickle.sql.render.query import render
 
@@ -112,9 +112,9 @@ class World:
 
     # --- what the binder asks ----------------------------------------------------------------------
 
-    def _find(self, parts: tuple[str, ...], home: str) -> SourceTable | None:
+    def _find(self, parts: tuple[str, ...], home: str) -> ReadableTable | None:
         name = parts[-1].lower()
-        return SourceTable(self.ids[name], self.tables[name].names) if name in self.tables else None
+        return ReadableTable(self.ids[name], self.tables[name].names) if name in self.tables else None
 
     def _types(self, op: Operator) -> dict[str, str]:
         described = self.con.execute(f"DESCRIBE {duck_sql(render(replace_by_start(op)))}").fetchall()

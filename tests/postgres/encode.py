@@ -7,11 +7,11 @@ from functools import singledispatch
 
 from spark_trickle.sources.postgres.messages import (
     UNCHANGED,
-    Begin,
+    BeginMessage,
     BinaryValue,
-    Commit,
-    Delete,
-    Insert,
+    CommitMessage,
+    DeleteMessage,
+    InsertMessage,
     LogicalMessage,
     Message,
     Origin,
@@ -20,10 +20,10 @@ from spark_trickle.sources.postgres.messages import (
     StreamCommit,
     StreamStart,
     StreamStop,
-    Truncate,
+    TruncateMessage,
     Tuple,
     TypeMessage,
-    Update,
+    UpdateMessage,
     Value,
 )
 
@@ -58,12 +58,12 @@ def encode(message: Message) -> bytes:
 
 
 @encode.register
-def _begin(m: Begin) -> bytes:
+def _begin(m: BeginMessage) -> bytes:
     return b"B" + struct.pack(">QqI", m.final_lsn, m.commit_time, m.xid)
 
 
 @encode.register
-def _commit(m: Commit) -> bytes:
+def _commit(m: CommitMessage) -> bytes:
     return b"C" + struct.pack(">BQQq", m.flags, m.lsn, m.end_lsn, m.commit_time)
 
 
@@ -96,7 +96,7 @@ def _type(m: TypeMessage) -> bytes:
 
 
 @encode.register
-def _insert(m: Insert) -> bytes:
+def _insert(m: InsertMessage) -> bytes:
     return b"I" + xid(m.xid) + struct.pack(">I", m.relation) + b"N" + row(m.new)
 
 
@@ -105,17 +105,17 @@ def _before(key: Tuple | None, old: Tuple | None) -> bytes:
 
 
 @encode.register
-def _update(m: Update) -> bytes:
+def _update(m: UpdateMessage) -> bytes:
     return b"U" + xid(m.xid) + struct.pack(">I", m.relation) + _before(m.key, m.old) + b"N" + row(m.new)
 
 
 @encode.register
-def _delete(m: Delete) -> bytes:
+def _delete(m: DeleteMessage) -> bytes:
     return b"D" + xid(m.xid) + struct.pack(">I", m.relation) + _before(m.key, m.old)
 
 
 @encode.register
-def _truncate(m: Truncate) -> bytes:
+def _truncate(m: TruncateMessage) -> bytes:
     options = m.cascade + 2 * m.restart_identity
     oids = struct.pack(f">{len(m.relations)}I", *m.relations)
     return b"T" + xid(m.xid) + struct.pack(">IB", len(m.relations), options) + oids

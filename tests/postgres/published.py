@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_trickle.model.arrow import arrow_type
-from spark_trickle.model.table import Column
+from spark_trickle.model.table import TableColumn
 from spark_trickle.model.types import ColumnType, Scalar
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.names import quote_name
@@ -22,7 +22,9 @@ Row = tuple[Any, ...]
 def target(*columns: tuple[str, ColumnType | str], **options: Any) -> Target:
     """Columns by name and type; those whose name ends in ! are never null."""
     made = tuple(
-        Column(n, name.rstrip("!"), Scalar(kind) if isinstance(kind, str) else kind, not name.endswith("!"))
+        TableColumn(
+            n, name.rstrip("!"), Scalar(kind) if isinstance(kind, str) else kind, not name.endswith("!")
+        )
         for n, (name, kind) in enumerate(columns, 2)
     )
     given = {"schema": "public", "name": "s", "stream": "main.s", "warehouse": "w1", **options}

@@ -17,7 +17,7 @@ from spark_trickle.sources.postgres.buffer import (
 )
 from spark_trickle.sources.postgres.chunks import Bounds
 from spark_trickle.sources.postgres.compact import compact_buffer
-from spark_trickle.sources.postgres.moment import Moment, Snapshot
+from spark_trickle.sources.postgres.moment import Moment, ServerSnapshot
 from tests.postgres.mirror import TriggerMirror
 from tests.postgres.world import World, create, total
 
@@ -235,7 +235,7 @@ def test_a_server_that_was_set_back(world: World) -> None:
     world.run(create("t", "id int"))
     mirror = TriggerMirror(world)
     ahead = mirror.position.moment.snapshot.high + 1_000_000
-    mirror.position = mirror.position.move_to(Moment(Snapshot(ahead, ahead), 0))
+    mirror.position = mirror.position.move_to(Moment(ServerSnapshot(ahead, ahead), 0))
     with pytest.raises(ResyncNeededError, match="restored to an earlier state"):
         mirror.read()
 
@@ -308,6 +308,6 @@ def test_a_position_can_be_kept_as_text(world: World) -> None:
     mirror = TriggerMirror(world)
     kept = (mirror.position.token, str(mirror.position.moment.snapshot), mirror.position.moment.lsn)
     world.run("INSERT INTO t VALUES (1)")
-    mirror.position = Position(kept[0], Moment(Snapshot.parse(kept[1]), kept[2]))
+    mirror.position = Position(kept[0], Moment(ServerSnapshot.parse(kept[1]), kept[2]))
     mirror.poll()
     mirror.check()

@@ -6,27 +6,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn, show_lsn
+from spark_trickle.sources.postgres.moment import Moment, ServerSnapshot, parse_lsn, show_lsn
 from tests.postgres.world import World
 
 
 @st.composite
-def snapshots(draw: st.DrawFn) -> Snapshot:
+def snapshots(draw: st.DrawFn) -> ServerSnapshot:
     # No transaction has an id whose lower half is 0 to 2.
     low = (draw(st.integers(0, 1 << 20)) << 32) + draw(st.integers(3, (1 << 32) - 100))
     running = draw(st.sets(st.integers(low + 1, low + 30)))
     high = draw(st.integers(low + 31, low + 60))
-    return Snapshot(low, high, tuple(sorted({low, *running})))
+    return ServerSnapshot(low, high, tuple(sorted({low, *running})))
 
 
 @given(snapshots())
-def test_the_text_comes_back(snapshot: Snapshot) -> None:
-    assert Snapshot.parse(str(snapshot)) == snapshot
+def test_the_text_comes_back(snapshot: ServerSnapshot) -> None:
+    assert ServerSnapshot.parse(str(snapshot)) == snapshot
 
 
 def test_nothing_running() -> None:
-    assert Snapshot.parse("7:7:") == Snapshot(7, 7)
-    assert str(Snapshot(7, 7)) == "7:7:"
+    assert ServerSnapshot.parse("7:7:") == ServerSnapshot(7, 7)
+    assert str(ServerSnapshot(7, 7)) == "7:7:"
 
 
 def test_the_server_agrees(world: World) -> None:
@@ -34,7 +34,7 @@ def test_the_server_agrees(world: World) -> None:
 
     @settings(max_examples=30, deadline=None)
     @given(snapshots())
-    def agrees(snapshot: Snapshot) -> None:
+    def agrees(snapshot: ServerSnapshot) -> None:
         near = [x for x in range(max(snapshot.low - 5, 0), snapshot.high + 5) if x & 0xFFFFFFFF > 2]
         query = (
             "SELECT x::text::int8 FROM unnest(%s::text[]::xid8[]) AS x WHERE pg_visible_in_snapshot(x, %s)"
@@ -48,7 +48,7 @@ def test_the_server_agrees(world: World) -> None:
 @given(st.integers(1 << 31, 1 << 62), st.integers(-(1 << 31) + 1, (1 << 31) - 1))
 def test_short_ids_are_widened(high: int, distance: int) -> None:
     xid = high + distance
-    assert Snapshot(high, high).widen(xid & 0xFFFFFFFF) == xid
+    assert ServerSnapshot(high, high).widen(xid & 0xFFFFFFFF) == xid
 
 
 HAS_SEEN = [
@@ -63,7 +63,7 @@ HAS_SEEN = [
 
 @pytest.mark.parametrize(("xid", "lsn", "seen"), HAS_SEEN)
 def test_has_seen(xid: int, lsn: int, seen: bool) -> None:
-    assert Moment(Snapshot(10, 20, (15,)), 1000).has_seen(xid, lsn) is seen
+    assert Moment(ServerSnapshot(10, 20, (15,)), 1000).has_seen(xid, lsn) is seen
 
 
 @given(st.integers(0, (1 << 64) - 1))

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from spark_trickle.errors import WalDecodeError
 from spark_trickle.sources.postgres.messages import (
     UNCHANGED,
-    Begin,
+    BeginMessage,
     BinaryValue,
-    Commit,
-    Delete,
-    Insert,
+    CommitMessage,
+    DeleteMessage,
+    InsertMessage,
     LogicalMessage,
     Message,
     Origin,
@@ -28,9 +28,9 @@ from spark_trickle.sources.postgres.messages import (
     StreamCommit,
     StreamStart,
     StreamStop,
-    Truncate,
+    TruncateMessage,
     TypeMessage,
-    Update,
+    UpdateMessage,
 )
 from spark_trickle.sources.postgres.pgoutput import decode_all, decode_message
 from tests.postgres.encode import encode
@@ -42,22 +42,22 @@ U32, U64 = "00000007", "0000000100000002"
 LSN = 0x1_00000002
 
 BY_HAND: list[tuple[str, Message]] = [
-    (f"42 {U64} 0000000000000005 {U32}", Begin(LSN, 5, 7)),
-    (f"42 {U64} ffffffffffffffff ffffffff", Begin(LSN, -1, 0xFFFFFFFF)),
-    (f"43 00 {U64} 0000000100000003 0000000000000005", Commit(0, LSN, LSN + 1, 5)),
+    (f"42 {U64} 0000000000000005 {U32}", BeginMessage(LSN, 5, 7)),
+    (f"42 {U64} ffffffffffffffff ffffffff", BeginMessage(LSN, -1, 0xFFFFFFFF)),
+    (f"43 00 {U64} 0000000100000003 0000000000000005", CommitMessage(0, LSN, LSN + 1, 5)),
     (f"4f {U64} 6f7267 00", Origin(LSN, "org")),
     (f"52 {U32} 70 00 74 00 64 0002 01 6964 00 00000017 ffffffff 00 c3a9 00 000006a4 00060006", RelationMessage(7, "p", "t", "d", (RelationColumn(True, "id", 23, -1), RelationColumn(False, "é", 1700, 393222)))),
     (f"52 {U32} 00 74 00 66 0000", RelationMessage(7, "pg_catalog", "t", "f", ())),
     (f"59 {U32} 70 00 6d6f6f64 00", TypeMessage(7, "p", "mood")),
-    (f"49 {U32} 4e 0004 74 00000002 6869 6e 75 62 00000001 ff", Insert(7, (b"hi", None, UNCHANGED, BinaryValue(b"\xff")))),
-    (f"49 {U32} 4e 0001 74 00000000", Insert(7, (b"",))),
-    (f"55 {U32} 4e 0001 6e", Update(7, (None,))),
-    (f"55 {U32} 4b 0001 74 00000001 31 4e 0001 74 00000001 32", Update(7, (b"2",), key=(b"1",))),
-    (f"55 {U32} 4f 0001 74 00000001 31 4e 0001 75", Update(7, (UNCHANGED,), old=(b"1",))),
-    (f"44 {U32} 4b 0001 74 00000001 31", Delete(7, key=(b"1",))),
-    (f"44 {U32} 4f 0001 6e", Delete(7, old=(None,))),
-    (f"54 00000002 03 {U32} 00000008", Truncate((7, 8), True, True)),
-    (f"54 00000001 00 {U32}", Truncate((7,), False, False)),
+    (f"49 {U32} 4e 0004 74 00000002 6869 6e 75 62 00000001 ff", InsertMessage(7, (b"hi", None, UNCHANGED, BinaryValue(b"\xff")))),
+    (f"49 {U32} 4e 0001 74 00000000", InsertMessage(7, (b"",))),
+    (f"55 {U32} 4e 0001 6e", UpdateMessage(7, (None,))),
+    (f"55 {U32} 4b 0001 74 00000001 31 4e 0001 74 00000001 32", UpdateMessage(7, (b"2",), key=(b"1",))),
+    (f"55 {U32} 4f 0001 74 00000001 31 4e 0001 75", UpdateMessage(7, (UNCHANGED,), old=(b"1",))),
+    (f"44 {U32} 4b 0001 74 00000001 31", DeleteMessage(7, key=(b"1",))),
+    (f"44 {U32} 4f 0001 6e", DeleteMessage(7, old=(None,))),
+    (f"54 00000002 03 {U32} 00000008", TruncateMessage((7, 8), True, True)),
+    (f"54 00000001 00 {U32}", TruncateMessage((7,), False, False)),
     (f"4d 01 {U64} 7000 00000002 0001", LogicalMessage(True, LSN, "p", b"\0\1")),
     (f"53 {U32} 01", StreamStart(7, True)),
     ("45", StreamStop()),
@@ -73,9 +73,9 @@ def test_by_hand(data: str, message: Message) -> None:
 
 
 IN_STREAM: list[tuple[str, Message]] = [
-    (f"49 00000009 {U32} 4e 0000", Insert(7, (), xid=9)),
+    (f"49 00000009 {U32} 4e 0000", InsertMessage(7, (), xid=9)),
     (f"52 00000009 {U32} 70 00 74 00 69 0000", RelationMessage(7, "p", "t", "i", (), xid=9)),
-    (f"54 00000009 00000001 00 {U32}", Truncate((7,), False, False, xid=9)),
+    (f"54 00000009 00000001 00 {U32}", TruncateMessage((7,), False, False, xid=9)),
     ("45", StreamStop()),
 ]
 
@@ -130,18 +130,18 @@ def messages(xid: st.SearchStrategy[int | None], parallel: bool = False) -> st.S
     plain = [
         st.builds(RelationMessage, u32, names, names, st.sampled_from("dnfi"), columns, xid),
         st.builds(TypeMessage, u32, names, names, xid),
-        st.builds(Insert, u32, rows, xid),
-        st.builds(Update, u32, rows, rows, st.none(), xid),
-        st.builds(Update, u32, rows, st.none(), st.none() | rows, xid),
-        st.builds(Delete, u32, rows, st.none(), xid),
-        st.builds(Delete, u32, st.none(), rows, xid),
-        st.builds(Truncate, st.lists(u32, max_size=5).map(tuple), st.booleans(), st.booleans(), xid),
+        st.builds(InsertMessage, u32, rows, xid),
+        st.builds(UpdateMessage, u32, rows, rows, st.none(), xid),
+        st.builds(UpdateMessage, u32, rows, st.none(), st.none() | rows, xid),
+        st.builds(DeleteMessage, u32, rows, st.none(), xid),
+        st.builds(DeleteMessage, u32, st.none(), rows, xid),
+        st.builds(TruncateMessage, st.lists(u32, max_size=5).map(tuple), st.booleans(), st.booleans(), xid),
         st.builds(LogicalMessage, st.booleans(), u64, names, st.binary(max_size=40), xid),
     ]
     where = (u64, i64) if parallel else (st.none(), st.none())
     framing = [
-        st.builds(Begin, u64, i64, u32),
-        st.builds(Commit, u8, u64, u64, i64),
+        st.builds(BeginMessage, u64, i64, u32),
+        st.builds(CommitMessage, u8, u64, u64, i64),
         st.builds(Origin, u64, names),
         st.builds(StreamStart, u32, st.booleans()),
         st.builds(StreamStop),
@@ -230,19 +230,21 @@ def test_messages_of_the_server(recorded: World, version: int) -> None:
     data = record(recorded, version)
     found = list(decode_all(data))
     assert [encode(m) for m in found] == data  # nothing is lost in reading
-    changes = [m for m in found if not isinstance(m, Begin | Commit | RelationMessage | TypeMessage)]
+    changes = [
+        m for m in found if not isinstance(m, BeginMessage | CommitMessage | RelationMessage | TypeMessage)
+    ]
     t, f = dict.fromkeys(m.oid for m in found if isinstance(m, RelationMessage))
     assert changes[:7] == [
-        Insert(t, (b"1", b"x" * 9000, b"ok", b"1.50")),
-        Insert(t, (b"2", None, b"sad", None)),
-        Update(t, (b"1", UNCHANGED, b"sad", b"1.50")),
-        Update(t, (b"3", None, b"sad", None), key=(b"2", None, None, None)),
-        Delete(t, key=(b"3", None, None, None)),
-        Insert(f, (b"1", b"x")),
-        Update(f, (b"1", b"y"), old=(b"1", b"x")),
+        InsertMessage(t, (b"1", b"x" * 9000, b"ok", b"1.50")),
+        InsertMessage(t, (b"2", None, b"sad", None)),
+        UpdateMessage(t, (b"1", UNCHANGED, b"sad", b"1.50")),
+        UpdateMessage(t, (b"3", None, b"sad", None), key=(b"2", None, None, None)),
+        DeleteMessage(t, key=(b"3", None, None, None)),
+        InsertMessage(f, (b"1", b"x")),
+        UpdateMessage(f, (b"1", b"y"), old=(b"1", b"x")),
     ]
-    assert changes[7] == Delete(f, old=(b"1", b"y"))
-    assert changes[8] == Truncate((t, f), True, True)
+    assert changes[7] == DeleteMessage(f, old=(b"1", b"y"))
+    assert changes[8] == TruncateMessage((t, f), True, True)
     assert [(m.transactional, m.prefix, m.content) for m in changes[9:] if isinstance(m, LogicalMessage)] == [
         (False, "prefix", b""),
         (True, "prefix", b"content"),
@@ -256,7 +258,7 @@ def test_messages_of_the_server(recorded: World, version: int) -> None:
 def test_binary_values_of_the_server(recorded: World) -> None:
     recorded.run("INSERT INTO t VALUES (1, 'x', 'ok', NULL)")
     data = record(recorded, 2, binary="true")
-    (insert,) = (m for m in decode_all(data) if isinstance(m, Insert))
+    (insert,) = (m for m in decode_all(data) if isinstance(m, InsertMessage))
     assert insert.new == (BinaryValue(struct.pack(">i", 1)), BinaryValue(b"x"), BinaryValue(b"ok"), None)
 
 
@@ -283,7 +285,7 @@ def test_streams_of_the_server(recorded: World, version: int, streaming: str) ->
     (commit,) = (m for m in found if isinstance(m, StreamCommit))
     assert all(m.xid is not None for m in _inside(found))
     aborted = {m.subxid for m in found if isinstance(m, StreamAbort)}
-    kept = [m for m in _inside(found) if isinstance(m, Insert) and m.xid not in aborted]
+    kept = [m for m in _inside(found) if isinstance(m, InsertMessage) and m.xid not in aborted]
     assert len(kept) == 2000
     assert commit.xid in {m.xid for m in kept}
     assert all((m.abort_lsn is not None) == parallel for m in found if isinstance(m, StreamAbort))

@@ -17,7 +17,7 @@ from spark_trickle.errors import (
     TargetExistsError,
     TargetRefusedError,
 )
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import Scalar
 from spark_trickle.targets.postgres.front import (
     Applied,
@@ -178,7 +178,7 @@ def test_odd_names(world: World, name: str) -> None:
 
 
 def test_a_target_takes_the_key_of_its_table() -> None:
-    columns = (Column(2, "a", Scalar("long"), False), Column(3, "b", Scalar("string")))
+    columns = (TableColumn(2, "a", Scalar("long"), False), TableColumn(3, "b", Scalar("string")))
     table = Table(1, "main", "s", columns, (2,), True, "s/", 4, 1)
     made = target_for(table, "public", "t", "w1")
     assert (made.stream, made.key, made.columns) == ("main.s", ("a",), columns)

@@ -10,7 +10,7 @@ import pytest
 
 from spark_trickle.errors import InvalidDefinitionError, TargetValueError
 from spark_trickle.model.arrow import arrow_type, can_hold
-from spark_trickle.model.types import Array, Field, Scalar, Struct
+from spark_trickle.model.types import Array, Scalar, Struct, StructField
 from spark_trickle.targets.postgres.front import apply_change, create_target, read_state, repair_rows
 from spark_trickle.targets.postgres.target import pg_type
 from tests.postgres.published import target
@@ -18,12 +18,12 @@ from tests.postgres.world import World
 
 DAY = 86_400_000_000
 NESTED = Struct((
-    Field(1, 'a "b"', Scalar("integer")),
-    Field(2, "f", Scalar("double")),
-    Field(3, "d", Scalar("decimal(38,10)")),
-    Field(4, "at", Scalar("timestamp")),
-    Field(5, "list", Array(Struct((Field(7, "x", Scalar("binary")),)), 6)),
-    Field(8, "text", Scalar("string")),
+    StructField(1, 'a "b"', Scalar("integer")),
+    StructField(2, "f", Scalar("double")),
+    StructField(3, "d", Scalar("decimal(38,10)")),
+    StructField(4, "at", Scalar("timestamp")),
+    StructField(5, "list", Array(Struct((StructField(7, "x", Scalar("binary")),)), 6)),
+    StructField(8, "text", Scalar("string")),
 ))  # fmt: skip
 
 # A type, values as Arrow takes them, and the text that PostgreSQL shows for each.
@@ -174,7 +174,7 @@ def test_zeros_are_told_apart(world: World) -> None:
         ("timestamp", -(2**63), "290309-12-21 BC"),
         ("date", 2**31 - 1, "5881580-07-11"),
         (Array(Scalar("string"), 9), ["\0"], r"'\x00'"),
-        (Struct((Field(1, "a", Scalar("string")),)), {"a": "\0"}, r"'\x00'"),
+        (Struct((StructField(1, "a", Scalar("string")),)), {"a": "\0"}, r"'\x00'"),
     ],
 )
 def test_what_does_not_fit_is_named(world: World, kind: Any, value: Any, shown: str) -> None:

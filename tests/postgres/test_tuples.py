@@ -14,10 +14,10 @@ from spark_trickle.errors import InternalError, WalDecodeError
 from spark_trickle.sources.postgres.messages import (
     UNCHANGED,
     BinaryValue,
-    Delete,
-    Insert,
+    DeleteMessage,
+    InsertMessage,
     Tuple,
-    Update,
+    UpdateMessage,
     Value,
 )
 from spark_trickle.sources.postgres.netting import NetRows, net_by_key, net_of_whole_rows
@@ -26,7 +26,7 @@ from spark_trickle.sources.postgres.tuples import ABSENT, DELETE, TEXT, Layout, 
 from spark_trickle.sources.postgres.tuples import UNCHANGED as UNCHANGED_KIND
 from tests.postgres.encode import encode
 
-Row = Insert | Update | Delete
+Row = InsertMessage | UpdateMessage | DeleteMessage
 _OID = 7
 
 
@@ -46,12 +46,12 @@ def messages(draw: st.DrawFn) -> tuple[int, list[Row]]:
     old = st.tuples(*[TEXTS] * width)
     new = st.tuples(*[st.one_of(TEXTS, st.just(UNCHANGED))] * width)
     row = st.one_of(
-        st.builds(Insert, st.just(_OID), old),
-        st.builds(Update, st.just(_OID), new),
-        st.builds(Update, st.just(_OID), new, key=old),
-        st.builds(Update, st.just(_OID), new, old=old),
-        st.builds(Delete, st.just(_OID), key=old),
-        st.builds(Delete, st.just(_OID), old=old),
+        st.builds(InsertMessage, st.just(_OID), old),
+        st.builds(UpdateMessage, st.just(_OID), new),
+        st.builds(UpdateMessage, st.just(_OID), new, key=old),
+        st.builds(UpdateMessage, st.just(_OID), new, old=old),
+        st.builds(DeleteMessage, st.just(_OID), key=old),
+        st.builds(DeleteMessage, st.just(_OID), old=old),
     )
     return width, draw(st.lists(row, max_size=8))
 
@@ -70,24 +70,24 @@ def test_values_are_found(drawn: tuple[int, list[Row]], cut: int) -> None:
     expected = [(m, layout.columns) for layout, part in parts for m in part]
     assert len(found) == len(expected)
     for column, after in enumerate(found.after):
-        news = [None if isinstance(m, Delete) else m.new[places[column]] for m, places in expected]
+        news = [None if isinstance(m, DeleteMessage) else m.new[places[column]] for m, places in expected]
         assert _values(after) == news
         olds = [None if (o := _old(m)) is None else o[places[column]] for m, places in expected]
         assert _values(found.before[column]) == olds
         assert (found.before[column].kinds != ABSENT).tolist() == found.has_before.tolist()
     assert found.whole_before.tolist() == [
-        not isinstance(m, Insert) and m.old is not None for m, _ in expected
+        not isinstance(m, InsertMessage) and m.old is not None for m, _ in expected
     ]
 
 
 def _old(message: Row) -> Tuple | None:
-    if isinstance(message, Insert):
+    if isinstance(message, InsertMessage):
         return None
     return message.old if message.old is not None else message.key
 
 
-INSERTED = encode(Insert(_OID, (b"one", None, b"three")))
-DELETED = encode(Delete(_OID, key=(b"one", None, None)))
+INSERTED = encode(InsertMessage(_OID, (b"one", None, b"three")))
+DELETED = encode(DeleteMessage(_OID, key=(b"one", None, None)))
 BROKEN = [
     INSERTED[:-1],
     INSERTED + b"!",
@@ -97,8 +97,8 @@ BROKEN = [
     INSERTED.replace(b"\0\0\0\3", b"\xff\xff\xff\xff", 1),
     INSERTED.replace(b"N", b"K", 1),
     DELETED.replace(b"K", b"N", 1),
-    encode(Insert(_OID, (b"only", b"two"))),
-    encode(Insert(_OID, (BinaryValue(b"1"), None, None))),
+    encode(InsertMessage(_OID, (b"only", b"two"))),
+    encode(InsertMessage(_OID, (BinaryValue(b"1"), None, None))),
 ]
 
 
@@ -121,7 +121,7 @@ def test_random_bytes_are_refused_or_read_as_one_by_one(tail: bytes, place: int)
     except WalDecodeError:
         return
     message = decode_message(whole[place])
-    assert isinstance(message, Insert)
+    assert isinstance(message, InsertMessage)
     assert tuple(_values(texts)[place] for texts in found.after) == message.new
 
 
@@ -136,23 +136,23 @@ class Model:
     current: dict[bytes, tuple[Value, Value, bytes | None]] = field(default_factory=dict)
 
     def apply(self, message: Row) -> None:
-        if not isinstance(message, Insert):
+        if not isinstance(message, InsertMessage):
             key = self.key_before(message)
             old = self.current.pop(key, None)
             if old is None:
                 self.removed.append(key)
                 old = (UNCHANGED, UNCHANGED, key)
-        if isinstance(message, Insert):
+        if isinstance(message, InsertMessage):
             self.current[_bytes(message.new[0])] = (message.new[1], message.new[2], None)
-        elif isinstance(message, Update):
+        elif isinstance(message, UpdateMessage):
             filled = [b if v is UNCHANGED else v for v, b in zip(message.new[1:], old[:2], strict=True)]
             root = old[2] if UNCHANGED in filled else None
             self.current[_bytes(message.new[0])] = (filled[0], filled[1], root)
 
-    def key_before(self, message: Update | Delete) -> bytes:
+    def key_before(self, message: UpdateMessage | DeleteMessage) -> bytes:
         if message.key is not None:
             return _bytes(message.key[0])
-        assert isinstance(message, Update)
+        assert isinstance(message, UpdateMessage)
         return _bytes(message.new[0])
 
 
@@ -172,15 +172,15 @@ def histories(draw: st.DrawFn) -> list[Row]:
         action = draw(st.sampled_from(["insert"] * bool(free) + ["update", "move", "delete"] * bool(keys)))
         key = draw(st.sampled_from(free if action == "insert" else sorted(keys)))
         if action == "insert":
-            rows.append(Insert(_OID, (key, b"new %d" % n, None)))
+            rows.append(InsertMessage(_OID, (key, b"new %d" % n, None)))
             keys.add(key)
         elif action == "delete":
-            rows.append(Delete(_OID, key=(key, None, None)))
+            rows.append(DeleteMessage(_OID, key=(key, None, None)))
             keys.remove(key)
         else:
             to = draw(st.sampled_from([key, *free])) if action == "move" else key
             old = (key, None, None) if action == "move" else None
-            rows.append(Update(_OID, (to, draw(value), draw(value)), key=old))
+            rows.append(UpdateMessage(_OID, (to, draw(value), draw(value)), key=old))
             keys = keys - {key} | {to}
     return rows
 
@@ -208,9 +208,9 @@ def test_what_is_left_of_a_key(rows: list[Row]) -> None:
 
 def test_whole_old_rows() -> None:
     rows = [
-        Insert(_OID, (b"a", None)),
-        Update(_OID, (b"b", UNCHANGED), old=(b"a", b"large")),
-        Delete(_OID, old=(b"c", b"")),
+        InsertMessage(_OID, (b"a", None)),
+        UpdateMessage(_OID, (b"b", UNCHANGED), old=(b"a", b"large")),
+        DeleteMessage(_OID, old=(b"c", b"")),
     ]
     found = locate_values(2, (0, 1), [(Layout(2, (0, 1)), [encode(m) for m in rows])])
     assert [t.take(np.flatnonzero(found.actions != DELETE)).to_pylist() for t in found.after] == [
@@ -224,6 +224,6 @@ def test_whole_old_rows() -> None:
 
 
 def test_a_key_where_whole_rows_are_expected() -> None:
-    found = locate_values(1, (0,), [(Layout(1, (0,)), [encode(Delete(_OID, key=(b"1",)))])])
+    found = locate_values(1, (0,), [(Layout(1, (0,)), [encode(DeleteMessage(_OID, key=(b"1",)))])])
     with pytest.raises(InternalError):
         net_of_whole_rows(found)

@@ -27,7 +27,7 @@ from spark_trickle.sources.postgres.buffer import open_reading, read_changes
 from spark_trickle.sources.postgres.copy import copy_rows, open_snapshot
 from spark_trickle.sources.postgres.discover import describe_tables
 from spark_trickle.sources.postgres.install import install_capture, uninstall_capture
-from spark_trickle.sources.postgres.messages import Begin
+from spark_trickle.sources.postgres.messages import BeginMessage
 from spark_trickle.sources.postgres.moment import parse_lsn
 from spark_trickle.sources.postgres.names import quote_name
 from spark_trickle.sources.postgres.publication import drop_publication, publish_tables, read_publication
@@ -399,7 +399,7 @@ def test_bounds_of_a_batch(world: World) -> None:
 
 def test_a_log_that_breaks_off(world: World) -> None:
     with pytest.raises(InternalError):
-        assemble_messages([encode(Begin(1, 0, 1))], [], 0)
+        assemble_messages([encode(BeginMessage(1, 0, 1))], [], 0)
 
 
 # --- tables --------------------------------------------------------------------------------------

@@ -19,11 +19,11 @@ from spark_trickle.algebra.references import Reference, read_reference
 from spark_trickle.algebra.require import refuse
 from spark_trickle.errors import InternalError
 
-Read = Callable[[str, frozenset[str]], e.Expr]
+ReadExpression = Callable[[str, frozenset[str]], e.Expr]
 
 _TEXT = "Expr"
 _DEEPEST = 50  # parts in parts; an expression beyond that is kept as a text, which is never too deep for JSON
-_CLASSES: dict[str, type[Any]] = {
+CLASSES: dict[str, type[Any]] = {
     c.__name__: c
     for module in (operators, stateful_operators, e)
     for c in vars(module).values()
@@ -35,7 +35,7 @@ def dump(plans: tuple[Operator, ...]) -> str:
     return json.dumps([_encode_value(p) for p in plans], separators=(",", ":"))
 
 
-def load(text: str, read: Read) -> tuple[Operator, ...]:
+def load(text: str, read: ReadExpression) -> tuple[Operator, ...]:
     return tuple(_decode_value(p, read) for p in json.loads(text))
 
 
@@ -47,7 +47,7 @@ def _encode_value(value: Any) -> Any:
     if isinstance(value, Reference):
         return str(value)
     if is_dataclass(value):
-        if type(value).__name__ not in _CLASSES:
+        if type(value).__name__ not in CLASSES:
             refuse(value, "stands in a change, which is never kept")
         parts = {f.name: _encode_value(getattr(value, f.name)) for f in fields(value)}
         return {"": type(value).__name__, **parts}
@@ -58,7 +58,7 @@ def _encode_value(value: Any) -> Any:
     return value
 
 
-def _decode_value(value: Any, read: Read) -> Any:
+def _decode_value(value: Any, read: ReadExpression) -> Any:
     if isinstance(value, list):
         return tuple(_decode_value(v, read) for v in value)
     if not isinstance(value, dict):
@@ -68,7 +68,7 @@ def _decode_value(value: Any, read: Read) -> Any:
         return frozenset(value["v"])
     if kind == _TEXT:
         return e.Written(value["sql"], _decode_value(value["columns"], read), read)
-    cls = _CLASSES.get(kind)
+    cls = CLASSES.get(kind)
     if cls is None:
         raise InternalError(f'a stored plan has an operator "{kind}", which this version does not know')
     if issubclass(cls, StrEnum):

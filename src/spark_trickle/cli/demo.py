@@ -14,7 +14,7 @@ from rich.text import Text
 
 from spark_trickle.cli import duck
 from spark_trickle.cli.connection import open_connection
-from spark_trickle.cli.show import Answer, describe_result, fetch_answer, make_table, report_error
+from spark_trickle.cli.show import QueryResult, describe_result, fetch_answer, make_table, report_error
 from spark_trickle.errors import TrickleError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _MOST_ROWS = 50
 
 
 @dataclass(frozen=True)
-class Step:
+class DemoStep:
     """Something worth showing. `keep` names the snapshot after it, for {name} in later statements."""
 
     title: str
@@ -34,7 +34,7 @@ class Step:
 
 
 SHOP = (
-    Step(
+    DemoStep(
         "Two tables. The primary key is enforced.",
         (
             """
@@ -44,7 +44,7 @@ SHOP = (
             "CREATE TABLE orders (id BIGINT, product_id BIGINT, quantity INT, PRIMARY KEY (id))",
         ),
     ),
-    Step(
+    DemoStep(
         "Some products. Every commit is a snapshot of the whole warehouse.",
         (
             """
@@ -54,7 +54,7 @@ SHOP = (
         ),
         keep="opening",
     ),
-    Step(
+    DemoStep(
         "A price changes, and a delivery comes in: known products get stock, new ones a row.",
         (
             "UPDATE products SET price = price * 1.10 WHERE name = 'kettle'",
@@ -67,7 +67,7 @@ SHOP = (
             """,
         ),
     ),
-    Step(
+    DemoStep(
         "An order: two tables change in one commit, or not at all.",
         (
             "BEGIN",
@@ -76,14 +76,14 @@ SHOP = (
             "COMMIT",
         ),
     ),
-    Step("A product is deleted.", ("DELETE FROM products WHERE name = 'teapot'",), keep="now"),
-    Step("What the shop has now.", ("SELECT * FROM products ORDER BY id",)),
-    Step(
+    DemoStep("A product is deleted.", ("DELETE FROM products WHERE name = 'teapot'",), keep="now"),
+    DemoStep("What the shop has now.", ("SELECT * FROM products ORDER BY id",)),
+    DemoStep(
         "A mistake is refused with a reason, and leaves nothing behind.",
         ("INSERT INTO products VALUES (5, 'spoon', 2.00, 80), (3, 'mug', 5.00, 10)",),
         fails=True,
     ),
-    Step(
+    DemoStep(
         "Time travel: today's rows beside those of the first day.",
         (
             """
@@ -93,7 +93,7 @@ SHOP = (
             """,
         ),
     ),
-    Step(
+    DemoStep(
         "The change feed: exactly what has changed since then, with both images of updated rows.",
         (
             """
@@ -103,7 +103,7 @@ SHOP = (
             """,
         ),
     ),
-    Step(
+    DemoStep(
         "Each change was appended as a small file. OPTIMIZE merges these; the content stays the same.",
         (
             """
@@ -114,7 +114,7 @@ SHOP = (
             "SELECT role, row_count, deleted_rows, begin_snapshot FROM trickle.files('products')",
         ),
     ),
-    Step(
+    DemoStep(
         "Old snapshots and the change feed are still available, until VACUUM deletes them.",
         (
             "SELECT count(*) AS products, sum(stock) AS pieces FROM products VERSION AS OF {opening}",
@@ -149,7 +149,7 @@ def _run_steps(out: Console, warehouse: Path, verbose: bool) -> None:
     _show_duckdb(out, warehouse)
 
 
-def _show_step(out: Console, tr: Trickle, step: Step, number: int, kept: dict[str, int]) -> None:
+def _show_step(out: Console, tr: Trickle, step: DemoStep, number: int, kept: dict[str, int]) -> None:
     _print_title(out, number, step.title)
     for statement in step.statements:
         sql = dedent(statement).strip().format(**kept)
@@ -172,7 +172,7 @@ def _print_code(out: Console, text: str) -> None:
     out.print(Text(indent(text, "   "), style="cyan"))
 
 
-def _show_answer(out: Console, answer: Answer) -> None:
+def _show_answer(out: Console, answer: QueryResult) -> None:
     if answer.is_result:
         out.print(Text(f"   -> {describe_result(answer)}", style="green"))
     else:

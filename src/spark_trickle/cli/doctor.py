@@ -28,7 +28,7 @@ _LITTLE_SPACE = 2**30
 _OPTIONAL = {"duckdb": "to read the warehouse without Spark"}
 
 
-class State(StrEnum):
+class Level(StrEnum):
     OK = "ok"
     NOTE = "note"
     BAD = "bad"
@@ -37,7 +37,7 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class Check:
     name: str
-    state: State
+    state: Level
     found: str
     advice: str = ""
 
@@ -53,13 +53,13 @@ def run_checks(folder: Path, start_spark: bool) -> list[Check]:
         check_space("disk", folder),
         check_writable("temporary folder", Path(tempfile.gettempdir())),
     ]
-    if start_spark and all(c.state is not State.BAD for c in checks):
+    if start_spark and all(c.state is not Level.BAD for c in checks):
         checks += _check_round_trip(folder)
     return checks
 
 
 def exit_code(checks: list[Check]) -> int:
-    return Kind.ENVIRONMENT.value if any(c.state is State.BAD for c in checks) else 0
+    return Kind.ENVIRONMENT.value if any(c.state is Level.BAD for c in checks) else 0
 
 
 def print_checks(checks: list[Check], as_json: bool) -> None:
@@ -68,7 +68,7 @@ def print_checks(checks: list[Check], as_json: bool) -> None:
         print(to_json({"checks": [asdict(c) for c in checks]}))
         return
     shown = Table("check", "", "found", "what to do", header_style="bold")
-    styles = {State.OK: "green", State.NOTE: "yellow", State.BAD: "red"}
+    styles = {Level.OK: "green", Level.NOTE: "yellow", Level.BAD: "red"}
     for c in checks:
         shown.add_row(c.name, Text(c.state.value, style=styles[c.state]), Text(c.found), Text(c.advice))
     out.print(shown)
@@ -80,8 +80,8 @@ def print_checks(checks: list[Check], as_json: bool) -> None:
 def check_python(found: tuple[int, ...]) -> Check:
     text = ".".join(str(n) for n in found)
     if found >= _OLDEST_PYTHON:
-        return Check("python", State.OK, text)
-    return Check("python", State.BAD, text, "Install Python 3.11 or newer.")
+        return Check("python", Level.OK, text)
+    return Check("python", Level.BAD, text, "Install Python 3.11 or newer.")
 
 
 def check_java(text: str) -> Check:
@@ -89,32 +89,32 @@ def check_java(text: str) -> Check:
     advice = "Install Java 17 or newer (Debian: openjdk-17-jre-headless) and set JAVA_HOME to it."
     found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', text)
     if found is None:
-        return Check("java", State.BAD, "no working Java found", advice)
+        return Check("java", Level.BAD, "no working Java found", advice)
     enough = int(found[1]) >= _OLDEST_JAVA
     shown = found[0].split('"')[1]
-    return Check("java", State.OK, shown) if enough else Check("java", State.BAD, shown, advice)
+    return Check("java", Level.OK, shown) if enough else Check("java", Level.BAD, shown, advice)
 
 
 def check_pyspark(found: str | None) -> Check:
     if found is None or not found.startswith("4."):
-        return Check("pyspark", State.BAD, found or "not installed", 'pip install "pyspark>=4.0,<5"')
-    return Check("pyspark", State.OK, found)
+        return Check("pyspark", Level.BAD, found or "not installed", 'pip install "pyspark>=4.0,<5"')
+    return Check("pyspark", Level.OK, found)
 
 
 def check_writable(name: str, folder: Path) -> Check:
     """A folder that is not there yet is as good as its parent."""
     place = _find_existing(folder)
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        return Check(name, State.OK, str(folder.absolute()))
+        return Check(name, Level.OK, str(folder.absolute()))
     problem = "is not a folder" if not place.is_dir() else "cannot be written"
-    return Check(name, State.BAD, f"{place} {problem}", "Choose a folder that you may write to.")
+    return Check(name, Level.BAD, f"{place} {problem}", "Choose a folder that you may write to.")
 
 
 def check_space(name: str, folder: Path, little: int = _LITTLE_SPACE) -> Check:
     free = shutil.disk_usage(_find_existing(folder)).free
     text = f"{free / 2**30:.1f} GiB free"
     return (
-        Check(name, State.OK, text) if free >= little else Check(name, State.NOTE, text, "Free some space.")
+        Check(name, Level.OK, text) if free >= little else Check(name, Level.NOTE, text, "Free some space.")
     )
 
 
@@ -142,18 +142,18 @@ def _list_needed_packages() -> list[str]:
 def _check_package(name: str) -> Check:
     found = _find_version(name)
     if found is None:
-        return Check(name, State.BAD, "not installed", f"pip install {name}")
+        return Check(name, Level.BAD, "not installed", f"pip install {name}")
     if name == "pandas" and int(found.split(".")[0]) >= 3:
-        return Check(name, State.BAD, found, 'PySpark does not fully support it: pip install "pandas<3"')
-    return Check(name, State.OK, found)
+        return Check(name, Level.BAD, found, 'PySpark does not fully support it: pip install "pandas<3"')
+    return Check(name, Level.OK, found)
 
 
 def _check_optional(name: str, purpose: str) -> Check:
     found = _find_version(name)
     return (
-        Check(name, State.OK, found)
+        Check(name, Level.OK, found)
         if found
-        else Check(name, State.NOTE, "not installed", f"Only {purpose}.")
+        else Check(name, Level.NOTE, "not installed", f"Only {purpose}.")
     )
 
 
@@ -185,17 +185,17 @@ def _check_round_trip(folder: Path) -> list[Check]:
             tempfile.TemporaryDirectory(prefix="trickle-doctor-", dir=place) as fresh,
             open_connection(fresh) as tr,
         ):
-            session = Check("spark", State.OK, f"{tr.spark.version} on {tr.spark.conf.get('spark.master')}")
+            session = Check("spark", Level.OK, f"{tr.spark.version} on {tr.spark.conf.get('spark.master')}")
             executors = runs_elsewhere(tr.spark)
             tr.sql("CREATE TABLE t (n INT)")
             tr.sql("INSERT INTO t VALUES (42)")
             found = fetch_answer(tr.sql("SELECT n FROM t"), 10).rows
     except FolderNotSharedError as error:
-        return [Check("executors", State.BAD, error.message, error.hint)]
+        return [Check("executors", Level.BAD, error.message, error.hint)]
     except TrickleError as error:
-        return [Check("write and read", State.BAD, error.message, error.hint)]
-    seen = [session, *([Check("executors", State.OK, f"all can read {place}")] if executors else [])]
+        return [Check("write and read", Level.BAD, error.message, error.hint)]
+    seen = [session, *([Check("executors", Level.OK, f"all can read {place}")] if executors else [])]
     if found != ((42,),):
-        return [*seen, Check("write and read", State.BAD, f"wrote 42, read {found}", "Please report this.")]
+        return [*seen, Check("write and read", Level.BAD, f"wrote 42, read {found}", "Please report this.")]
     text = f"a row was written and read in {time.monotonic() - start:.1f} s, including the start of Spark"
-    return [*seen, Check("write and read", State.OK, text)]
+    return [*seen, Check("write and read", Level.OK, text)]

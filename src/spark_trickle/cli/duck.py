@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from spark_trickle.cli.show import Answer
+from spark_trickle.cli.show import QueryResult
 
 _EXTENSIONS = ("sqlite_scanner", "ducklake")
 
@@ -17,7 +17,7 @@ def attach_sql(warehouse: Path) -> str:
     return f"ATTACH 'ducklake:sqlite:{catalog}' AS lake (READ_ONLY)"
 
 
-def ask_duckdb(warehouse: Path, query: str) -> Answer | None:
+def ask_duckdb(warehouse: Path, query: str) -> QueryResult | None:
     """DuckDB's rows; None without DuckDB and the wheels of its extensions (nothing is downloaded)."""
     files = [_extension_file(name) for name in _EXTENSIONS]
     if find_spec("duckdb") is None or None in files:
@@ -29,7 +29,7 @@ def ask_duckdb(warehouse: Path, query: str) -> Answer | None:
         connection.execute(attach_sql(warehouse))
         found = connection.execute(query)
         columns, types = zip(*((d[0], str(d[1]).lower()) for d in found.description), strict=True)
-        return Answer(columns, types, tuple(found.fetchall()))
+        return QueryResult(columns, types, tuple(found.fetchall()))
 
 
 def _extension_file(name: str) -> Path | None:

@@ -16,7 +16,7 @@ from spark_trickle.cli.spark_options import SparkOptionsGroup, choose_spark
 from spark_trickle.errors import InternalError, TransactionStateError, TrickleError
 
 if TYPE_CHECKING:
-    from spark_trickle.cli.script import Entry
+    from spark_trickle.cli.script import ScriptStatement
     from spark_trickle.session import Trickle
 
 # Every import that is not needed for --help is made where it is used: help must be quick.
@@ -161,7 +161,7 @@ def _read_script(statement: str | None, file: Path | None) -> str:
         raise typer.BadParameter(f"{file} cannot be read: {reason}") from None
 
 
-def _run_entries(tr: Trickle, entries: list[Entry], most: int, as_json: bool) -> None:
+def _run_entries(tr: Trickle, entries: list[ScriptStatement], most: int, as_json: bool) -> None:
     from spark_trickle.cli import show
 
     out = show.open_console()

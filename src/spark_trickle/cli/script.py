@@ -8,26 +8,26 @@ from spark_trickle.sql.lexer.words import split_words
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScriptStatement:
     """One statement of a script."""
 
     sql: str
     line: int
 
 
-def split_script(text: str) -> list[Entry]:
+def split_script(text: str) -> list[ScriptStatement]:
     """Cut at semicolons; those inside texts, quoted names and comments are no words of their own."""
-    entries: list[Entry] = []
+    entries: list[ScriptStatement] = []
     first = None
     end = 0
     for word in split_words(text):
         if word.upper == ";":
             if first is not None:
-                entries.append(Entry(text[first.start : end], first.line))
+                entries.append(ScriptStatement(text[first.start : end], first.line))
             first = None
             continue
         first = first or word
         end = word.end
     if first is not None:
-        entries.append(Entry(text[first.start : end], first.line))
+        entries.append(ScriptStatement(text[first.start : end], first.line))
     return entries

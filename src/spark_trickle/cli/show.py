@@ -26,7 +26,7 @@ _WIDE = 10_000  # without a terminal there is no width to fit into
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """The rows of a statement; `truncated` if there are more than were asked for."""
 
     columns: tuple[str, ...]
@@ -40,13 +40,13 @@ class Answer:
         return self.columns[: len(COUNTS)] == COUNTS
 
 
-def fetch_answer(frame: Frame, most: int) -> Answer:
+def fetch_answer(frame: Frame, most: int) -> QueryResult:
     """At most so many rows, 0 for all; what Spark says against them becomes our error."""
     from spark_trickle.spark.run import collect
 
     types = tuple(f.dataType.simpleString() for f in frame.schema.fields)
     if not types:
-        return Answer((), (), ())
+        return QueryResult((), (), ())
     # Columns get numbers, because a query may give two of them the same name.
     numbered = frame.toDF(*(f"_{n}" for n in range(len(types))))
     plain = numbered.selectExpr(
@@ -55,7 +55,7 @@ def fetch_answer(frame: Frame, most: int) -> Answer:
     found = collect(plain.limit(most + 1) if most else plain)
     rows = tuple(zip(*(python_values(column) for column in found.columns), strict=True))
     kept = rows[:most] if most else rows
-    return Answer(tuple(frame.columns), types, kept, len(rows) > len(kept))
+    return QueryResult(tuple(frame.columns), types, kept, len(rows) > len(kept))
 
 
 # --- for people ------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def open_console(stderr: bool = False) -> Console:
     return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
 
 
-def render_answer(out: Console, answer: Answer) -> None:
+def render_answer(out: Console, answer: QueryResult) -> None:
     if answer.is_result:
         out.print(describe_result(answer))
     elif answer.columns:
@@ -75,7 +75,7 @@ def render_answer(out: Console, answer: Answer) -> None:
             out.print(Text(f"only the first {len(answer.rows)} rows; --max-rows 0 shows all", style="dim"))
 
 
-def describe_result(answer: Answer) -> str:
+def describe_result(answer: QueryResult) -> str:
     """What a statement did, in one line, and what it warns of."""
     inserted, updated, deleted, snapshot, *told = answer.rows[0]
     counts = {"inserted": inserted, "updated": updated, "deleted": deleted}
@@ -84,7 +84,7 @@ def describe_result(answer: Answer) -> str:
     return "\n".join([f"{done or 'done'} (snapshot {snapshot})", *warnings])
 
 
-def make_table(answer: Answer) -> Table:
+def make_table(answer: QueryResult) -> Table:
     made = Table(header_style="bold")
     for name, kind in zip(answer.columns, answer.types, strict=True):
         made.add_column(Text(name), justify="right" if kind.startswith(_NUMBERS) else "left", overflow="fold")
@@ -120,7 +120,7 @@ def list_notes(error: TrickleError) -> list[str]:
 # --- for programs ----------------------------------------------------------------------------------
 
 
-def answer_json(answer: Answer) -> str:
+def answer_json(answer: QueryResult) -> str:
     columns = [{"name": n, "type": t} for n, t in zip(answer.columns, answer.types, strict=True)]
     rows = [[to_plain(value) for value in row] for row in answer.rows]
     return to_json({"columns": columns, "rows": rows, "truncated": answer.truncated})

@@ -311,7 +311,7 @@ def print_value(value: dict[str, Any], as_json: bool) -> None:
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     from spark_trickle.cli import show
 
-    shown = show.Answer(
+    shown = show.QueryResult(
         tuple(columns), ("",) * len(columns), tuple(tuple(_round_value(v) for v in r) for r in rows)
     )
     show.open_console().print(show.make_table(shown))
@@ -331,7 +331,7 @@ def _status_table(tr: Trickle) -> Any:
         "waiting_for",
     )
     rows = tuple(tuple(_round_value(d[c]) for c in wanted) for d in found.dicts())
-    return show.make_table(show.Answer(wanted, ("",) * len(wanted), rows))
+    return show.make_table(show.QueryResult(wanted, ("",) * len(wanted), rows))
 
 
 def _round_value(value: Any) -> Any:

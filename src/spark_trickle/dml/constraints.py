@@ -14,7 +14,7 @@ from spark_trickle.errors import DuplicateKeyError, MergeCardinalityError, NotNu
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.files import DataFile
-from spark_trickle.model.table import WEIGHT, Column, Table
+from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
@@ -32,7 +32,7 @@ def show_values(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     )
 
 
-def _list_required_columns(table: Table) -> list[Column]:
+def _list_required_columns(table: Table) -> list[TableColumn]:
     return [c for c in table.columns if not c.nullable]
 
 
@@ -46,7 +46,7 @@ def check_nulls(table: Table, rows: pa.Table) -> None:
             raise _null_error(table, column, bad)
 
 
-def _null_error(table: Table, column: Column, bad: pa.Table) -> NotNullViolationError:
+def _null_error(table: Table, column: TableColumn, bad: pa.Table) -> NotNullViolationError:
     rows = row_tuples(bad.slice(0, _SHOWN), bad.column_names)
     return NotNullViolationError(table.full_name, column.name, show_values(rows))
 

@@ -22,8 +22,8 @@ from spark_trickle.model import commit
 from spark_trickle.model.report import Result
 from spark_trickle.model.table import (
     WEIGHT_ID,
-    Column,
     Table,
+    TableColumn,
 )
 from spark_trickle.model.types import Scalar, can_widen, from_spark, refuse_collations, sql_name
 from spark_trickle.spark.frames import Frame
@@ -60,7 +60,7 @@ def create_table(work: Work, statement: s.CreateTable) -> Result:
         view_id=work.new_id() + 1,
     )
     table = _with_key(table, statement.key)
-    work.define(commit.CreateTable(table))
+    work.define(commit.CreatedTable(table))
     if query is None:
         return Result()
     return insert_frame(work, table, query, (), most)
@@ -68,25 +68,25 @@ def create_table(work: Work, statement: s.CreateTable) -> Result:
 
 def _make_columns(
     work: Work, definitions: tuple[s.ColumnDefinition, ...], ids: Iterator[int]
-) -> tuple[Column, ...]:
+) -> tuple[TableColumn, ...]:
     found = []
     for d in definitions:
         column_id = next(ids)
         kind = from_spark(d.name, parse_type(work.place.spark, d.name, d.type), ids)
-        column = Column(column_id, d.name, kind, d.nullable, d.default, None, d.comment)
+        column = TableColumn(column_id, d.name, kind, d.nullable, d.default, None, d.comment)
         if d.default is not None:
             _default_value(work, column)
         found.append(column)
     return tuple(found)
 
 
-def query_columns(query: Frame | None, ids: Iterator[int]) -> tuple[Column, ...]:
+def query_columns(query: Frame | None, ids: Iterator[int]) -> tuple[TableColumn, ...]:
     assert query is not None
     found = []
     for f in query.schema.jsonValue()["fields"]:
         column_id = next(ids)
         refuse_collations(f["name"], f["metadata"])
-        found.append(Column(column_id, f["name"], from_spark(f["name"], _make_nullable(f["type"]), ids)))
+        found.append(TableColumn(column_id, f["name"], from_spark(f["name"], _make_nullable(f["type"]), ids)))
     return tuple(found)
 
 
@@ -120,7 +120,7 @@ def _with_key(table: Table, names: tuple[str, ...]) -> Table:
     return replace(table, key=tuple(c.id for c in key))
 
 
-def _default_value(work: Work, column: Column) -> str | None:
+def _default_value(work: Work, column: TableColumn) -> str | None:
     """The default as text, computed now; this is also how a wrong default is found out."""
     assert column.default is not None
     if find_references(f"SELECT {column.default}"):
@@ -152,7 +152,7 @@ def drop_table(work: Work, statement: s.DropTable) -> None:
         return
     table = _find_movable(work, statement.name)
     refuse_readers(work, table, "dropped")
-    work.define(commit.DropTable(table))
+    work.define(commit.DroppedTable(table))
 
 
 def _find_movable(work: Work, name: s.Name) -> Table:
@@ -168,7 +168,7 @@ def rename_table(work: Work, statement: s.RenameTable) -> None:
     existing = work.catalog.find((schema, name), schema)
     if existing is not None and existing.id != table.id:
         raise AlreadyExistsError("table", existing.full_name)
-    work.define(commit.AlterTable(table, replace(table, schema=schema, name=name)))
+    work.define(commit.AlteredTable(table, replace(table, schema=schema, name=name)))
 
 
 # --- columns -------------------------------------------------------------------------------------
@@ -189,10 +189,10 @@ def add_columns(work: Work, statement: s.AddColumns) -> None:
                 "adding a primary key", "Create a new table with the key and copy the rows."
             )
     new = replace(table, columns=table.columns + columns, next_column_id=next(ids))
-    work.define(commit.AlterTable(table, new))
+    work.define(commit.AlteredTable(table, new))
 
 
-def _for_old_rows(work: Work, table: Table, column: Column) -> Column:
+def _for_old_rows(work: Work, table: Table, column: TableColumn) -> TableColumn:
     """Rows that are there already take the default as it is now."""
     initial = _default_value(work, column) if column.default is not None else None
     plain = isinstance(column.type, Scalar) and not column.type.name.startswith(
@@ -225,7 +225,7 @@ def drop_columns(work: Work, statement: s.DropColumns) -> None:
         raise InvalidDefinitionError("a table needs at least one column", "Use DROP TABLE to remove it all.")
     if gone:
         refuse_readers(work, table, "altered", frozenset(gone))
-        work.define(commit.AlterTable(table, replace(table, columns=kept)))
+        work.define(commit.AlteredTable(table, replace(table, columns=kept)))
 
 
 def rename_column(work: Work, statement: s.RenameColumn) -> None:
@@ -233,7 +233,7 @@ def rename_column(work: Work, statement: s.RenameColumn) -> None:
     column = table.column(statement.old)
     new = table.with_column(replace(column, name=statement.new))
     check_column_names(list(new.column_names))
-    work.define(commit.AlterTable(table, new))
+    work.define(commit.AlteredTable(table, new))
 
 
 def alter_column(work: Work, statement: s.AlterColumn) -> None:
@@ -253,10 +253,10 @@ def alter_column(work: Work, statement: s.AlterColumn) -> None:
         new = replace(new, default=None)
     if statement.comment is not None:
         new = replace(new, comment=statement.comment)
-    work.define(commit.AlterTable(table, table.with_column(new)))
+    work.define(commit.AlteredTable(table, table.with_column(new)))
 
 
-def _widen_type(work: Work, column: Column, text: str) -> Scalar:
+def _widen_type(work: Work, column: TableColumn, text: str) -> Scalar:
     kind = from_spark(column.name, parse_type(work.place.spark, column.name, text), count(0))
     if not can_widen(column.type, kind):
         raise InvalidDefinitionError(
@@ -268,7 +268,7 @@ def _widen_type(work: Work, column: Column, text: str) -> Scalar:
     return kind
 
 
-def _render_carry_over(work: Work, old: Column, new: Column) -> str | None:
+def _render_carry_over(work: Work, old: TableColumn, new: TableColumn) -> str | None:
     """What old rows hold, in the new type: the FLOAT 0.1 is not the DOUBLE 0.1."""
     if old.initial is None:
         return None
@@ -276,7 +276,7 @@ def _render_carry_over(work: Work, old: Column, new: Column) -> str | None:
     return str(collect(run_sql(work.place.spark, f"SELECT CAST({value} AS STRING)")).column(0)[0].as_py())
 
 
-def _check_nullability(work: Work, table: Table, column: Column, nullable: bool) -> bool:
+def _check_nullability(work: Work, table: Table, column: TableColumn, nullable: bool) -> bool:
     if nullable and column.id in table.key and table.key_enforced:
         raise InvalidDefinitionError(
             f'column "{column.name}" is part of the primary key', "Key columns are always NOT NULL."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_trickle.dml import actions, rows
-from spark_trickle.dml.choices import Choice, choose_among, note_choice
+from spark_trickle.dml.choices import RowChoice, choose_among, note_choice
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
@@ -37,7 +37,7 @@ def delete_rows(work: Work, statement: Delete) -> Result:
     )
     select = f"{statement.ctes}SELECT {images}, '{actions.DELETE}' AS {actions.ACTION}"
     text = f"{select} FROM {target} WHERE {condition}"
-    note_choice(work, table, Choice(statement.ctes, target, condition))
+    note_choice(work, table, RowChoice(statement.ctes, target, condition))
     plan = rows.RowPlan(
         table,
         run_query(work, text, target=choose_among(work, table)),

@@ -10,7 +10,7 @@ from spark_trickle.dml.delete import truncate_table
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.report import Result
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
@@ -76,7 +76,7 @@ def _has_content(work: Work, table: Table) -> bool:
     return bool(work.files(table))
 
 
-def _find_targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[Column]:
+def _find_targets(table: Table, frame: Frame, names: tuple[str, ...]) -> list[TableColumn]:
     """The column that each value of the source goes to."""
     if not names:
         if len(frame.columns) != len(table.columns):

@@ -23,12 +23,12 @@ from spark_trickle.dml.actions import (
     same_image_sql,
 )
 from spark_trickle.dml.assign import default_sql, render_stored
-from spark_trickle.dml.choices import Choice, choose_among, note_choice
+from spark_trickle.dml.choices import RowChoice, choose_among, note_choice
 from spark_trickle.dml.delete import target_sql
 from spark_trickle.dml.update import collect_assignments, render_numbered_target
 from spark_trickle.errors import QueryError
 from spark_trickle.model.report import Result
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
@@ -140,11 +140,11 @@ def _make_staged_run(work: Work, table: Table, statement: Merge) -> _Run:
     )
 
 
-def _make_choice(table: Table, statement: Merge) -> Choice:
+def _make_choice(table: Table, statement: Merge) -> RowChoice:
     """The rows of the target that a row of the source matches; rows that come later may match as well."""
     target = f"{target_sql(table)} AS {quote(statement.alias or table.name)}"
     relations = f"{statement.source} JOIN {target} ON {statement.condition}"
-    return Choice(statement.ctes, relations, "true", is_alone=False)
+    return RowChoice(statement.ctes, relations, "true", is_alone=False)
 
 
 def _make_action(table: Table, statement: Merge, number: int, clause: MergeClause) -> _Action:
@@ -247,7 +247,7 @@ def _compute_images(work: Work, table: Table, frame: Frame, actions: list[_Actio
     return run_sql(work.place.spark, f"SELECT *, ({same}) AS {SAME} FROM ({inner})", joined=frame)
 
 
-def _new_sql(frame: Frame, n: int, column: Column, actions: list[_Action]) -> str:
+def _new_sql(frame: Frame, n: int, column: TableColumn, actions: list[_Action]) -> str:
     cases = []
     for a in actions:
         if column.id in a.values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_trickle.dml import actions, rows
 from spark_trickle.dml.assign import default_sql, render_stored
-from spark_trickle.dml.choices import Choice, choose_among, note_choice
+from spark_trickle.dml.choices import RowChoice, choose_among, note_choice
 from spark_trickle.dml.delete import most_target_rows, target_sql
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.report import Result
@@ -72,11 +72,11 @@ def _render_matched(table: Table, statement: Update, assigned: dict[int, str]) -
     )
 
 
-def _make_choice(table: Table, statement: Update) -> Choice:
+def _make_choice(table: Table, statement: Update) -> RowChoice:
     relations = f"{target_sql(table)} AS {quote(statement.alias or table.name)}"
     if statement.source is not None:
         relations += f", {statement.source}"
-    return Choice(statement.ctes, relations, statement.where or "true", is_alone=statement.source is None)
+    return RowChoice(statement.ctes, relations, statement.where or "true", is_alone=statement.source is None)
 
 
 def _compute_images(

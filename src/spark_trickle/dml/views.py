@@ -41,7 +41,7 @@ def create_schema(work: Work, statement: s.CreateSchema) -> None:
         if statement.if_not_exists:
             return
         raise AlreadyExistsError("schema", statement.name)
-    work.define(commit.CreateSchema(Schema(work.new_id(), statement.name)))
+    work.define(commit.CreatedSchema(Schema(work.new_id(), statement.name)))
 
 
 def drop_schema(work: Work, statement: s.DropSchema) -> None:
@@ -66,7 +66,7 @@ def drop_schema(work: Work, statement: s.DropSchema) -> None:
             refuse_view_readers(work, member, leaving)
     for member in members:
         drop_relation(work, member)
-    work.define(commit.DropSchema(schema))
+    work.define(commit.DroppedSchema(schema))
 
 
 def create_view(work: Work, statement: s.CreateView) -> None:
@@ -92,7 +92,7 @@ def create_view(work: Work, statement: s.CreateView) -> None:
         source_columns=tuple(columns),
         home=work.place.schema,
     )
-    work.define(commit.CreateView(view))
+    work.define(commit.CreatedView(view))
 
 
 def _refuse_itself(work: Work, name: tuple[str, str], query: str, home: str) -> None:
@@ -121,4 +121,4 @@ def drop_view(work: Work, statement: s.DropView) -> None:
         kind = "table" if found.stream is None else "stream table"
         raise TableNotFoundError(found.full_name, wanted="view", found=kind)
     refuse_view_readers(work, found)
-    work.define(commit.DropView(found))
+    work.define(commit.DroppedView(found))

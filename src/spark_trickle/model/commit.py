@@ -11,42 +11,44 @@ from spark_trickle.model.table import Schema, Table, View
 
 
 @dataclass(frozen=True)
-class CreateSchema:
+class CreatedSchema:
     schema: Schema
 
 
 @dataclass(frozen=True)
-class DropSchema:
+class DroppedSchema:
     schema: Schema
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class CreatedTable:
     table: Table
 
 
 @dataclass(frozen=True)
-class AlterTable:
+class AlteredTable:
     old: Table
     new: Table
 
 
 @dataclass(frozen=True)
-class DropTable:
+class DroppedTable:
     table: Table
 
 
 @dataclass(frozen=True)
-class CreateView:
+class CreatedView:
     view: View
 
 
 @dataclass(frozen=True)
-class DropView:
+class DroppedView:
     view: View
 
 
-Definition = CreateSchema | DropSchema | CreateTable | AlterTable | DropTable | CreateView | DropView
+Definition = (
+    CreatedSchema | DroppedSchema | CreatedTable | AlteredTable | DroppedTable | CreatedView | DroppedView
+)
 
 
 @dataclass(frozen=True)

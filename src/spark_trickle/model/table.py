@@ -19,7 +19,7 @@ DEFAULT_SCHEMA = "main"
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table; `initial` is what rows written before the column was added hold in it."""
 
     id: int
@@ -38,7 +38,7 @@ class Table:
     id: int
     schema: str
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     key: tuple[int, ...]
     key_enforced: bool
     path: str
@@ -64,7 +64,7 @@ class Table:
         return tuple(c.name for c in self.columns)
 
     @property
-    def key_columns(self) -> tuple[Column, ...]:
+    def key_columns(self) -> tuple[TableColumn, ...]:
         return tuple(c for key in self.key for c in self.columns if c.id == key)
 
     @property
@@ -73,13 +73,13 @@ class Table:
         return bool(self.key) and self.key_enforced
 
     @property
-    def distinct_by(self) -> tuple[Column, ...]:
+    def distinct_by(self) -> tuple[TableColumn, ...]:
         """Columns that tell all rows apart: an enforced key, or what the query promises; else none."""
         if self.unique:
             return self.key_columns
         return tuple(c for number in self.identity for c in self.columns if c.id == number)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> TableColumn:
         for c in self.columns:
             if c.name.lower() == name.lower():
                 return c
@@ -99,7 +99,7 @@ class Table:
         known = dict.fromkeys((*old.former, *((c.name.lower(), c.id) for c in old.columns)))
         return replace(self, former=tuple(pair for pair in known if pair not in now))
 
-    def with_column(self, column: Column) -> Table:
+    def with_column(self, column: TableColumn) -> Table:
         """The table with one column changed, found by its id."""
         return replace(self, columns=tuple(column if c.id == column.id else c for c in self.columns))
 
@@ -155,7 +155,7 @@ def table_from_json(id: int, schema: str, name: str, value: dict[str, Any]) -> T
         schema=schema,
         name=name,
         columns=tuple(
-            Column(i, n, types.from_json(t), nulls, default, initial, comment)
+            TableColumn(i, n, types.from_json(t), nulls, default, initial, comment)
             for i, n, t, nulls, default, initial, comment in value["columns"]
         ),
         key=tuple(value["key"]),

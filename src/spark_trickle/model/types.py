@@ -43,7 +43,7 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Field:
+class StructField:
     id: int
     name: str
     type: ColumnType
@@ -52,7 +52,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Struct:
-    fields: tuple[Field, ...]
+    fields: tuple[StructField, ...]
 
 
 ColumnType = Scalar | Array | Struct
@@ -82,7 +82,7 @@ def type_in_query(spec: Any) -> ColumnType:
     if spec["type"] == "array":
         return Array(type_in_query(spec["elementType"]), 0)
     if spec["type"] == "struct":
-        return Struct(tuple(Field(0, f["name"], type_in_query(f["type"])) for f in spec["fields"]))
+        return Struct(tuple(StructField(0, f["name"], type_in_query(f["type"])) for f in spec["fields"]))
     return Scalar(str(spec["type"]))
 
 
@@ -92,10 +92,10 @@ def refuse_collations(column: str, metadata: dict[str, Any]) -> None:
         raise TypeNotAllowedError(column, "STRING COLLATE", _REFUSED["collated"])
 
 
-def _field_from_spark(column: str, spec: Any, ids: Iterator[int]) -> Field:
+def _field_from_spark(column: str, spec: Any, ids: Iterator[int]) -> StructField:
     refuse_collations(column, spec.get("metadata", {}))
     field_id = next(ids)
-    return Field(field_id, spec["name"], from_spark(column, spec["type"], ids, True), spec["nullable"])
+    return StructField(field_id, spec["name"], from_spark(column, spec["type"], ids, True), spec["nullable"])
 
 
 def _refuse_twins(column: str, names: list[str]) -> None:
@@ -161,7 +161,7 @@ def from_json(value: Any) -> ColumnType:
         return Scalar(value)
     if "array" in value:
         return Array(from_json(value["array"]), value["id"], value["nulls"])
-    return Struct(tuple(Field(i, n, from_json(t), nulls) for i, n, t, nulls in value["struct"]))
+    return Struct(tuple(StructField(i, n, from_json(t), nulls) for i, n, t, nulls in value["struct"]))
 
 
 def is_float(kind: ColumnType) -> bool:

@@ -28,7 +28,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Function:
+class TableFunction:
     """`least` to `most` constants; the first may name a stream table."""
 
     answer: Callable[..., Answer]

@@ -23,7 +23,7 @@ from spark_trickle.sources.postgres.moment import show_lsn
 from spark_trickle.sources.postgres.slot import slot_state
 from spark_trickle.sources.postgres.status import (
     MOST_COUNTED,
-    Finding,
+    SourceFinding,
     capture_findings,
     server_findings,
     slot_findings,
@@ -189,7 +189,7 @@ def check_cdc_health(work: Work) -> Answer:
 
     def find_issues(
         connection: Connection, source: AttachedSource, options: SourceOptions
-    ) -> Iterator[Finding]:
+    ) -> Iterator[SourceFinding]:
         by_log = source.state.capture is CaptureMode.WAL
         yield from server_findings(connection, wants_log=by_log)
         yield from capture_findings(connection, options.schema, settings.buffer_alert_rows)
@@ -205,7 +205,7 @@ def slot_health(work: Work) -> Answer:
 
     def find_issues(
         connection: Connection, source: AttachedSource, options: SourceOptions
-    ) -> Iterator[Finding]:
+    ) -> Iterator[SourceFinding]:
         if source.state.slot:
             most = work.place.settings.wal_alert_lag_bytes
             yield from slot_findings(connection, source.state.slot, source.state.publication, most)
@@ -218,14 +218,14 @@ def trigger_inventory(work: Work) -> Answer:
 
     def find_issues(
         connection: Connection, source: AttachedSource, options: SourceOptions
-    ) -> Iterator[Finding]:
+    ) -> Iterator[SourceFinding]:
         yield from trigger_findings(connection, options.schema)
 
     return _collect_findings(work, find_issues)
 
 
 def _collect_findings(
-    work: Work, ask: Callable[[Connection, AttachedSource, SourceOptions], Iterator[Finding]]
+    work: Work, ask: Callable[[Connection, AttachedSource, SourceOptions], Iterator[SourceFinding]]
 ) -> Answer:
     rows: list[Row] = []
     for source, options in _list_sources(work):
@@ -233,7 +233,7 @@ def _collect_findings(
             with _reach_source(source, options) as connection:
                 found = list(ask(connection, source, options))
         except TrickleError as error:
-            found = [Finding("connection", source.name, error.message, error.hint or "Try again.")]
+            found = [SourceFinding("connection", source.name, error.message, error.hint or "Try again.")]
         rows += [(source.name, f.check, f.subject, f.value, f.ok, f.fix) for f in found]
     return Answer({**_FINDING, "ok": "boolean", "fix": "string"}, rows)
 

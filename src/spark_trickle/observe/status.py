@@ -13,7 +13,7 @@ from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.scheduler.due import World, compute_interval, plan_refreshes, read_interval
 from spark_trickle.scheduler.survey import survey_world
-from spark_trickle.scheduler.tiers import Use, suggest_tier
+from spark_trickle.scheduler.tiers import TableUse, suggest_tier
 from spark_trickle.txn.work import Work, now
 
 
@@ -274,7 +274,9 @@ def suggest_tiers(work: Work) -> Answer:
         if table.stream is None or table.stream.mode is Mode.IMMEDIATE:
             continue
         tier = table.stream.options.tier
-        use = Use(tier, read_interval(world, i, place.settings), watched.get(i), read.get(i), i in followed)
+        use = TableUse(
+            tier, read_interval(world, i, place.settings), watched.get(i), read.get(i), i in followed
+        )
         suggested, why = suggest_tier(use, moment)
         seen, seconds = use.reads, use.seconds_between_reads(moment)
         counted = (seen.count, seen.last) if seen is not None else (0, None)

@@ -23,7 +23,7 @@ from spark_trickle.algebra.operators import (
     Project,
     column,
 )
-from spark_trickle.plan.sizes import Different, Guess, Sizes
+from spark_trickle.plan.sizes import DistinctCounts, RowEstimate, Sizes
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def connect_joins(plan: Operator) -> Operator:
 
 def order_joins(plan: Operator, sizes: Sizes) -> Operator:
     """Changes first; what they have become so far is sent to every task while it is few rows."""
-    different = Different(plan, sizes)
+    different = DistinctCounts(plan, sizes)
 
     @memoize
     def visit(op: Operator) -> Operator:
@@ -129,13 +129,13 @@ def _read_equality(test: Expr) -> KeyPair | None:
 # --- together ----------------------------------------------------------------------------------------
 
 
-def _join_web(web: _Web, first: int, different: Different | None = None) -> Operator:
+def _join_web(web: _Web, first: int, different: DistinctCounts | None = None) -> Operator:
     """One relation after the other, those with a key in common and few rows before the others."""
     left = list(web.conditions)
     relations = [_filter_by_own(r, left) for r in web.relations]
     start = relations.pop(first)
     made = start
-    guess = None if different is None else Guess(start, different)
+    guess = None if different is None else RowEstimate(start, different)
     while relations:
         shared = [_find_keys(made, r, left) for r in relations]
         rank = [

@@ -35,7 +35,7 @@ class Sizes:
 NO_SIZES = Sizes(rows=lambda _: 0, changed=lambda _: 0, key=lambda _: (), few=0)
 
 
-class Different:
+class DistinctCounts:
     """How many values the keys of a plan have, where one of their equals is the unique key of a table."""
 
     def __init__(self, plan: Operator, sizes: Sizes) -> None:
@@ -58,13 +58,13 @@ class Different:
         return min((self._unique[c] for c in equal if c in self._unique), default=0.0)
 
 
-class Guess:
+class RowEstimate:
     """About how many rows a change has become by the joins so far.
 
     A value of a key finds as many rows as there are for each different one.
     """
 
-    def __init__(self, start: Operator, different: Different) -> None:
+    def __init__(self, start: Operator, different: DistinctCounts) -> None:
         self._sizes = different.sizes
         self._different = different
         self._rows = float(self._sizes.estimate_rows(start))

@@ -39,7 +39,7 @@ def alter_stream(work: Work, statement: s.AlterStream) -> Result:
         if "exact_floats" in dict(statement.options):  # another plan
             report = rebuild_stream(work, table, new, "altered")
             return _report_new_definition(work, statement, report)
-        work.define(commit.AlterTable(table, replace(table, stream=new)))
+        work.define(commit.AlteredTable(table, replace(table, stream=new)))
         told = tell_concerns(work, replace(table, stream=new), nodes_of(new.plan)) if statement.mode else ()
         return Result(warnings=told)
     asked = replace(stream, query=statement.query, home=work.place.schema)

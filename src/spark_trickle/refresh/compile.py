@@ -29,7 +29,7 @@ from spark_trickle.spark.read import empty_frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import render_type
 from spark_trickle.sql.bind.query import bind
-from spark_trickle.sql.bind.scope import Bound, Find, SourceTable, SourceView
+from spark_trickle.sql.bind.scope import Bound, Find, ReadableTable, SourceView
 from spark_trickle.sql.bind.translate import read_expression
 from spark_trickle.sql.dialect.additions import may_be_taken, without_additions
 from spark_trickle.sql.dialect.spark import refuse_large_query
@@ -159,7 +159,7 @@ def _check_types(work: Work, asked: Frame, plan: Operator) -> None:
 def _make_finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | None = None) -> Find:
     """What is behind a name in a text; what it finds is noted."""
 
-    def find(parts: tuple[str, ...], home: str) -> SourceTable | SourceView | None:
+    def find(parts: tuple[str, ...], home: str) -> ReadableTable | SourceView | None:
         relation = texts.find(parts, home)
         match relation:
             case Table():
@@ -168,7 +168,7 @@ def _make_finder(texts: Catalog, plan: Catalog, read: TextsRead, view_id: int | 
                 assert planned is not None
                 stored = {c.id: c.name for c in planned.columns}
                 names = tuple(stored[c.id] for c in relation.columns)
-                return SourceTable(TableRef(relation.id), relation.column_names, names)
+                return ReadableTable(TableRef(relation.id), relation.column_names, names)
             case View():
                 read.views[relation.id] = relation.full_name
                 inside = _make_finder(texts.enter_view(relation), plan, read, relation.id)

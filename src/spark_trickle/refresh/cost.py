@@ -26,7 +26,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Guess:
+class CostEstimate:
     """Milliseconds that a refresh is expected to take, between bounds, and the runs this rests on."""
 
     ms: float
@@ -41,8 +41,8 @@ class Guess:
 class Estimate:
     """What is known of either way; None if that is nothing."""
 
-    differential: Guess | None
-    full: Guess | None
+    differential: CostEstimate | None
+    full: CostEstimate | None
     source_rows: int
     full_at_most: float | None = None  # milliseconds, from runs of any size
 
@@ -116,7 +116,7 @@ def leads_to_many(known: Experience, changed_rows: int, many: int) -> bool:
 # --- a differential refresh --------------------------------------------------------------------------
 
 
-def _guess_differential(runs: Sequence[Run], rows: int) -> Guess | None:
+def _guess_differential(runs: Sequence[Run], rows: int) -> CostEstimate | None:
     """What changes of such a size cost lately; else what those of other sizes let expect."""
     alike = _select_alike(runs, rows)
     below = [r for r in runs if r.delta_rows < rows / _ALIKE]
@@ -124,10 +124,10 @@ def _guess_differential(runs: Sequence[Run], rows: int) -> Guess | None:
     if len(alike) == 1:
         # It may have been the first of a process, which compiles everything: others must agree.
         ms = _compute_cost(alike)
-        return Guess(ms, min(ms, _bound_by_smaller(below)), ms, tuple(alike), firm=False, seen=True)
+        return CostEstimate(ms, min(ms, _bound_by_smaller(below)), ms, tuple(alike), firm=False, seen=True)
     if alike:
         ms = _compute_cost(alike)
-        return Guess(ms, ms, ms, tuple(alike), seen=True)
+        return CostEstimate(ms, ms, ms, tuple(alike), seen=True)
     if below and above:
         return _guess_between(_select_largest(below), _select_smallest(above), rows)
     if below:
@@ -153,32 +153,32 @@ def _bound_by_smaller(smaller: Sequence[Run]) -> float:
     return max((_compute_cost(g) for g in groups if len(g) > 1), default=0.0)
 
 
-def _guess_between(below: list[Run], above: list[Run], rows: int) -> Guess:
+def _guess_between(below: list[Run], above: list[Run], rows: int) -> CostEstimate:
     (x0, y0), (x1, y1) = _average_runs(below), _average_runs(above)
     share = (rows - x0) / (x1 - x0)
-    return Guess(y0 + share * (y1 - y0), min(y0, y1), max(y0, y1), (*below, *above))
+    return CostEstimate(y0 + share * (y1 - y0), min(y0, y1), max(y0, y1), (*below, *above))
 
 
-def _guess_beyond(runs: Sequence[Run], largest: list[Run], rows: int) -> Guess:
+def _guess_beyond(runs: Sequence[Run], largest: list[Run], rows: int) -> CostEstimate:
     """More rows than were ever seen: at least what the largest change took, at most in proportion."""
     x, y = _average_runs(largest)
     low, high = y, y * rows / x
     slope = _compute_slope(runs)
     if slope is None:
-        return Guess(high, low, high, tuple(largest), firm=False)
+        return CostEstimate(high, low, high, tuple(largest), firm=False)
     ms = min(max(y + slope * (rows - x), low), high)
-    return Guess(ms, low, high, tuple(largest), firm=rows <= _NEAR * x)
+    return CostEstimate(ms, low, high, tuple(largest), firm=rows <= _NEAR * x)
 
 
-def _guess_below(runs: Sequence[Run], smallest: list[Run], rows: int) -> Guess:
+def _guess_below(runs: Sequence[Run], smallest: list[Run], rows: int) -> CostEstimate:
     """Fewer rows than were ever seen: at most what the smallest change took, at least in proportion."""
     x, y = _average_runs(smallest)
     low, high = y * rows / x, y
     slope = _compute_slope(runs)
     if slope is None:
-        return Guess(high, low, high, tuple(smallest), firm=False)
+        return CostEstimate(high, low, high, tuple(smallest), firm=False)
     ms = min(max(y - slope * (x - rows), low), high)
-    return Guess(ms, low, high, tuple(smallest), firm=rows * _NEAR >= x)
+    return CostEstimate(ms, low, high, tuple(smallest), firm=rows * _NEAR >= x)
 
 
 def _compute_slope(runs: Sequence[Run]) -> float | None:
@@ -212,7 +212,7 @@ def _pick_typical_duration(durations: Sequence[float]) -> float:
 # --- a full refresh ----------------------------------------------------------------------------------
 
 
-def _guess_full(runs: Sequence[Run], source_rows: int) -> Guess | None:
+def _guess_full(runs: Sequence[Run], source_rows: int) -> CostEstimate | None:
     """In proportion to the rows that are read; a table of another size by far tells nothing of this one."""
     alike = [r for r in runs if r.source_rows / _NEAR <= source_rows <= r.source_rows * _NEAR][:_LATEST]
     if not alike:
@@ -220,7 +220,7 @@ def _guess_full(runs: Sequence[Run], source_rows: int) -> Guess | None:
     costs = [r.total_ms * (source_rows / max(r.source_rows, 1) or 1.0) for r in alike]
     # The rows that are read decide, and all else only makes it slower: one of the faster ones tells most.
     ms = min(costs[0], sorted(costs)[(len(costs) - 1) // 3])
-    return Guess(ms, min(costs), max(costs), tuple(alike), firm=len(alike) > 2, seen=True)
+    return CostEstimate(ms, min(costs), max(costs), tuple(alike), firm=len(alike) > 2, seen=True)
 
 
 def _bound_full(known: Experience, source_rows: int) -> float | None:
@@ -232,7 +232,7 @@ def _bound_full(known: Experience, source_rows: int) -> float | None:
 # --- in words ----------------------------------------------------------------------------------------
 
 
-def _format_range(guess: Guess) -> str:
+def _format_range(guess: CostEstimate) -> str:
     if guess.firm or guess.seen:
         return f"about {guess.ms:,.0f} ms"
     return f"{guess.low:,.0f} to {guess.high:,.0f} ms"

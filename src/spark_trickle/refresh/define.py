@@ -48,7 +48,7 @@ def create_stream(work: Work, statement: s.CreateStream, occasion: Occasion = Oc
     shape = define_shape(work, schema, name, compiled, work.new_id() + 2 * (len(compiled.nodes) - 1))
     table = shape.make_table(stream)
     check_column_names(list(table.column_names))
-    work.define(commit.CreateTable(table))
+    work.define(commit.CreatedTable(table))
     told = tell_concerns(work, table, compiled.nodes)
     if statement.options.initialize:
         done = fill_stream(work, table, "created", occasion=occasion)
@@ -132,7 +132,7 @@ def _define_nodes(
         frame = analyze_plan(work, node.plan, tables)
         inner = _make_table(work, HIDDEN_SCHEMA, f"{name}${node.name}_{work.new_id()}", frame)
         tables[node.name] = with_identity(replace(inner, owner=owner), key)
-        work.define(commit.CreateTable(tables[node.name]))
+        work.define(commit.CreatedTable(tables[node.name]))
     return tables
 
 

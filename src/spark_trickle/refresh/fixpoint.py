@@ -10,7 +10,7 @@ from spark_trickle.algebra.references import RoundRef, StepRef
 from spark_trickle.errors import RecursionTooDeepError
 
 
-class Engine(Protocol):
+class PlanRunner(Protocol):
     """Where the plans of a program are computed."""
 
     @property
@@ -38,7 +38,7 @@ class Engine(Protocol):
         """Tell what was done otherwise than planned."""
 
 
-def run_fixpoint(op: Fixpoint, name: StepRef, engine: Engine) -> None:
+def run_fixpoint(op: Fixpoint, name: StepRef, engine: PlanRunner) -> None:
     """Leave the rows under a name."""
     for part in op.program:
         if isinstance(part, Assign):
@@ -52,7 +52,7 @@ def run_fixpoint(op: Fixpoint, name: StepRef, engine: Engine) -> None:
     engine.put_answer(name, op.result)
 
 
-def _run_rounds(rounds: Rounds, engine: Engine, most: int | None) -> str | None:
+def _run_rounds(rounds: Rounds, engine: PlanRunner, most: int | None) -> str | None:
     """What there was too much of before nothing new was left, if so."""
     count = total = [engine.put(a.name, a.plan) for a in rounds.start][-1]
     engine.copy(rounds.found, rounds.last)
@@ -68,7 +68,7 @@ def _run_rounds(rounds: Rounds, engine: Engine, most: int | None) -> str | None:
     return f"took more than {engine.most_rounds} rounds"
 
 
-def _run_round(rounds: Rounds, engine: Engine) -> int:
+def _run_round(rounds: Rounds, engine: PlanRunner) -> int:
     """How many rows are new; nothing leads to nothing."""
     count = 0
     for part in rounds.body:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.stream import KnownNames, KnownTable, Source, Stream
-from spark_trickle.model.table import Column, Relation, Table, View
+from spark_trickle.model.table import Relation, Table, TableColumn, View
 from spark_trickle.txn.work import Work
 
 
@@ -105,7 +105,7 @@ def _with_known_tables(now: Catalog, tables: Iterable[KnownTable]) -> Catalog:
 def _restore_names(table: Table, known: KnownTable) -> Table:
     columns = {c.id: c for c in table.columns}
     named = tuple(
-        replace(columns.get(i, Column(i, name, kind)), name=name) for i, name, kind in known.columns
+        replace(columns.get(i, TableColumn(i, name, kind)), name=name) for i, name, kind in known.columns
     )
     return replace(table, schema=known.schema, name=known.name, columns=named)
 
@@ -118,7 +118,7 @@ def _with_dropped_columns(now: Catalog, known: Iterable[KnownNames]) -> Catalog:
             continue
         for i, name, kind in k.columns:
             if all(c.id != i for c in table.columns):
-                dropped = Column(i, _free_name(name, table), kind)
+                dropped = TableColumn(i, _free_name(name, table), kind)
                 table = replace(table, columns=(*table.columns, dropped))
         now = now.with_relation(table)
     return now

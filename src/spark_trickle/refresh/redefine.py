@@ -10,7 +10,7 @@ from spark_trickle.errors import (
 )
 from spark_trickle.model import commit
 from spark_trickle.model.stream import Stream
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import can_widen
 from spark_trickle.refresh.circular_definition import check_circle
 from spark_trickle.refresh.compile import compile_query
@@ -31,7 +31,7 @@ def redefine_stream(work: Work, table: Table, stream: Stream, new_query: bool = 
     refuse_mirrors(work, stream.mode, compiled.sources)
     for node in table.stream.nodes if table.stream else ():
         if (inner := work.catalog.table_by_id(node)) is not None:
-            work.define(commit.DropTable(inner))
+            work.define(commit.DroppedTable(inner))
     new = plan_stream(work, stream, compiled)
     shape = define_shape(work, table.schema, table.name, compiled, table.id)
     reads_itself = any(source.table_id == table.id for source in compiled.sources)
@@ -40,20 +40,20 @@ def redefine_stream(work: Work, table: Table, stream: Stream, new_query: bool = 
         again = replace(shape, table=replace(table, columns=columns)).make_table(new)
         if again.identity != table.identity:  # rows of before may repeat what tells the new ones apart
             again = replace(again, identity=())
-        work.define(commit.AlterTable(table, again))
+        work.define(commit.AlteredTable(table, again))
         return again
     refuse_users(work, table, "altered")
     if reads_itself:
         raise InUseError(table.full_name, "given other columns", (table.full_name,))
     refuse_published(work, table)
-    work.define(commit.DropTable(table))
+    work.define(commit.DroppedTable(table))
     fresh = replace(shape.table, id=work.new_id(), view_id=work.new_id() + 1)
     again = replace(shape, table=fresh).make_table(new)
-    work.define(commit.CreateTable(again))
+    work.define(commit.CreatedTable(again))
     return again
 
 
-def _widen_columns(table: Table, new: Sequence[Column], widen: bool) -> tuple[Column, ...]:
+def _widen_columns(table: Table, new: Sequence[TableColumn], widen: bool) -> tuple[TableColumn, ...]:
     """The columns of a stream table with the types that they have now, if its rows can stay; else none.
 
     So it remains the same table for those that read it and for those that it is published to.

@@ -10,7 +10,7 @@ from spark_trickle.errors import FuseBlownError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
-from spark_trickle.model.commit import AlterTable
+from spark_trickle.model.commit import AlteredTable
 from spark_trickle.model.experience import Experience
 from spark_trickle.model.room import room_of_refresh
 from spark_trickle.model.stream import Action, Frontier, Occasion, RefreshReport, Stream
@@ -85,7 +85,7 @@ def end_append_only(work: Work, table: Table, facts: Facts, decision: Decision) 
     if not stream.options.append_only or not facts.deleted_rows:
         return decision
     kept = replace(stream, options=replace(stream.options, append_only=False))
-    work.define(AlterTable(table, replace(table, stream=kept)))
+    work.define(AlteredTable(table, replace(table, stream=kept)))
     message = f"{facts.deleted_rows} rows of {', '.join(facts.changed)} were deleted"
 
     def send_alert() -> None:

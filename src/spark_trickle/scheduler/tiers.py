@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from spark_trickle.lake.catalog.read_counts import Reads
+from spark_trickle.lake.catalog.read_counts import ReadCount
 from spark_trickle.model.stream_options import Tier
 
 _ENOUGH = timedelta(days=1)  # of watching before anything is suggested
@@ -14,13 +14,13 @@ _WARM, _COLD = 2.0, 10.0  # refreshes for each read beyond which it is refreshed
 
 
 @dataclass(frozen=True)
-class Use:
+class TableUse:
     """What is known of how a stream table is used."""
 
     tier: Tier
     schedule_seconds: float
     watched_since: datetime | None  # its oldest refresh that is remembered
-    reads: Reads | None
+    reads: ReadCount | None
     followed: bool = False  # by another stream table or a published copy
 
     def seconds_between_reads(self, now: datetime) -> float | None:
@@ -31,7 +31,7 @@ class Use:
         return max(between, (now - self.reads.last).total_seconds())
 
 
-def suggest_tier(use: Use, now: datetime) -> tuple[Tier, str]:
+def suggest_tier(use: TableUse, now: datetime) -> tuple[Tier, str]:
     """The tier it has, unless there is a reason for another."""
     if use.followed:
         return use.tier, "other stream tables or a published table depend on it"

@@ -39,7 +39,7 @@ Listen = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MirrorRequest:
     """What CREATE TABLE … FROM SOURCE asks for."""
 
     name: tuple[str, str]
@@ -87,7 +87,9 @@ def mirror_table(place: Place, links: Links, statement: s.MirrorTable, listen: L
         remote = find_table(job, statement.source[1:])
         skip, as_text = _read_column_lists(dict(statement.options))
         name = free_name(work, statement.name)
-        return Result(rows_inserted=_copy_mirror(job, Wanted(name, remote, statement.columns, skip, as_text)))
+        return Result(
+            rows_inserted=_copy_mirror(job, MirrorRequest(name, remote, statement.columns, skip, as_text))
+        )
 
 
 def mirror_tables(place: Place, links: Links, statement: s.MirrorTables, listen: Listen) -> Result:
@@ -99,7 +101,7 @@ def mirror_tables(place: Place, links: Links, statement: s.MirrorTables, listen:
         rows = 0
         for remote in (t for t in found if t.oid not in known):
             place_here = (statement.schema, remote.name) if statement.schema else (remote.name,)
-            rows += _copy_mirror(job, Wanted(free_name(begin_work(place), place_here), remote))
+            rows += _copy_mirror(job, MirrorRequest(free_name(begin_work(place), place_here), remote))
     return Result(rows_inserted=rows)
 
 
@@ -122,7 +124,7 @@ def find_table(job: Job, parts: tuple[str, ...]) -> SourceTable:
     raise TableNotFoundError(".".join(parts), tuple(t.full_name for t in allowed.values()))
 
 
-def _copy_mirror(job: Job, wanted: Wanted) -> int:
+def _copy_mirror(job: Job, wanted: MirrorRequest) -> int:
     def attempt() -> int:
         job.read_source()
         return go_on(job, *_begin_mirror(job, begin_work(job.place), wanted))
@@ -130,7 +132,7 @@ def _copy_mirror(job: Job, wanted: Wanted) -> int:
     return retry_on_conflict(job.place, attempt)
 
 
-def _begin_mirror(job: Job, work: Work, wanted: Wanted) -> tuple[Table, MirrorState]:
+def _begin_mirror(job: Job, work: Work, wanted: MirrorRequest) -> tuple[Table, MirrorState]:
     for table, state in job.find_mirrors(work):
         if require_mirror(table).oid == wanted.table.oid:
             if state.status is MirrorStatus.COPYING and require_mirror(table).becomes == wanted.name:
@@ -205,8 +207,8 @@ def _release_mirrors(place: Place, source: AttachedSource, cascade: bool) -> Non
     def release(work: Work) -> None:
         for table in _find_mirrors(work, source):
             half = require_mirror(table).becomes is not None
-            gone: commit.Definition = commit.AlterTable(table, replace(table, mirror=None))
-            work.define(commit.DropTable(table) if cascade or half else gone)
+            gone: commit.Definition = commit.AlteredTable(table, replace(table, mirror=None))
+            work.define(commit.DroppedTable(table) if cascade or half else gone)
         work.commit(f"detach {source.name}")
 
     retry_work(place, release)

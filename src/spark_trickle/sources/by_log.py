@@ -29,15 +29,15 @@ from spark_trickle.sources.postgres.slot import (
 from spark_trickle.sources.postgres.survey import survey_log
 from spark_trickle.sources.postgres.wal import Batch, TableChanges, complete_changes, peek_changes
 from spark_trickle.sources.postgres.watch import log_gap, marks_in
-from spark_trickle.sources.reading import Read, clock_difference, commit_reading, read_up_to
+from spark_trickle.sources.reading import PolledChanges, clock_difference, commit_reading, read_up_to
 from spark_trickle.txn.work import Work, begin_work, now
 
 _MOST_POLLS = 1_000  # of one sync; a busy source is never at its end
 
 
-def read_log(job: Job) -> Read:
+def read_log(job: Job) -> PolledChanges:
     """Peek, commit with the position, and only then let the slot go on; until the log ends."""
-    total, most = Read(begin_work(job.place)), job.place.settings.wal_max_lag_bytes
+    total, most = PolledChanges(begin_work(job.place)), job.place.settings.wal_max_lag_bytes
     if not _active_mirrors(job, total.work):
         _drop_useless_slot(job)
         return total
@@ -64,9 +64,9 @@ def _drop_useless_slot(job: Job) -> None:
         drop_slot(job.connection, job.state.slot)
 
 
-def _poll_log(job: Job, end: LogEnd, ahead: timedelta) -> Read:
+def _poll_log(job: Job, end: LogEnd, ahead: timedelta) -> PolledChanges:
     """One commit; a position alone is committed once so much log lies behind it that it pays."""
-    found = Read(begin_work(job.place))
+    found = PolledChanges(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
     batch = _peek_log(job, found, mirrors, end)
     job.place.unlanded[job.source.name] = batch.records if batch is not None and batch.tables else 0
@@ -103,7 +103,7 @@ def _advance_state(job: Job, batch: Batch, end: LogEnd) -> SourceState:
 
 
 def _peek_log(
-    job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]], end: LogEnd
+    job: Job, found: PolledChanges, mirrors: Sequence[tuple[Table, MirrorState]], end: LogEnd
 ) -> Batch | None:
     """What the log says next; a mirror that cannot take it is left out, so that the others go on."""
     followed = _find_followed(job, found, mirrors)
@@ -129,7 +129,7 @@ def _peek_log(
     return None
 
 
-def _take_change(found: Read, table: Table, state: MirrorState, change: TableChanges) -> None:
+def _take_change(found: PolledChanges, table: Table, state: MirrorState, change: TableChanges) -> None:
     try:
         found.note_landing(table, _land_change(found.work, table, change))
     except ResyncNeededError as error:  # before anything of it was landed
@@ -137,7 +137,7 @@ def _take_change(found: Read, table: Table, state: MirrorState, change: TableCha
 
 
 def _find_followed(
-    job: Job, found: Read, mirrors: Sequence[tuple[Table, MirrorState]]
+    job: Job, found: PolledChanges, mirrors: Sequence[tuple[Table, MirrorState]]
 ) -> dict[int, Followed]:
     """The mirrors that can be followed; what stops the others is noted."""
     at, oids = job.state, [require_mirror(t).oid for t, _ in mirrors]

@@ -21,15 +21,15 @@ from spark_trickle.sources.postgres.moment import Moment
 from spark_trickle.sources.postgres.parts import Parts
 from spark_trickle.sources.postgres.survey import Survey, count_rows, first_commit, survey_captures
 from spark_trickle.sources.postgres.types import MappedColumn
-from spark_trickle.sources.reading import Read, clock_difference, commit_reading
+from spark_trickle.sources.reading import PolledChanges, clock_difference, commit_reading
 from spark_trickle.txn.work import Work, begin_work, now
 
 _LEAST_ROW_BYTES = 28  # of a row in PostgreSQL, whatever it holds
 
 
-def read_buffers(job: Job) -> Read:
+def read_buffers(job: Job) -> PolledChanges:
     """Read what waits and commit it; where nothing waits, nothing more is asked of the source."""
-    found = Read(begin_work(job.place))
+    found = PolledChanges(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
     seen = _survey_captures(job, mirrors)
     _prepare_buffers(job, mirrors, seen)
@@ -45,9 +45,9 @@ def read_buffers(job: Job) -> Read:
     return found
 
 
-def read_until(job: Job) -> tuple[Read, Moment]:
+def read_until(job: Job) -> tuple[PolledChanges, Moment]:
     """What waits in the buffers up to one moment, landed but not committed."""
-    found = Read(begin_work(job.place))
+    found = PolledChanges(begin_work(job.place))
     mirrors = _active_mirrors(job, found.work)
     with open_reading(job.connection, job.options.schema) as moment:
         before = now()
@@ -126,7 +126,7 @@ def _is_settled(table: Table, state: MirrorState, seen: Survey) -> bool:
 
 
 def _read_mirror(
-    job: Job, found: Read, table: Table, state: MirrorState, seen: Survey, moment: Moment
+    job: Job, found: PolledChanges, table: Table, state: MirrorState, seen: Survey, moment: Moment
 ) -> None:
     mirror = _examine_mirror(table, state, seen)
     reached = mirror.before.reached.move_to(moment)

@@ -51,7 +51,7 @@ def begin_copy(job: Job, work: Work, table: Table) -> Table:
     """Note down what is to be copied; from here on a crash leaves something that can be gone on with."""
     mirror = replace(require_mirror(table), becomes=(table.schema, table.name))
     hidden = replace(table, schema=HIDDEN_SCHEMA, name=f"{table.name}$copy_{table.id}", mirror=mirror)
-    work.define(commit.CreateTable(hidden))
+    work.define(commit.CreatedTable(hidden))
     state = MirrorState(table.id, job.source.name, MirrorStatus.COPYING, "its first copy is not complete yet")
     job.commit_work(work, f"copy of {mirror.table}", [state])
     return hidden
@@ -77,7 +77,7 @@ def go_on(job: Job, table: Table, state: MirrorState) -> int:
 def give_up(job: Job, table: Table) -> None:
     work = begin_work(job.place)
     if work.catalog.table_by_id(table.id) is not None:
-        work.define(commit.DropTable(table))
+        work.define(commit.DroppedTable(table))
         work.commit("copy given up")
 
 
@@ -192,4 +192,4 @@ def _show_mirror(work: Work, table: Table) -> None:
     if (taken := work.catalog.find((schema, name), schema)) is not None:
         raise AlreadyExistsError("table", taken.full_name)
     shown = replace(table, schema=schema, name=name, mirror=replace(mirror, becomes=None))
-    work.define(commit.AlterTable(table, shown))
+    work.define(commit.AlteredTable(table, shown))

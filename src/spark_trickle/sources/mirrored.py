@@ -9,7 +9,7 @@ from itertools import count
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, SourceSchemaChangedError
 from spark_trickle.lake.storage.files import new_table_path
 from spark_trickle.model.source import Mirror, MirrorColumn
-from spark_trickle.model.table import WEIGHT_ID, Column, Table
+from spark_trickle.model.table import WEIGHT_ID, Table, TableColumn
 from spark_trickle.model.types import Array, ColumnType, Scalar, can_widen
 from spark_trickle.sources.options import SourceOptions
 from spark_trickle.sources.postgres.capture import Capture, plan_capture
@@ -44,7 +44,7 @@ def new_mirror(
     check_column_names([c.name for c in mapped])
     keyed = bool(remote.key) and not left_out & set(remote.key) and _is_plain(mapped, remote.key)
     columns = tuple(
-        Column(numbered[c.name], c.name, c.type, nullable=not (keyed and c.name in remote.key))
+        TableColumn(numbered[c.name], c.name, c.type, nullable=not (keyed and c.name in remote.key))
         for c in mapped
     )
     return Table(
@@ -165,13 +165,13 @@ def adapt_mirror(table: Table, remote: SourceTable, more: Sequence[str] = ()) ->
 
 
 def _adapt_column(
-    new: MappedColumn, old: Column | None, numbered: dict[str, int], ids: Iterator[int]
-) -> Column:
+    new: MappedColumn, old: TableColumn | None, numbered: dict[str, int], ids: Iterator[int]
+) -> TableColumn:
     if old is None:
-        return Column(numbered[new.name], new.name, new.type)
+        return TableColumn(numbered[new.name], new.name, new.type)
     if _is_same_type(old.type, new.type) or can_widen(old.type, new.type):
         return replace(old, name=new.name, type=old.type if _is_same_type(old.type, new.type) else new.type)
-    return Column(next(ids), new.name, new.type)
+    return TableColumn(next(ids), new.name, new.type)
 
 
 def _is_same_type(one: ColumnType, other: ColumnType) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from spark_trickle.model.source import Site
 
 
-class Verdict(Enum):
+class Ownership(Enum):
     SAME = "the same warehouse as before"
     MOVED = "the same warehouse at another site, with all that was given to it"
     RESTORED = "an older state of the warehouse"
@@ -30,17 +30,17 @@ class Evidence:
     original_exists: bool
 
 
-def judge_site(found: Evidence, take_over: bool = False) -> Verdict:
+def judge_site(found: Evidence, take_over: bool = False) -> Ownership:
     """A site that is gone, or a host that has another name since, was moved; all else may be a copy."""
-    allowed = Verdict.RESTORED if found.behind else Verdict.MOVED
+    allowed = Ownership.RESTORED if found.behind else Ownership.MOVED
     if found.served == found.ours:
-        return Verdict.RESTORED if found.behind else Verdict.SAME
+        return Ownership.RESTORED if found.behind else Ownership.SAME
     if take_over:
         return allowed
     if found.served.catalog == found.ours.catalog:  # a container that was started again, or a cloned machine
-        return Verdict.COPY if found.behind else Verdict.MOVED
+        return Ownership.COPY if found.behind else Ownership.MOVED
     moved_here = found.served.host == found.ours.host and not found.original_exists
-    return allowed if moved_here else Verdict.COPY
+    return allowed if moved_here else Ownership.COPY
 
 
 def catalog_exists(served: Site, ours: Site) -> bool:

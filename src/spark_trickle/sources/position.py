@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from spark_trickle.model.source import MirrorState, StoredPosition
 from spark_trickle.sources.postgres.buffer import Position
 from spark_trickle.sources.postgres.copy import Piece
-from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn, show_lsn
+from spark_trickle.sources.postgres.moment import Moment, ServerSnapshot, parse_lsn, show_lsn
 from spark_trickle.sources.postgres.parts import Parts
 from spark_trickle.sources.postgres.ranges import KeyRange
 from spark_trickle.sources.postgres.watch import TableMarks
@@ -125,7 +125,7 @@ def _position_from_json(kept: Mapping[str, Any]) -> Position:
 
 
 def _moment_from_json(kept: Mapping[str, Any]) -> Moment:
-    return Moment(Snapshot.parse(kept["snapshot"]), parse_lsn(kept["lsn"]))
+    return Moment(ServerSnapshot.parse(kept["snapshot"]), parse_lsn(kept["lsn"]))
 
 
 def _piece_from_json(kept: Mapping[str, Any]) -> Piece:

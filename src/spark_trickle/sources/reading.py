@@ -22,7 +22,7 @@ from spark_trickle.txn.work import Work
 
 
 @dataclass
-class Read:
+class PolledChanges:
     """`captures` are the buffers that were read, and how far: what lies before may be forgotten there."""
 
     work: Work
@@ -52,7 +52,7 @@ class Read:
         self.troubles[table.full_name] = reason
         self.states[table.id] = replace(state, status=status, reason=reason)
 
-    def add(self, later: Read) -> None:
+    def add(self, later: PolledChanges) -> None:
         for name, landing in later.landings.items():
             self.landings[name] = self.landings.get(name, Landing()) + landing
         self.troubles |= later.troubles
@@ -74,7 +74,7 @@ def clock_difference(before: datetime, there: datetime, after: datetime) -> time
     return timedelta() if before <= there <= after else before + (after - before) / 2 - there
 
 
-def commit_reading(job: Job, found: Read, state: SourceState | None = None) -> None:
+def commit_reading(job: Job, found: PolledChanges, state: SourceState | None = None) -> None:
     """Commit rows and positions together, and only then let the source forget them."""
     states = list(found.states.values())
     consumed = max((p.moment.lsn for _, p in found.captures), default=job.state.consumed)

@@ -13,13 +13,13 @@ from spark_trickle.model.source import CaptureMode, Landed, MirrorState, MirrorS
 from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.options import CdcMode, read_options
-from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge_site
+from spark_trickle.sources.ownership import Evidence, Ownership, catalog_exists, judge_site
 from spark_trickle.sources.position import CopyPosition, move_to_position
 from spark_trickle.sources.postgres.install import read_installed_captures
 from spark_trickle.sources.postgres.moment import show_lsn
 from spark_trickle.sources.postgres.registration import (
-    Reader,
     Registration,
+    Subscription,
     read_registration,
     register_reader,
     unregister_reader,
@@ -30,8 +30,8 @@ from spark_trickle.txn.work import begin_work, now
 _LONGEST_BASE = 31  # bytes of the name of a schema, before a piece of an id
 
 
-def make_reader(job: Job) -> Reader:
-    return Reader(job.options.schema, sources.warehouse_id(job.place.warehouse.engine), job.source.name)
+def make_reader(job: Job) -> Subscription:
+    return Subscription(job.options.schema, sources.warehouse_id(job.place.warehouse.engine), job.source.name)
 
 
 def name_owner(job: Job) -> str:
@@ -74,19 +74,19 @@ def end_registration(job: Job) -> None:
     unregister_reader(job.connection, make_reader(job))
 
 
-def _settle_ownership(job: Job, reader: Reader, found: Registration, take_over: bool) -> None:
+def _settle_ownership(job: Job, reader: Subscription, found: Registration, take_over: bool) -> None:
     site = find_site(job.place.warehouse.engine)
     reason = _find_takeover(job.state, found)
     evidence = Evidence(found.site, site, bool(reason), catalog_exists(found.site, site))
     match judge_site(evidence, take_over):
-        case Verdict.SAME:
+        case Ownership.SAME:
             pass
-        case Verdict.MOVED:
+        case Ownership.MOVED:
             _serve_source(job, reader, max(found.epoch, job.state.epoch) + 1)
-        case Verdict.RESTORED:
+        case Ownership.RESTORED:
             _restart_copies(job, reason, found.consumed)
             _serve_source(job, reader, max(found.epoch, job.state.epoch) + 1)
-        case Verdict.COPY:
+        case Ownership.COPY:
             statement = f"SYNC SOURCE {job.source.name} TAKE OVER"
             raise WarehouseCopiedError(
                 f'source "{job.source.name}" serves', str(found.site), str(site), statement
@@ -106,7 +106,7 @@ def _find_takeover(state: SourceState, found: Registration) -> str:
     return f"a later state of this warehouse has read the source up to {at}, so this one is an older copy"
 
 
-def _serve_source(job: Job, reader: Reader, epoch: int) -> None:
+def _serve_source(job: Job, reader: Subscription, epoch: int) -> None:
     """First in the source, which keeps the others out, then here."""
     register_reader(job.connection, reader, find_site(job.place.warehouse.engine), epoch)
     if (job.state.warehouse, job.state.epoch) != (reader.warehouse, epoch):

@@ -43,7 +43,7 @@ def resync_mirror(job: Job, table: Table, more: Sequence[str] = ()) -> tuple[Lan
         capture, _ = put_triggers(job, new, remote)
         token, mark = renew_capture(job.connection, capture), ""
     if new != table:
-        work.define(commit.AlterTable(table, new))
+        work.define(commit.AlteredTable(table, new))
     columns = map_mirror_columns(new, remote)
     with open_snapshot(job.connection, [remote]) as moment:
         noted = table_marks(job.connection, remote, [c.name for c in columns])

@@ -30,7 +30,7 @@ from spark_trickle.sources.options import CdcMode, Resync, read_options
 from spark_trickle.sources.postgres.buffer import claim_buffers, release_buffers
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.copy import Progress
-from spark_trickle.sources.reading import Read, read_up_to
+from spark_trickle.sources.reading import PolledChanges, read_up_to
 from spark_trickle.sources.registering import has_part_in_source, require_registered
 from spark_trickle.sources.resync import resync_mirror
 from spark_trickle.sources.transition import move_to_log, move_to_triggers, wants_log
@@ -160,7 +160,7 @@ def _finish_copies(job: Job) -> tuple[str, ...]:
     return tuple(done)
 
 
-def _read_changes(job: Job) -> Read:
+def _read_changes(job: Job) -> PolledChanges:
     if job.by_log:
         try:
             return read_log(job)
@@ -170,7 +170,7 @@ def _read_changes(job: Job) -> Read:
                 move_to_triggers(job, error.reason)
             else:
                 _all_lost(job, error.reason)
-            return Read(begin_work(job.place))
+            return PolledChanges(begin_work(job.place))
     if wants_log(job) and (moved := move_to_log(job)) is not None:
         return moved
     return read_buffers(job)
@@ -193,7 +193,7 @@ def _find_problems(job: Job) -> dict[str, tuple[MirrorStatus, str]]:
     }
 
 
-def _note_success(job: Job, found: Read) -> None:
+def _note_success(job: Job, found: PolledChanges) -> None:
     moment, last = now().replace(microsecond=0), job.state.synced
     if job.state.error or last is None or (moment - last).total_seconds() > _NOTED_EVERY:
         state = replace(job.state, error="", synced=moment)

@@ -22,7 +22,7 @@ from spark_trickle.sources.postgres.publication import require_identity
 from spark_trickle.sources.postgres.status import server_findings
 from spark_trickle.sources.postgres.surroundings import look_around
 from spark_trickle.sources.postgres.watch import TableMarks, marks_in
-from spark_trickle.sources.reading import Read, commit_reading
+from spark_trickle.sources.reading import PolledChanges, commit_reading
 from spark_trickle.txn.work import begin_work, now
 
 _TRIES = Backoff(5.0, 300.0)  # how long to wait for transactions that write, and before the next try
@@ -56,7 +56,7 @@ def _find_obstacle(job: Job) -> str:
     return ""
 
 
-def move_to_log(job: Job) -> Read | None:
+def move_to_log(job: Job) -> PolledChanges | None:
     """Change over; None, with the reason noted, if that has to wait."""
     job.note_state(
         job.change_capture(CaptureMode.TRANSITIONING, "the server allows reading the write-ahead log")

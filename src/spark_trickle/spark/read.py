@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from spark_trickle.model.files import DataFile, Log, Role
-from spark_trickle.model.table import WEIGHT, Column, Table
+from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import holds_float, is_float
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name, columns_sql, storage_schema
@@ -90,7 +90,7 @@ class Replaced:
 
 
 @dataclass(frozen=True)
-class Counted:
+class NetTail:
     """A tail as the sum of its weights: of equal settled rows, as many are gone as the sum says."""
 
     net: DataFrame
@@ -105,7 +105,7 @@ class Guided:
     bits: Bits
 
 
-Tail = Replaced | Counted | Guided
+Tail = Replaced | NetTail | Guided
 
 
 def read_content(settled: DataFrame, table: Table, tail: Tail | None, broadcast: bool) -> DataFrame:
@@ -125,7 +125,7 @@ def read_content(settled: DataFrame, table: Table, tail: Tail | None, broadcast:
             return run_sql(spark, text, settled=settled, words=bits.words, come=come)
         case Replaced(gone, come):
             return run_sql(spark, _render_replaced(table, hint), settled=settled, gone=gone, come=come)
-        case Counted(net):
+        case NetTail(net):
             return run_sql(spark, _render_counted(table, hint), settled=settled, net=net)
         case Guided(rows, column, bits):
             text = _render_guided(table, column, bits)
@@ -134,7 +134,7 @@ def read_content(settled: DataFrame, table: Table, tail: Tail | None, broadcast:
 
 def tail_of_files(
     spark: SparkSession, locate: Locate, table: Table, log: Log, span: tuple[int, int] | None
-) -> Replaced | Counted:
+) -> Replaced | NetTail:
     """What the executors make of a tail that is too long for the driver."""
     tail = rows_with_weights(spark, locate, table, log.tail)
     if not log.tail_is_one_change or not (table.distinct_by or log.tail_is_whole):
@@ -146,7 +146,7 @@ def tail_of_files(
         if span is None:
             return Replaced(gone, come)
         return Replaced(Bits(*span, run_sql(spark, _words_sql(table, *span), gone=gone)), come)
-    return Counted(tail)
+    return NetTail(tail)
 
 
 def tail_of_keys(
@@ -176,7 +176,7 @@ def tail_of_keys(
     return Replaced(went, run_sql(spark, text, tail=named, old=overtaken))
 
 
-def identity_columns(table: Table) -> tuple[Column, ...]:
+def identity_columns(table: Table) -> tuple[TableColumn, ...]:
     """What tells rows apart: a key, or everything."""
     return table.distinct_by or table.columns
 
@@ -281,12 +281,12 @@ def sum_weights_sql(table: Table, source: str) -> str:
     )
 
 
-def _render_sign(column: Column) -> str:
+def _render_sign(column: TableColumn) -> str:
     name = quote(column.name)
     return f"CASE WHEN {name} = 0 THEN string({name}) END" if is_float(column.type) else f"string({name})"
 
 
-def _restore_sign(column: Column, zero: str | None) -> str:
+def _restore_sign(column: TableColumn, zero: str | None) -> str:
     name = column.name
     if zero is None:
         return quote(name)

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from spark_trickle.errors import QueryError, UnsupportedError
-from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table, TableColumn
 from spark_trickle.model.types import (
     FIELD_ID,
     ColumnType,
@@ -52,7 +52,7 @@ def storage_schema(table: Table) -> StructType:
     return StructType.fromJson({"type": "struct", "fields": [*fields, weight]})
 
 
-def _storage_field(column: Column) -> dict[str, Any]:
+def _storage_field(column: TableColumn) -> dict[str, Any]:
     metadata: dict[str, Any] = {FIELD_ID: column.id}
     if isinstance(column.type, Scalar) and column.type.name.startswith("char"):
         metadata[_CHAR] = column.type.name  # so that Spark fills up what it is compared with
@@ -61,7 +61,7 @@ def _storage_field(column: Column) -> dict[str, Any]:
     return {"name": column.name, "type": to_spark(column.type), "nullable": True, "metadata": metadata}
 
 
-def initial_sql(column: Column) -> str:
+def initial_sql(column: TableColumn) -> str:
     return f"CAST({quote_literal(column.initial or '')} AS {cast_name(column.type)})"
 
 

@@ -20,7 +20,7 @@ _ROWS = {"rows": "count(*)"}
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFile:
     """What the executors wrote, each to what it has at that path: so many rows, and the memory they take."""
 
     rows: int
@@ -29,7 +29,7 @@ class Written:
 
 def write_by_executors(
     frame: DataFrame, table: Table, folder: str, compression: str, file_rows: int = 0
-) -> Written:
+) -> WrittenFile:
     """Write a frame of the table's columns and weight as files in a new folder."""
     fields = storage_schema(table).fields
     typed = [
@@ -46,7 +46,7 @@ def write_by_executors(
     )
     with explain_errors(""):
         writer.parquet(folder)
-    return Written(**read_counts())
+    return WrittenFile(**read_counts())
 
 
 def _id_only(metadata: dict[str, object]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class Support(StrEnum):
     INCREMENTAL = "incremental"
     IN_FULL = "in full"
     UNSUPPORTED = "not supported"
@@ -19,12 +19,12 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class Feature:
     name: str
-    state: State
+    state: Support
     example: str
     note: str = ""
 
 
-YES, FULL, NO, NEVER = State.INCREMENTAL, State.IN_FULL, State.UNSUPPORTED, State.NEVER
+YES, FULL, NO, NEVER = Support.INCREMENTAL, Support.IN_FULL, Support.UNSUPPORTED, Support.NEVER
 
 FEATURES = (
     Feature("filter, projection, expressions", YES, "SELECT k + 1 AS a FROM t WHERE v > 1"),

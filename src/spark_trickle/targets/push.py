@@ -22,14 +22,14 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.identity import key_of
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.options import read_options
-from spark_trickle.sources.ownership import Evidence, Verdict, catalog_exists, judge_site
+from spark_trickle.sources.ownership import Evidence, Ownership, catalog_exists, judge_site
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.write import write_staged
 from spark_trickle.targets.postgres import front as postgres
-from spark_trickle.targets.postgres.front import Applied, State, Target
+from spark_trickle.targets.postgres.front import Applied, PublishedState, Target
 from spark_trickle.txn.net import net_change
 from spark_trickle.txn.work import Place, Work, begin_work, now
 
@@ -127,7 +127,7 @@ def _push_changes(place: Place, links: Links, found: Published, take_over: bool)
     target = make_target(work, table, found)
     with _connect_target(place, links, found.source) as connection:
         there, verdict = _settle_ownership(work, connection, target, take_over)
-        if verdict is Verdict.RESTORED:
+        if verdict is Ownership.RESTORED:
             done = _repair_rows(work, connection, table, target)
         else:
             done = _move_table(work, connection, table, target, there)
@@ -140,20 +140,20 @@ def _push_changes(place: Place, links: Links, found: Published, take_over: bool)
 
 def _settle_ownership(
     work: Work, connection: Connection, target: Target, take_over: bool = False
-) -> tuple[State, Verdict]:
+) -> tuple[PublishedState, Ownership]:
     """The table there, once it is clear that this copy of the warehouse may write it."""
     there = postgres.read_state(connection, target)
     served = there.site or target.site
     exists = catalog_exists(served, target.site)
     verdict = judge_site(Evidence(served, target.site, _is_behind(work, there), exists), take_over)
-    if verdict is Verdict.COPY:
+    if verdict is Ownership.COPY:
         postgres.refuse_copy(target, served)
     if there.site != target.site:
         postgres.adopt_target(connection, target)
     return there, verdict
 
 
-def _is_behind(work: Work, there: State) -> bool:
+def _is_behind(work: Work, there: PublishedState) -> bool:
     """Whether the table shows a snapshot that this warehouse never had: it was restored from a copy."""
     if there.snapshot is None:
         return False
@@ -168,7 +168,9 @@ def _make_mark(snapshot: Snapshot) -> str:
     return snapshot.time.isoformat()
 
 
-def _move_table(work: Work, connection: Connection, table: Table, target: Target, there: State) -> Applied:
+def _move_table(
+    work: Work, connection: Connection, table: Table, target: Target, there: PublishedState
+) -> Applied:
     newest, after = work.base.id, there.snapshot
     marks = (there.mark, _make_mark(work.base))
     if after is None and postgres.has_rows(connection, target):  # kept when it was unpublished

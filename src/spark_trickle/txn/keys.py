@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_trickle.lake.storage.stats import format_bound
 from spark_trickle.model.arrow import python_values
 from spark_trickle.model.files import DataFile
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import Scalar
 
 
@@ -25,13 +25,13 @@ def comparable_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(("NaN" if v != v else v + 0.0) if isinstance(v, float) else v for v in key)
 
 
-def list_bounded_columns(table: Table) -> list[Column]:
+def list_bounded_columns(table: Table) -> list[TableColumn]:
     """The columns of the key whose bounds in a file can be compared."""
     return [c for c in table.key_columns if _is_comparable(c)]
 
 
 def find_files_meeting(
-    files: Sequence[DataFile], columns: Sequence[Column], rows: pa.Table
+    files: Sequence[DataFile], columns: Sequence[TableColumn], rows: pa.Table
 ) -> tuple[DataFile, ...]:
     """The files, given with their bounds, that may hold a key of some rows."""
     ranges = {}
@@ -41,7 +41,7 @@ def find_files_meeting(
     return tuple(f for f in files if all(_may_hold(f, *r) for r in ranges.values()))
 
 
-def _find_bound(end: pa.Scalar, column: Column) -> str | None:
+def _find_bound(end: pa.Scalar, column: TableColumn) -> str | None:
     assert isinstance(column.type, Scalar)
     try:
         return format_bound(end.as_py(), column.type)
@@ -49,14 +49,14 @@ def _find_bound(end: pa.Scalar, column: Column) -> str | None:
         return None
 
 
-def _is_comparable(column: Column) -> bool:
+def _is_comparable(column: TableColumn) -> bool:
     name = column.type.name if isinstance(column.type, Scalar) else ""
     return name in ("byte", "short", "integer", "long", "string", "date", "timestamp") or name.startswith(
         "decimal"
     )
 
 
-def _may_hold(file: DataFile, low: str | None, high: str | None, column: Column) -> bool:
+def _may_hold(file: DataFile, low: str | None, high: str | None, column: TableColumn) -> bool:
     stats = next((s for s in file.stats if s.column_id == column.id), None)
     if stats is None or stats.low is None or stats.high is None or low is None or high is None:
         return True
@@ -66,6 +66,6 @@ def _may_hold(file: DataFile, low: str | None, high: str | None, column: Column)
     )
 
 
-def _parse_bound(text: str, column: Column) -> Any:
+def _parse_bound(text: str, column: TableColumn) -> Any:
     assert isinstance(column.type, Scalar)
     return text if column.type.name in ("string", "date", "timestamp") else Decimal(text)

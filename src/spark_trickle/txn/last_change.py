@@ -22,7 +22,7 @@ _MOST_NUMBERS = 2**62  # that keys of several columns may come to
 
 
 @dataclass(frozen=True)
-class Keys:
+class FileKeys:
     """The keys of one file as places from 0 on, and whether each row is one that went."""
 
     as_of: int
@@ -31,7 +31,7 @@ class Keys:
     negative: NDArray[np.bool_]
 
 
-def find_last_changes(files: Sequence[Keys], size: int) -> tuple[NDArray[np.bool_], dict[str, Numbers]]:
+def find_last_changes(files: Sequence[FileKeys], size: int) -> tuple[NDArray[np.bool_], dict[str, Numbers]]:
     """Whether the key of a place ever went; and the numbers of the rows that were overtaken, by file."""
     gone, later = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     overtaken: dict[str, Any] = {}

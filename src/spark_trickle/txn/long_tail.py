@@ -20,7 +20,7 @@ from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.arrow import from_storage
 from spark_trickle.model.cache import Cache, Weighed
 from spark_trickle.model.files import Log
-from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table, TableColumn
 from spark_trickle.model.types import Scalar
 from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.frames import Frame, Session
@@ -35,7 +35,7 @@ from spark_trickle.spark.read import (
     tail_of_files,
     tail_of_keys,
 )
-from spark_trickle.txn.last_change import Keys, Numbers, find_last_changes, number_rows, pack_bits
+from spark_trickle.txn.last_change import FileKeys, Numbers, find_last_changes, number_rows, pack_bits
 
 _BUDGET, _LEAST = 128 * 2**20, 8 * 2**20  # bytes of what is known of all, and what each counts for
 _MANY_KEYS = 100_000  # below that a hash join is as fast as bits that Spark has to make first
@@ -71,14 +71,14 @@ class LongTails:
         span = span if log.tail_deletes >= _MANY_KEYS else None
         return tail_of_files(spark, self._storage.locate, table, log, span)
 
-    def _find_spans(self, log: Log, columns: Sequence[Column]) -> dict[Column, _Span]:
+    def _find_spans(self, log: Log, columns: Sequence[TableColumn]) -> dict[TableColumn, _Span]:
         """The bounds of columns in a tail where a bit for each number between them is worth its space."""
         whole = {c.id: c for c in columns if c.type in _WHOLE_NUMBERS}
         if not whole:
             return {}
         with open_reader(self._engine) as connection:
             files = read.add_bounds(connection, log.tail, list(whole))
-        found: dict[Column, _Span] = {}
+        found: dict[TableColumn, _Span] = {}
         for column_id, column in whole.items():
             # Files of this transaction come with the bounds of all their columns.
             stats = [s for f in files for s in f.stats if s.column_id == column_id]
@@ -128,7 +128,7 @@ class LongTails:
         ends = np.cumsum([f.rows for f in log.tail])[:-1]
         negative = np.split(keys.column(WEIGHT).to_numpy() < 0, ends)
         files = [
-            Keys(f.as_of, f.path, mine, gone)
+            FileKeys(f.as_of, f.path, mine, gone)
             for f, mine, gone in zip(log.tail, np.split(places, ends), negative, strict=True)
         ]
         went, overtaken = find_last_changes(files, size)
@@ -142,7 +142,7 @@ class LongTails:
     # --- without a key ---------------------------------------------------------------------------
 
     def _find_guide(
-        self, spark: Session, table: Table, log: Log, spans: Mapping[Column, _Span]
+        self, spark: Session, table: Table, log: Log, spans: Mapping[TableColumn, _Span]
     ) -> Guided | None:
         """The column tells most whose numbers are spread the widest; None if most rows have one that went."""
         if not spans:
@@ -161,7 +161,7 @@ class LongTails:
         return Guided(rows, column.name, bits)
 
     def _find_numbers_gone(
-        self, spark: Session, table: Table, log: Log, column: Column, low: int, high: int
+        self, spark: Session, table: Table, log: Log, column: TableColumn, low: int, high: int
     ) -> Bits | None:
         parts = self._read_columns(table, log, (column,))
         if parts is None:
@@ -174,7 +174,9 @@ class LongTails:
 
     # --- both ------------------------------------------------------------------------------------
 
-    def _read_columns(self, table: Table, log: Log, columns: tuple[Column, ...]) -> list[pa.Table] | None:
+    def _read_columns(
+        self, table: Table, log: Log, columns: tuple[TableColumn, ...]
+    ) -> list[pa.Table] | None:
         """Some columns of each file, and the weights."""
         narrow = replace(table, columns=columns)
         ids = [*(c.id for c in columns), WEIGHT_ID]

@@ -57,12 +57,12 @@ def make_room(work: Work, name: s.Name, noun: str, swap: bool, quiet: bool) -> b
 def drop_relation(work: Work, relation: Relation) -> None:
     """A view, a table, or a stream table with the tables of its nodes."""
     if isinstance(relation, View):
-        work.define(commit.DropView(relation))
+        work.define(commit.DroppedView(relation))
         return
     for node in relation.stream.nodes if relation.stream else ():
         if (inner := work.catalog.table_by_id(node)) is not None:
-            work.define(commit.DropTable(inner))
-    work.define(commit.DropTable(relation))
+            work.define(commit.DroppedTable(inner))
+    work.define(commit.DroppedTable(relation))
 
 
 def refuse_readers(

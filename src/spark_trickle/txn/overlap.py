@@ -26,7 +26,7 @@ from spark_trickle.spark.read import identity_columns, rows_with_weights
 from spark_trickle.spark.run import collect, run_sql
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.txn.keys import comparable_key, find_files_meeting, list_bounded_columns, row_tuples
-from spark_trickle.txn.reads import Read, Reads
+from spark_trickle.txn.reads import ReadSet, TableRead
 
 if TYPE_CHECKING:
     from spark_trickle.txn.work import Place
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ASKED_TOGETHER = 200  # conditions
 
 
-def find_conflict(place: Place, commit: Commit, reads: Reads, upto: int) -> ConflictError | None:
+def find_conflict(place: Place, commit: Commit, reads: ReadSet, upto: int) -> ConflictError | None:
     """What stands in the way of a commit among all that was committed since it was last compared."""
     changes = [c for c in commit.changes if not c.compaction]
     with open_reader(place.warehouse.engine) as connection:
@@ -53,7 +53,7 @@ def find_conflict(place: Place, commit: Commit, reads: Reads, upto: int) -> Conf
 
 
 def _is_conflict(
-    place: Place, change: TableChange, theirs: Sequence[DataFile], reads: Sequence[Read]
+    place: Place, change: TableChange, theirs: Sequence[DataFile], reads: Sequence[TableRead]
 ) -> bool:
     table = change.table
     # Appends never conflict with each other, whatever queries they come from.
@@ -90,7 +90,7 @@ class _Rows:
         return rows_with_weights(self.place.spark, self.place.storage.locate, self.table, self.files)
 
 
-def _meets_any(looked: Read, others: _Rows) -> bool:
+def _meets_any(looked: TableRead, others: _Rows) -> bool:
     if looked.meet is None:
         return True
     rows = others.frame().select(*[quote(c) for c in others.table.column_names])

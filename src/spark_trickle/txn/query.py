@@ -41,7 +41,7 @@ _TARGET = "_trickle_target_rows"
 
 
 @dataclass(frozen=True)
-class Target:
+class StatementTarget:
     """The table that a statement changes, and the rows of it that the statement is to choose from."""
 
     table: Table
@@ -54,7 +54,7 @@ def run_query(
     depth: int = 0,
     schema: str | None = None,
     given: Mapping[str, Frame] | None = None,
-    target: Target | None = None,
+    target: StatementTarget | None = None,
 ) -> Frame:
     """All tables at the snapshot of the transaction, unless the query names another.
 
@@ -70,7 +70,7 @@ def analyze_query(
     depth: int = 0,
     schema: str | None = None,
     given: Mapping[str, Frame] | None = None,
-    target: Target | None = None,
+    target: StatementTarget | None = None,
 ) -> Frame:
     """The same of a query whose rows nobody will ask for: Spark only has to understand it."""
     frames: dict[str, Frame] = dict(given or {})

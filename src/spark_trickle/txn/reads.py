@@ -12,7 +12,7 @@ Meet = Callable[[Frame, Sequence[str]], Frame]
 
 
 @dataclass(frozen=True)
-class Read:
+class TableRead:
     """Rows of one table that statements or queries looked at: all of them, unless `meet` tells which."""
 
     by_statement: bool = False  # an UPDATE, a DELETE or a MERGE chose by them what to change
@@ -21,24 +21,24 @@ class Read:
 
 
 @dataclass
-class Reads:
+class ReadSet:
     """Everything that a transaction looked at so far."""
 
-    _known: dict[tuple[int, Hashable], Read] = field(default_factory=dict)
+    _known: dict[tuple[int, Hashable], TableRead] = field(default_factory=dict)
     _everywhere: bool = False  # it asked the warehouse about itself; the answer may be about any table
 
     def note_table(self, table_id: int, by_statement: bool = False) -> None:
-        self._known[table_id, by_statement] = Read(by_statement)
+        self._known[table_id, by_statement] = TableRead(by_statement)
 
     def note_all_tables(self) -> None:
         self._everywhere = True
 
-    def note_condition(self, table_id: int, form: Hashable, read: Read) -> None:
+    def note_condition(self, table_id: int, form: Hashable, read: TableRead) -> None:
         """Conditions of one form, such as those of plain UPDATEs, are asked together."""
         known = self._known.get((table_id, form))
         conditions = dict.fromkeys((*(known.conditions if known else ()), *read.conditions))
         self._known[table_id, form] = replace(known or read, conditions=tuple(conditions))
 
-    def list_reads(self, table_id: int) -> tuple[Read, ...]:
+    def list_reads(self, table_id: int) -> tuple[TableRead, ...]:
         found = [read for (id, _), read in self._known.items() if id == table_id]
-        return (*found, Read()) if self._everywhere else tuple(found)
+        return (*found, TableRead()) if self._everywhere else tuple(found)

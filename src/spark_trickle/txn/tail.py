@@ -19,11 +19,11 @@ from spark_trickle.model.files import DataFile, Log
 from spark_trickle.model.room import Room
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.spark.frames import Session, local_frame
-from spark_trickle.spark.read import Counted, Replaced, Tail, identity_columns
+from spark_trickle.spark.read import NetTail, Replaced, Tail, identity_columns
 from spark_trickle.txn.long_tail import LongTails, identity_of
 
 _MOST_KEPT, _LEAST_KEPT = 64, 4  # tails in memory: that many small ones, or so many of the largest
-_Short = Replaced | Counted
+_Short = Replaced | NetTail
 
 
 class Tails:
@@ -64,7 +64,7 @@ class Tails:
             return _replaced(spark, table, net, net.filter(pc.greater(net.column(WEIGHT), 0)))
         if log.tail_is_whole:
             return _replaced(spark, table, pa.concat_tables(parts), _survivors(table, log.tail, parts))
-        return Counted(local_frame(spark, table, sum_weights(table, pa.concat_tables(parts))))
+        return NetTail(local_frame(spark, table, sum_weights(table, pa.concat_tables(parts))))
 
 
 def _replaced(spark: Session, table: Table, rows: pa.Table, come: pa.Table) -> Replaced:

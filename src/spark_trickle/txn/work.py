@@ -36,7 +36,7 @@ from spark_trickle.spark.frames import Frame, Session
 from spark_trickle.spark.read import identity_columns, read_content, rows_with_weights
 from spark_trickle.spark.view_cache import Key, ViewCache
 from spark_trickle.txn.overlap import find_conflict
-from spark_trickle.txn.reads import Reads
+from spark_trickle.txn.reads import ReadSet
 from spark_trickle.txn.tail import Tails
 from spark_trickle.txn.work_state import WorkState
 
@@ -105,7 +105,7 @@ class Work:
     state: WorkState
     base: Snapshot
     written: list[tuple[Table, str]] = field(default_factory=list)
-    reads: Reads = field(default_factory=Reads)
+    reads: ReadSet = field(default_factory=ReadSet)
     ticket: int | None = None  # its turn, if it conflicted before and holds one
     effects: Callable[[Work, Table], Work] | None = None  # what a stream table would be after this commit
     _steps: Iterator[int] = field(default_factory=lambda: count(1))  # a scratch goes on with the same

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.commit import (
-    AlterTable,
-    CreateSchema,
-    CreateTable,
-    CreateView,
+    AlteredTable,
+    CreatedSchema,
+    CreatedTable,
+    CreatedView,
     Definition,
-    DropSchema,
-    DropTable,
-    DropView,
+    DroppedSchema,
+    DroppedTable,
+    DroppedView,
     TableChange,
 )
 from spark_trickle.model.files import DataFile
@@ -46,11 +46,11 @@ class WorkState:
         return replace(self, pinned={**self.pinned, **files})
 
     def with_definition(self, definition: Definition) -> WorkState:
-        if isinstance(definition, AlterTable):
+        if isinstance(definition, AlteredTable):
             known = self.catalog.table_by_id(definition.old.id) or definition.old
-            definition = AlterTable(definition.old, definition.new.after(known))
+            definition = AlteredTable(definition.old, definition.new.after(known))
         changes = self.changes
-        if isinstance(definition, DropTable):
+        if isinstance(definition, DroppedTable):
             changes = {i: c for i, c in changes.items() if i != definition.table.id}
         catalog = _define(self.catalog, definition)
         return replace(self, catalog=catalog, definitions=(*self.definitions, definition), changes=changes)
@@ -58,17 +58,17 @@ class WorkState:
 
 def _define(catalog: Catalog, definition: Definition) -> Catalog:
     match definition:
-        case CreateSchema(schema):
+        case CreatedSchema(schema):
             return catalog.with_schema(schema).with_ids_taken(1)
-        case DropSchema(schema):
+        case DroppedSchema(schema):
             return catalog.without_schema(schema)
-        case CreateTable(table):
+        case CreatedTable(table):
             return catalog.with_relation(table).with_ids_taken(2)
-        case CreateView(view):
+        case CreatedView(view):
             return catalog.with_relation(view).with_ids_taken(1)
-        case AlterTable(_, new):
+        case AlteredTable(_, new):
             return catalog.with_relation(new)
-        case DropTable(table):
+        case DroppedTable(table):
             return catalog.without_relation(table)
-        case DropView(view):
+        case DroppedView(view):
             return catalog.without_relation(view)

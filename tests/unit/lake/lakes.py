@@ -17,9 +17,9 @@ from spark_trickle.lake.catalog.conflicts import Overlap
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.model.catalog import Catalog, Snapshot
-from spark_trickle.model.commit import Commit, CreateTable, Definition, TableChange
+from spark_trickle.model.commit import Commit, CreatedTable, Definition, TableChange
 from spark_trickle.model.files import DataFile, Role
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import Scalar
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -31,7 +31,10 @@ def data_file(rows: int = 5, deletes: int = 0, role: Role = Role.CHANGE, as_of: 
 
 
 def table_value(id: int, name: str, key: bool = False, schema: str = "main") -> Table:
-    columns = (Column(2, "id", Scalar("integer"), nullable=not key), Column(3, "v", Scalar("string")))
+    columns = (
+        TableColumn(2, "id", Scalar("integer"), nullable=not key),
+        TableColumn(3, "v", Scalar("string")),
+    )
     return Table(id, schema, name, columns, (2,) if key else (), True, f"{name}-{id}/", 4, id + 1)
 
 
@@ -75,7 +78,7 @@ class Lake:
 
     def create(self, name: str, key: bool = False) -> Table:
         table = table_value(self.newest().next_catalog_id, name, key)
-        self.commit(definitions=[CreateTable(table)])
+        self.commit(definitions=[CreatedTable(table)])
         return table
 
     def insert(self, table: Table, at: Snapshot | None = None) -> Snapshot:

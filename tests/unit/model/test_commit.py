@@ -6,10 +6,10 @@ import pytest
 
 from spark_trickle.model.commit import Commit, TableChange
 from spark_trickle.model.files import DataFile, Role
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import Scalar
 
-TABLE = Table(2, "main", "t", (Column(2, "a", Scalar("integer")),), (), True, "t/", 3, 3)
+TABLE = Table(2, "main", "t", (TableColumn(2, "a", Scalar("integer")),), (), True, "t/", 3, 3)
 
 
 def file(path: str, rows: int = 5, deletes: int = 0, role: Role = Role.CHANGE) -> DataFile:

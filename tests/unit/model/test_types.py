@@ -13,9 +13,9 @@ from spark_trickle.model.types import (
     FIELD_ID,
     Array,
     ColumnType,
-    Field,
     Scalar,
     Struct,
+    StructField,
     can_store,
     can_widen,
     from_json,
@@ -80,16 +80,16 @@ NESTED: list[tuple[Any, ColumnType, str]] = [
         struct_of(x="integer", y=array_of("date"), z="double"),
         Struct(
             (
-                Field(7, "x", Scalar("integer")),
-                Field(8, "y", Array(Scalar("date"), 9)),
-                Field(10, "z", Scalar("double")),
+                StructField(7, "x", Scalar("integer")),
+                StructField(8, "y", Array(Scalar("date"), 9)),
+                StructField(10, "z", Scalar("double")),
             )
         ),
         "STRUCT<`x`: INT, `y`: ARRAY<DATE>, `z`: DOUBLE>",
     ),
     (
         array_of(struct_of(**{"a `b`": "decimal(4,2)"})),
-        Array(Struct((Field(8, "a `b`", Scalar("decimal(4,2)")),)), 7),
+        Array(Struct((StructField(8, "a `b`", Scalar("decimal(4,2)")),)), 7),
         "ARRAY<STRUCT<`a ``b```: DECIMAL(4,2)>>",
     ),
     (struct_of(), Struct(()), "STRUCT<>"),
@@ -118,11 +118,11 @@ def _nullable(kind: ColumnType) -> ColumnType:
         case Array(element, element_id):
             return Array(_nullable(element), element_id)
         case Struct(fields):
-            return Struct(tuple(Field(f.id, f.name, _nullable(f.type)) for f in fields))
+            return Struct(tuple(StructField(f.id, f.name, _nullable(f.type)) for f in fields))
 
 
 def test_fields_carry_their_ids_to_parquet() -> None:
-    spec = to_spark(Struct((Field(12, "x", Scalar("integer"), False),)))
+    spec = to_spark(Struct((StructField(12, "x", Scalar("integer"), False),)))
     assert spec["fields"] == [{"name": "x", "type": "integer", "nullable": False, "metadata": {FIELD_ID: 12}}]
 
 
@@ -201,7 +201,7 @@ def test_a_type_whose_values_could_change_does_not_widen(old: str, new: str) -> 
 
 def test_nested_types_do_not_widen() -> None:
     assert not can_widen(Array(Scalar("integer"), 1), Array(Scalar("long"), 1))
-    assert not can_widen(Scalar("integer"), Struct((Field(1, "x", Scalar("integer")),)))
+    assert not can_widen(Scalar("integer"), Struct((StructField(1, "x", Scalar("integer")),)))
 
 
 @pytest.mark.parametrize(
@@ -259,12 +259,12 @@ def test_what_a_column_takes(found: str, column: str, allowed: bool) -> None:
     a, b = Scalar(found), Scalar(column)
     assert can_store(a, b) is allowed
     assert can_store(Array(a, 1), Array(b, 2)) is allowed
-    assert can_store(Struct((Field(1, "x", a),)), Struct((Field(2, "y", b),))) is allowed
+    assert can_store(Struct((StructField(1, "x", a),)), Struct((StructField(2, "y", b),))) is allowed
 
 
 def test_shapes_must_agree() -> None:
-    one = Struct((Field(1, "x", Scalar("integer")),))
-    two = Struct((*one.fields, Field(2, "y", Scalar("integer"))))
+    one = Struct((StructField(1, "x", Scalar("integer")),))
+    two = Struct((*one.fields, StructField(2, "y", Scalar("integer"))))
     text, numbers = Scalar("string"), Array(Scalar("integer"), 1)
     for found, column in [
         (one, two),
@@ -278,9 +278,9 @@ def test_shapes_must_agree() -> None:
 
 
 def test_small_questions_about_types() -> None:
-    deep = Struct((Field(1, "x", Struct((Field(2, "y", Array(Scalar("double"), 3)),))),))
+    deep = Struct((StructField(1, "x", Struct((StructField(2, "y", Array(Scalar("double"), 3)),))),))
     assert has_array(deep)
-    assert not has_array(Struct((Field(1, "x", Scalar("double")),)))
+    assert not has_array(Struct((StructField(1, "x", Scalar("double")),)))
     assert [is_float(Scalar(n)) for n in ("float", "double", "decimal(4,2)", "long")] == [
         True,
         True,

@@ -7,7 +7,7 @@ from functools import reduce
 
 from spark_trickle.model.experience import Experience, add_run
 from spark_trickle.model.stream import Action, Mode, Run
-from spark_trickle.refresh.cost import Guess, estimate_cost, leads_to_many
+from spark_trickle.refresh.cost import CostEstimate, estimate_cost, leads_to_many
 from spark_trickle.refresh.decide import Facts, decide_refresh
 from spark_trickle.refresh.recommend import recommend_mode
 from spark_trickle.settings import Settings
@@ -33,13 +33,13 @@ def facts(changed: int, past: Sequence[Run]) -> Facts:
     return Facts(Mode.AUTO, 1, 2, ("t",), changed, 1_000_000, known=known(past))
 
 
-def differential(past: Sequence[Run], changed: int) -> Guess:
+def differential(past: Sequence[Run], changed: int) -> CostEstimate:
     found = estimate_cost(known(past), changed, 1_000_000).differential
     assert found is not None
     return found
 
 
-def full(past: Sequence[Run], source_rows: int) -> Guess:
+def full(past: Sequence[Run], source_rows: int) -> CostEstimate:
     found = estimate_cost(known(past), 10, source_rows).full
     assert found is not None
     return found

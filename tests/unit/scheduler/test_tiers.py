@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_trickle.lake.catalog.read_counts import Reads
+from spark_trickle.lake.catalog.read_counts import ReadCount
 from spark_trickle.lake.catalog.tally import Tally
 from spark_trickle.model.stream_options import Tier
 from spark_trickle.scheduler.streaks import Streaks
-from spark_trickle.scheduler.tiers import Use, suggest_tier
+from spark_trickle.scheduler.tiers import TableUse, suggest_tier
 from spark_trickle.scheduler.workers import Workers
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -32,7 +32,7 @@ USES = [
     (
         60.0,
         ago(days=9),
-        Reads(500, ago(days=9), ago(days=8)),
+        ReadCount(500, ago(days=9), ago(days=8)),
         False,
         Tier.FROZEN,
         "nobody has read it for 8 days",
@@ -40,7 +40,7 @@ USES = [
     (
         60.0,
         ago(days=2),
-        Reads(2_881, ago(days=2), NOW),
+        ReadCount(2_881, ago(days=2), NOW),
         False,
         Tier.HOT,
         "one read every 60 s, one refresh every 60 s",
@@ -48,7 +48,7 @@ USES = [
     (
         60.0,
         ago(days=2),
-        Reads(577, ago(days=2), NOW),
+        ReadCount(577, ago(days=2), NOW),
         False,
         Tier.WARM,
         "one read every 300 s, one refresh every 60 s",
@@ -56,7 +56,7 @@ USES = [
     (
         1.0,
         ago(days=2),
-        Reads(49, ago(days=2), NOW),
+        ReadCount(49, ago(days=2), NOW),
         False,
         Tier.COLD,
         "one read every 3,600 s, one refresh every 1 s",
@@ -64,21 +64,28 @@ USES = [
     (
         HOUR,
         ago(days=2),
-        Reads(49, ago(days=2), NOW),
+        ReadCount(49, ago(days=2), NOW),
         False,
         Tier.HOT,
         "one read every 3,600 s, one refresh every 3600 s",
     ),
     # read often once, then not for two hours
-    (60.0, ago(days=2), Reads(999, ago(days=2), ago(hours=2)), False, Tier.COLD, "one read every 7,200 s,"),
+    (
+        60.0,
+        ago(days=2),
+        ReadCount(999, ago(days=2), ago(hours=2)),
+        False,
+        Tier.COLD,
+        "one read every 7,200 s,",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("seconds", "since", "reads", "followed", "tier", "reason"), USES)
 def test_a_tier_for_every_use(
-    seconds: float, since: datetime, reads: Reads | None, followed: bool, tier: Tier, reason: str
+    seconds: float, since: datetime, reads: ReadCount | None, followed: bool, tier: Tier, reason: str
 ) -> None:
-    found, why = suggest_tier(Use(Tier.WARM, seconds, since, reads, followed), NOW)
+    found, why = suggest_tier(TableUse(Tier.WARM, seconds, since, reads, followed), NOW)
     assert found is tier
     assert why.startswith(reason)
 

@@ -21,12 +21,12 @@ from spark_trickle.sources.position import (
 )
 from spark_trickle.sources.postgres.buffer import Position
 from spark_trickle.sources.postgres.copy import Piece
-from spark_trickle.sources.postgres.moment import Moment, Snapshot
+from spark_trickle.sources.postgres.moment import Moment, ServerSnapshot
 from spark_trickle.sources.postgres.parts import Parts
 from spark_trickle.sources.postgres.ranges import KeyRange
 from spark_trickle.sources.postgres.watch import TableMarks
 
-MOMENT = Moment(Snapshot(10, 14, (11, 12)), 0x1_0000_00FF)
+MOMENT = Moment(ServerSnapshot(10, 14, (11, 12)), 0x1_0000_00FF)
 KEPT_MOMENT = {"snapshot": "10:14:11,12", "lsn": "1/FF"}
 PARTS = Parts(("red",), ("p1", "p2"))
 KEPT_PARTS = {"labels": ["red"], "partitions": ["p1", "p2"]}

@@ -10,7 +10,7 @@ import pytest
 from spark_trickle.algebra.operators import Operator
 from spark_trickle.algebra.references import TableRef
 from spark_trickle.sql.bind.query import bind
-from spark_trickle.sql.bind.scope import SourceTable, SourceView
+from spark_trickle.sql.bind.scope import ReadableTable, SourceView
 
 DEEPEST = 8
 
@@ -82,9 +82,9 @@ def _count_scans(sql: str) -> int:
     """How often binding a query asks for a table, which it does for every scan."""
     asked: list[tuple[str, ...]] = []
 
-    def find(parts: tuple[str, ...], home: str) -> SourceTable | SourceView | None:
+    def find(parts: tuple[str, ...], home: str) -> ReadableTable | SourceView | None:
         asked.append(parts)
-        return SourceTable(TableRef(1), ("a", "b"))
+        return ReadableTable(TableRef(1), ("a", "b"))
 
     bind(sql, find, _types, "main")
     return len(asked)

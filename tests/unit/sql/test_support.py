@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import TrickleError
-from spark_trickle.sql.support import FEATURES, Feature, State
+from spark_trickle.sql.support import FEATURES, Feature, Support
 from tests.laws.duck import Table, World
 
 
@@ -16,7 +16,7 @@ def world(query: str) -> World:
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda f: f.name)
 def test_every_example(feature: Feature) -> None:
-    if feature.state in (State.INCREMENTAL, State.IN_FULL):
+    if feature.state in (Support.INCREMENTAL, Support.IN_FULL):
         assert world(feature.example).nodes
         return
     with pytest.raises(TrickleError) as caught:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from spark_trickle.model.catalog import Catalog, Snapshot
-from spark_trickle.model.commit import AlterTable, CreateTable, DropTable, TableChange
+from spark_trickle.model.commit import AlteredTable, CreatedTable, DroppedTable, TableChange
 from spark_trickle.model.source import AttachedSource, Landed, SourceState
 from spark_trickle.model.stream import Action, Occasion, Refreshed, RefreshReport
 from spark_trickle.txn.savepoint import roll_back, take_savepoint
@@ -30,10 +30,10 @@ def set_landed(work: Work) -> None:
 
 
 DONE: dict[str, Callable[[Work], None]] = {
-    "catalog": lambda work: work.define(CreateTable(table_value(20, "new"))),
-    "definitions": lambda work: work.define(AlterTable(TABLE, replace(TABLE, name="renamed"))),
+    "catalog": lambda work: work.define(CreatedTable(table_value(20, "new"))),
+    "definitions": lambda work: work.define(AlteredTable(TABLE, replace(TABLE, name="renamed"))),
     "changes": lambda work: work.change(TableChange(TABLE, added=(data_file(as_of=6),))),
-    "changes of what is dropped": lambda work: work.define(DropTable(OTHER)),
+    "changes of what is dropped": lambda work: work.define(DroppedTable(OTHER)),
     "refreshed": lambda work: work.note_refreshed(REFRESHED),
     "landed": set_landed,
     "once_committed": lambda work: work.tell_once_committed(lambda: None),

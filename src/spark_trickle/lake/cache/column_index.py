@@ -20,7 +20,7 @@ from spark_trickle.model.arrow import FIELD_ID, arrow_schema, can_hold, from_sto
 from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.packed import Numbers, Packed, Places, index_places, pack_column
-from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table, TableColumn
 from spark_trickle.model.types import find_fixed_width
 
 _Kept = TypeVar("_Kept", Packed, Places)
@@ -171,7 +171,7 @@ def _make_key(file: DataFile, field: pa.Field) -> _Key:
     return file.path, int(field.metadata[FIELD_ID]), str(field.type), "values"
 
 
-def _estimate_memory(table: Table, needed: Sequence[Column], files: Sequence[DataFile]) -> int:
+def _estimate_memory(table: Table, needed: Sequence[TableColumn], files: Sequence[DataFile]) -> int:
     """What some columns take before they are packed; one of many texts may be as long as all of them."""
     rows, everything = sum(f.rows for f in files), sum(f.memory for f in files)
     numbers = [c for c in table.columns if find_fixed_width([c.type]) is not None]

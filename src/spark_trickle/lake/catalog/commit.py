@@ -20,20 +20,20 @@ from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.lake.storage.marker import CommitNote, DataFolder
 from spark_trickle.model.catalog import Catalog, Snapshot
 from spark_trickle.model.commit import (
-    AlterTable,
+    AlteredTable,
     Commit,
-    CreateSchema,
-    CreateTable,
-    CreateView,
+    CreatedSchema,
+    CreatedTable,
+    CreatedView,
     Definition,
-    DropSchema,
-    DropTable,
-    DropView,
+    DroppedSchema,
+    DroppedTable,
+    DroppedView,
     TableChange,
 )
 from spark_trickle.model.files import FEED, DataFile
 from spark_trickle.model.source import Landed
-from spark_trickle.model.table import HIDDEN_SCHEMA, Column, Table, View, table_to_json
+from spark_trickle.model.table import HIDDEN_SCHEMA, Table, TableColumn, View, table_to_json
 
 
 def publish_commit(
@@ -78,8 +78,8 @@ def _write_commit(
 def _next_snapshot(current: Snapshot, commit: Commit, now: datetime, session_id: str) -> Snapshot:
     # Time travel by timestamp needs times that grow with the ids, whatever the clocks of the writers say.
     time = max(now, current.time + timedelta(microseconds=1))
-    created = [d for d in commit.definitions if isinstance(d, CreateTable | CreateView | CreateSchema)]
-    ids = sum(2 if isinstance(d, CreateTable) else 1 for d in created)
+    created = [d for d in commit.definitions if isinstance(d, CreatedTable | CreatedView | CreatedSchema)]
+    ids = sum(2 if isinstance(d, CreatedTable) else 1 for d in created)
     added = sum(len(c.added) + len(c.feed_only) for c in commit.changes)
     mappings = sum(len(_find_layouts(c)) for c in commit.changes)
     return Snapshot(
@@ -92,7 +92,7 @@ def _next_snapshot(current: Snapshot, commit: Commit, now: datetime, session_id:
     )
 
 
-def _find_layouts(change: TableChange) -> dict[tuple[Column, ...], Table]:
+def _find_layouts(change: TableChange) -> dict[tuple[TableColumn, ...], Table]:
     """The table as it was when files were written whose columns must be matched by name."""
     files = [f for f in change.added + change.feed_only if f.by_name]
     return {f.written_as.columns: f.written_as for f in files if f.written_as}
@@ -157,7 +157,7 @@ class _Writer:
 
     def _write_definition(self, definition: Definition) -> None:
         match definition:
-            case CreateSchema(schema):
+            case CreatedSchema(schema):
                 self._words.append(f"created_schema:{ducklake.quote_name(schema.name)}")
                 self._schema_ids[schema.name.lower()] = schema.id
                 self._insert_rows(
@@ -171,18 +171,18 @@ class _Writer:
                         "path_is_relative": True,
                     },
                 )
-            case DropSchema(schema):
+            case DroppedSchema(schema):
                 self._words.append(f"dropped_schema:{schema.id}")
                 self._end_rows(s.namespace, schema_id=schema.id)
-            case CreateTable(table):
+            case CreatedTable(table):
                 self._create_table(table)
-            case AlterTable(old, new):
+            case AlteredTable(old, new):
                 self._alter_table(old, new)
-            case DropTable(table):
+            case DroppedTable(table):
                 self._drop_table(table)
-            case CreateView(view):
+            case CreatedView(view):
                 self._create_view(view)
-            case DropView(view):
+            case DroppedView(view):
                 self._words.append(f"dropped_view:{view.id}")
                 self._end_rows(s.trickle_view, view_id=view.id)
             case _:
@@ -338,7 +338,7 @@ class _Writer:
         table: Table,
         files: tuple[DataFile, ...],
         feed_only: set[str],
-        mappings: dict[tuple[Column, ...], int],
+        mappings: dict[tuple[TableColumn, ...], int],
     ) -> None:
         numbered = [replace(f, id=self._next_file_id + n) for n, f in enumerate(files)]
         self._next_file_id += len(files)

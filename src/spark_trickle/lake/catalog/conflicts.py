@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from spark_trickle.errors import ConflictError
 from spark_trickle.lake.catalog import read
 from spark_trickle.model.catalog import Snapshot
-from spark_trickle.model.commit import AlterTable, Commit, DropTable, TableChange
+from spark_trickle.model.commit import AlteredTable, Commit, DroppedTable, TableChange
 from spark_trickle.model.stream import Mode
 
 
@@ -25,7 +25,7 @@ class Overlap:
     upto: int
 
 
-class Verdict(Enum):
+class ConflictVerdict(Enum):
     """Of two changes of one table."""
 
     TOGETHER = auto()
@@ -43,18 +43,18 @@ def find_overlap(connection: Connection, commit: Commit, current: Snapshot) -> O
             raise ConflictError("", commit.read_snapshot, current.id, "redefined", "the catalog")
         _refuse_unkept(connection, commit, current)
     mine = {c.table.id: c for c in commit.changes}
-    dropped = {d.table.id: d.table for d in commit.definitions if isinstance(d, DropTable)}
-    altered = {d.old.id: d.old for d in commit.definitions if isinstance(d, AlterTable)}
+    dropped = {d.table.id: d.table for d in commit.definitions if isinstance(d, DroppedTable)}
+    altered = {d.old.id: d.old for d in commit.definitions if isinstance(d, AlteredTable)}
     tables = {**altered, **dropped, **{i: c.table for i, c in mine.items()}}
     overlap = None
     for snapshot_id, table_id, change in read.read_changes_since(connection, commit.compared_upto):
-        verdict = judge_changes(mine[table_id], change) if table_id in mine else Verdict.TOGETHER
+        verdict = judge_changes(mine[table_id], change) if table_id in mine else ConflictVerdict.TOGETHER
         redefined = table_id in dropped or (table_id in altered and change != "compacted")
-        if verdict is Verdict.TOGETHER and not redefined:
+        if verdict is ConflictVerdict.TOGETHER and not redefined:
             continue
         said = change if change in ("altered", "dropped", "compacted") else "changed"
         conflict = ConflictError(tables[table_id].full_name, commit.read_snapshot, snapshot_id, said)
-        if redefined or verdict is Verdict.CONFLICT or not _is_plain(commit):
+        if redefined or verdict is ConflictVerdict.CONFLICT or not _is_plain(commit):
             raise conflict
         overlap = overlap or Overlap(conflict, current.id)
     return overlap
@@ -76,7 +76,7 @@ def _refuse_unkept(connection: Connection, commit: Commit, current: Snapshot) ->
             raise ConflictError(table.full_name, commit.read_snapshot, current.id, "defined")
 
 
-def judge_changes(mine: TableChange, theirs: str) -> Verdict:
+def judge_changes(mine: TableChange, theirs: str) -> ConflictVerdict:
     """What can be said of my change and of theirs before looking at rows.
 
     Weights add up, so appends never conflict, and compaction conflicts only with what ends the files
@@ -85,17 +85,17 @@ def judge_changes(mine: TableChange, theirs: str) -> Verdict:
     at is right whatever else happens to its rows.
     """
     if theirs in ("altered", "dropped"):
-        return Verdict.CONFLICT
+        return ConflictVerdict.CONFLICT
     if theirs == "compacted":
-        return Verdict.CONFLICT if mine.ended else Verdict.TOGETHER
+        return ConflictVerdict.CONFLICT if mine.ended else ConflictVerdict.TOGETHER
     if theirs == "replaced":
-        return Verdict.CONFLICT
+        return ConflictVerdict.CONFLICT
     if mine.compaction:
-        return Verdict.TOGETHER
+        return ConflictVerdict.TOGETHER
     if mine.ended:
-        return Verdict.CONFLICT
+        return ConflictVerdict.CONFLICT
     if mine.deletes or mine.depends or mine.table.unique:
-        return Verdict.CONFLICT if mine.table.derived else Verdict.ROWS_DECIDE
+        return ConflictVerdict.CONFLICT if mine.table.derived else ConflictVerdict.ROWS_DECIDE
     if theirs == "deleted" and mine.table.derived:
-        return Verdict.CONFLICT
-    return Verdict.ROWS_DECIDE if theirs == "deleted" and mine.reads else Verdict.TOGETHER
+        return ConflictVerdict.CONFLICT
+    return ConflictVerdict.ROWS_DECIDE if theirs == "deleted" and mine.reads else ConflictVerdict.TOGETHER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.table import HIDDEN_SCHEMA, WEIGHT, WEIGHT_ID, Table, TableColumn
 from spark_trickle.model.types import Array, ColumnType, Scalar, Struct, holds_float
 
 _TYPES = {
@@ -53,7 +53,7 @@ def column_rows(table: Table) -> list[dict[str, Any]]:
 
 
 def _list_rows(
-    id: int, name: str, kind: ColumnType, nullable: bool, parent: int | None, column: Column | None
+    id: int, name: str, kind: ColumnType, nullable: bool, parent: int | None, column: TableColumn | None
 ) -> list[dict[str, Any]]:
     row = _column_row(id, name, type_name(kind), nullable, parent, column.initial if column else None)
     match kind:

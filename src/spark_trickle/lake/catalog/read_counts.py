@@ -17,7 +17,7 @@ _PAUSE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
-class Reads:
+class ReadCount:
     """How often a stream table was read, from the first time on to the last."""
 
     count: int
@@ -64,6 +64,6 @@ def _add_reads(connection: Connection, table_id: int, count: int, now: datetime)
         connection.execute(insert(s.trickle_read).values(row))
 
 
-def all_reads(connection: Connection) -> dict[int, Reads]:
+def all_reads(connection: Connection) -> dict[int, ReadCount]:
     rows = connection.execute(select(s.trickle_read))
-    return {row.table_id: Reads(row.reads, row.first_read, row.last_read) for row in rows}
+    return {row.table_id: ReadCount(row.reads, row.first_read, row.last_read) for row in rows}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_trickle.model.files import ColumnStats
-from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Column, Table
+from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table, TableColumn
 from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
 
 _LONGEST_BOUND = 256  # longer text bounds would bloat the catalog and prune little
@@ -23,7 +23,7 @@ def column_stats(footer: pq.FileMetaData, table: Table) -> tuple[ColumnStats, ..
     top = {name: n for n, name in enumerate(footer.schema.to_arrow_schema().names)}
     starts = _first_leaves(footer)
     found = []
-    for column in (Column(WEIGHT_ID, WEIGHT, Scalar("integer")), *table.columns):
+    for column in (TableColumn(WEIGHT_ID, WEIGHT, Scalar("integer")), *table.columns):
         if column.name in top:
             for position, id, kind in _walk_leaves(column.id, column.type, starts[top[column.name]]):
                 found.append(

@@ -27,7 +27,7 @@ _READERS = 4
 
 
 @dataclass(frozen=True)
-class Finding:
+class FileFinding:
     """Severity is ok, warning or error; `path` is None where a whole table is meant."""
 
     severity: str
@@ -49,7 +49,7 @@ class _Expected:
     stats: tuple[ColumnStats, ...]
 
 
-def verify_files(warehouse: Warehouse, now: datetime, only: Table | None = None) -> list[Finding]:
+def verify_files(warehouse: Warehouse, now: datetime, only: Table | None = None) -> list[FileFinding]:
     """Check all files of the warehouse, or of one table, that any remaining snapshot needs."""
     present = list(warehouse.storage.all_files(only.path if only else None))
     with open_reader(warehouse.engine) as connection:
@@ -62,7 +62,7 @@ def verify_files(warehouse: Warehouse, now: datetime, only: Table | None = None)
     with ThreadPoolExecutor(_READERS) as pool:
         problems = [p for p in pool.map(lambda e: _check_file(warehouse, e), expected) if p is not None]
     unknown = [
-        Finding(
+        FileFinding(
             "warning", "", file.location, "no snapshot contains this file; it is neither read nor deleted"
         )
         for file in present
@@ -92,9 +92,9 @@ def _read_expected(connection: Connection, catalog: Catalog, only: Table | None)
         yield _Expected(name, table, row.location, row.record_count, row.file_size_bytes, weight, known)
 
 
-def _check_file(warehouse: Warehouse, expected: _Expected) -> Finding | None:
+def _check_file(warehouse: Warehouse, expected: _Expected) -> FileFinding | None:
     detail = _find_problem(warehouse, expected)
-    return None if detail is None else Finding("error", expected.name, expected.location, detail)
+    return None if detail is None else FileFinding("error", expected.name, expected.location, detail)
 
 
 def _find_problem(warehouse: Warehouse, expected: _Expected) -> str | None:
@@ -142,13 +142,13 @@ def _footer_stats(parquet: pq.ParquetFile, table: Table) -> dict[int, ColumnStat
     return {x.column_id: replace(x, has_nan=None, bytes=0) for x in found}
 
 
-def _summarize_problems(expected: list[_Expected], problems: list[Finding]) -> list[Finding]:
+def _summarize_problems(expected: list[_Expected], problems: list[FileFinding]) -> list[FileFinding]:
     damaged = {p.table for p in problems}
     by_table: dict[str, list[_Expected]] = {}
     for e in expected:
         by_table.setdefault(e.name, []).append(e)
     return [
-        Finding("ok", name, None, f"{len(files)} files with {sum(f.rows for f in files)} rows are intact")
+        FileFinding("ok", name, None, f"{len(files)} files with {sum(f.rows for f in files)} rows are intact")
         for name, files in sorted(by_table.items())
         if name not in damaged
     ]

@@ -16,7 +16,13 @@ from spark_trickle.errors import (
     SourceSchemaChangedError,
 )
 from spark_trickle.sources.postgres.discover import SourceTable
-from spark_trickle.sources.postgres.messages import Begin, Commit, Message, RelationMessage, Truncate
+from spark_trickle.sources.postgres.messages import (
+    BeginMessage,
+    CommitMessage,
+    Message,
+    RelationMessage,
+    TruncateMessage,
+)
 from spark_trickle.sources.postgres.moment import Moment
 from spark_trickle.sources.postgres.pgoutput import decode_message
 from spark_trickle.sources.postgres.tuples import Layout
@@ -66,7 +72,7 @@ class Followed:
         """The columns that are of use in old rows."""
         return tuple(range(len(self.columns))) if self.full else self.identity
 
-    def takes(self, begin: Begin) -> bool:
+    def takes(self, begin: BeginMessage) -> bool:
         seen = self.since is not None and self.since.has_seen(begin.xid, begin.final_lsn)
         return not seen and (self.until is None or self.until.has_seen(begin.xid, begin.final_lsn))
 
@@ -85,7 +91,7 @@ class TableLog:
 
 
 @dataclass(frozen=True)
-class Net:
+class NetTransactions:
     """Whole transactions.
 
     `end_lsn` is where the last one ended; `transactions` counts those that changed one of the tables, the
@@ -99,7 +105,7 @@ class Net:
     first_commit_time: int | None = None
 
 
-def assemble_messages(messages: Iterable[bytes], followed: Sequence[Followed], after: int) -> Net:
+def assemble_messages(messages: Iterable[bytes], followed: Sequence[Followed], after: int) -> NetTransactions:
     """Sort the transactions that committed after a position by tables."""
     work = _Work({f.source.oid: TableLog(f) for f in followed}, after)
     rows = work.rows
@@ -113,7 +119,7 @@ def assemble_messages(messages: Iterable[bytes], followed: Sequence[Followed], a
     if work.begin is not None:
         raise InternalError("the write-ahead log ended inside a transaction")
     changed = tuple(t for t in work.tables.values() if t.changed)
-    return Net(changed, work.end_lsn, work.transactions, work.commit_time, work.first_commit_time)
+    return NetTransactions(changed, work.end_lsn, work.transactions, work.commit_time, work.first_commit_time)
 
 
 class _Work:
@@ -125,7 +131,7 @@ class _Work:
         self.transactions = 0
         self.commit_time: int | None = None
         self.first_commit_time: int | None = None
-        self.begin: Begin | None = None
+        self.begin: BeginMessage | None = None
         self.changed = False
         self.takes: dict[int, bool] = {}
         self.rows: dict[bytes, list[bytes]] = {}
@@ -133,12 +139,12 @@ class _Work:
 
     def take_message(self, message: Message) -> None:
         match message:
-            case Begin():
+            case BeginMessage():
                 self.begin, self.changed = message, False
                 self.rows.clear()
                 new = message.final_lsn >= self.after
                 self.takes = {oid: new and t.followed.takes(message) for oid, t in self.tables.items()}
-            case Commit():
+            case CommitMessage():
                 self.begin = None
                 if message.end_lsn > self.after:
                     self.end_lsn = message.end_lsn
@@ -149,7 +155,7 @@ class _Work:
             case RelationMessage():
                 self.relations[message.oid] = message
                 self.rows.pop(_encode_id(message.oid), None)
-            case Truncate():
+            case TruncateMessage():
                 for oid in filter(self.takes.get, message.relations):
                     table = self.tables[oid]
                     table.truncated = self.changed = True

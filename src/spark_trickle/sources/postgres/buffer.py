@@ -19,7 +19,7 @@ from spark_trickle.errors import ColumnNotFoundError, ResyncNeededError, SourceB
 from spark_trickle.sources.postgres.capture import SCHEMA, Capture
 from spark_trickle.sources.postgres.chunks import USUAL, Bounds, read_chunks
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn
+from spark_trickle.sources.postgres.moment import Moment, ServerSnapshot, parse_lsn
 from spark_trickle.sources.postgres.ranges import KeyRange, compose_range
 from spark_trickle.sources.postgres.run import Statement, begin_transaction, read_value, run_statements
 from spark_trickle.sources.postgres.survey import survey_captures, unread_rows
@@ -70,7 +70,7 @@ def read_moment(connection: Connection) -> Moment:
     """The moment of the running transaction; the log position comes second, so that it is not too early."""
     snapshot = read_value(connection, sql.SQL("SELECT pg_current_snapshot()::text"))
     lsn = read_value(connection, sql.SQL("SELECT pg_current_wal_insert_lsn()::text"))
-    return Moment(Snapshot.parse(snapshot), parse_lsn(lsn))
+    return Moment(ServerSnapshot.parse(snapshot), parse_lsn(lsn))
 
 
 def read_changes(

@@ -9,7 +9,7 @@ from typing import Literal
 from psycopg import sql
 
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError
-from spark_trickle.sources.postgres.discover import Relation, SourceColumn, SourceTable
+from spark_trickle.sources.postgres.discover import ServerRelation, SourceColumn, SourceTable
 
 SCHEMA = "trickle_changes"
 Mode = Literal["statement", "row"]
@@ -78,7 +78,7 @@ class Capture:
         """One function and one trigger each."""
         return ("insert", "update", "delete", "truncate") if self.mode == "statement" else ("row", "truncate")
 
-    def find_tables(self, event: str) -> tuple[Relation, ...]:
+    def find_tables(self, event: str) -> tuple[ServerRelation, ...]:
         """Where the trigger sits: rows fire it through the root, TRUNCATE on the leaf that it empties."""
         partitioned = event == "truncate" and self.source.kind == "p"
         return self.source.partitions if partitioned else (self.source,)

@@ -52,7 +52,7 @@ class SourceColumn:
 
 
 @dataclass(frozen=True)
-class Relation:
+class ServerRelation:
     oid: int
     schema: str
     name: str
@@ -67,7 +67,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Partition(Relation):
+class Partition(ServerRelation):
     """A leaf, which says by itself what the log holds of its old rows."""
 
     replica_identity: str = "d"
@@ -75,7 +75,7 @@ class Partition(Relation):
 
 
 @dataclass(frozen=True)
-class SourceTable(Relation):
+class SourceTable(ServerRelation):
     kind: str  # r plain, p partitioned
     columns: tuple[SourceColumn, ...]
     key: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class SourceTable(Relation):
         return tuple(c.name for c in self.columns)
 
     @property
-    def unlogged(self) -> tuple[Relation, ...]:
+    def unlogged(self) -> tuple[ServerRelation, ...]:
         """What of it the log does not know, and a crash of the server empties."""
         own = () if self.logged else (self,)
         return (*own, *(p for p in self.partitions if not p.logged))

@@ -27,14 +27,14 @@ Tuple = tuple[Value, ...]
 
 
 @dataclass(frozen=True)
-class Begin:
+class BeginMessage:
     final_lsn: int  # where the commit is
     commit_time: int  # microseconds since 2000-01-01
     xid: int
 
 
 @dataclass(frozen=True)
-class Commit:
+class CommitMessage:
     flags: int
     lsn: int
     end_lsn: int
@@ -76,14 +76,14 @@ class TypeMessage:
 
 
 @dataclass(frozen=True)
-class Insert:
+class InsertMessage:
     relation: int
     new: Tuple
     xid: int | None = None
 
 
 @dataclass(frozen=True)
-class Update:
+class UpdateMessage:
     """`key` is the old key, only if it changed; `old` is the whole old row, if the table logs it."""
 
     relation: int
@@ -94,7 +94,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Delete:
+class DeleteMessage:
     relation: int
     key: Tuple | None = None
     old: Tuple | None = None
@@ -102,7 +102,7 @@ class Delete:
 
 
 @dataclass(frozen=True)
-class Truncate:
+class TruncateMessage:
     relations: tuple[int, ...]
     cascade: bool
     restart_identity: bool
@@ -151,15 +151,15 @@ class StreamAbort:
 
 
 Message = (
-    Begin
-    | Commit
+    BeginMessage
+    | CommitMessage
     | Origin
     | RelationMessage
     | TypeMessage
-    | Insert
-    | Update
-    | Delete
-    | Truncate
+    | InsertMessage
+    | UpdateMessage
+    | DeleteMessage
+    | TruncateMessage
     | LogicalMessage
     | StreamStart
     | StreamStop

@@ -12,7 +12,7 @@ _HALF = 1 << 31
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ServerSnapshot:
     """PostgreSQL's pg_snapshot: all below `low`, nothing from `high` on, between them all but `running`."""
 
     low: int
@@ -20,7 +20,7 @@ class Snapshot:
     running: tuple[int, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> Snapshot:
+    def parse(cls, text: str) -> ServerSnapshot:
         low, high, running = text.split(":")
         return cls(int(low), int(high), tuple(int(x) for x in running.split(",") if x))
 
@@ -43,7 +43,7 @@ class Snapshot:
 class Moment:
     """A snapshot, and a position in the log after the commits of all that it has seen."""
 
-    snapshot: Snapshot
+    snapshot: ServerSnapshot
     lsn: int
 
     def has_seen(self, xid: int, commit_lsn: int) -> bool:

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from spark_trickle.errors import InternalError
-from spark_trickle.sources.postgres.tuples import DELETE, INSERT, UNCHANGED, UPDATE, Numbers, Rows, Texts
+from spark_trickle.sources.postgres.tuples import DELETE, INSERT, UNCHANGED, UPDATE, Messages, Numbers, Texts
 
 Key = tuple[bytes | None, ...]
 
 
 @dataclass(frozen=True)
-class Partial:
+class PartialTuples:
     """New rows of which the log did not repeat all values: those are in the mirror, under an old key."""
 
     columns: tuple[pa.Array, ...]
@@ -36,10 +36,10 @@ class NetRows:
     columns: tuple[pa.Array, ...]
     come: int
     removed: tuple[Key, ...]
-    partial: Partial
+    partial: PartialTuples
 
 
-def net_of_whole_rows(rows: Rows) -> NetRows:
+def net_of_whole_rows(rows: Messages) -> NetRows:
     """For tables whose old rows are logged whole."""
     if not rows.whole_before[rows.actions != INSERT].all():
         raise InternalError("the log has only the key of a row, although the table has REPLICA IDENTITY FULL")
@@ -48,10 +48,10 @@ def net_of_whole_rows(rows: Rows) -> NetRows:
     columns = tuple(
         pa.concat_arrays([texts.take(come), rows.before[n].take(go)]) for n, texts in enumerate(rows.after)
     )
-    return NetRows(columns, len(come), (), Partial(tuple(c[:0] for c in columns), (), ()))
+    return NetRows(columns, len(come), (), PartialTuples(tuple(c[:0] for c in columns), (), ()))
 
 
-def net_by_key(rows: Rows, identity: Sequence[int]) -> NetRows:
+def net_by_key(rows: Messages, identity: Sequence[int]) -> NetRows:
     """For tables of whose old rows only the key is logged, and only when it changes or the row goes."""
     _repeat_old_values(rows)
     new = old = _make_keys([rows.after[n] for n in identity])
@@ -67,7 +67,7 @@ def net_by_key(rows: Rows, identity: Sequence[int]) -> NetRows:
         columns,
         len(whole),
         removed,
-        Partial(
+        PartialTuples(
             tuple(t.take(history.find_sources(partial, n)) for n, t in enumerate(rows.after)),
             tuple(tuple(np.flatnonzero(m).tolist()) for m in history.missing[partial]),
             tuple(old[n] for n in history.roots[partial].tolist()),
@@ -75,7 +75,7 @@ def net_by_key(rows: Rows, identity: Sequence[int]) -> NetRows:
     )
 
 
-def _repeat_old_values(rows: Rows) -> None:
+def _repeat_old_values(rows: Messages) -> None:
     """Values that the new half of a message does not repeat because they are in its old half."""
     for n, old in rows.before.items():
         new = rows.after[n]
@@ -90,7 +90,7 @@ def _make_keys(columns: Sequence[Texts]) -> list[Key]:
     return list(zip(*(c.take(every).to_pylist() for c in columns), strict=True))
 
 
-def _first_and_last(rows: Rows, old: list[Key], new: list[Key]) -> tuple[tuple[Key, ...], Numbers]:
+def _first_and_last(rows: Messages, old: list[Key], new: list[Key]) -> tuple[tuple[Key, ...], Numbers]:
     """The keys whose row in the mirror goes, and the messages whose new row is the last of its key."""
     if not (rows.has_before & (rows.actions == UPDATE)).any() and len(set(old)) == len(old):
         goes = (rows.actions != INSERT).tolist()  # each key was touched once, as most are
@@ -126,7 +126,7 @@ class _History:
         return places if self.sources is None else self.sources[places, column]
 
 
-def _trace_history(rows: Rows, old: list[Key], new: list[Key]) -> _History:
+def _trace_history(rows: Messages, old: list[Key], new: list[Key]) -> _History:
     missing = np.column_stack([texts.kinds == UNCHANGED for texts in rows.after])
     roots = np.arange(len(rows))
     incomplete = missing.any(axis=1)
@@ -142,7 +142,7 @@ def _trace_history(rows: Rows, old: list[Key], new: list[Key]) -> _History:
     return _History(roots, sources, missing)
 
 
-def _find_previous(rows: Rows, old: list[Key], new: list[Key]) -> list[int]:
+def _find_previous(rows: Messages, old: list[Key], new: list[Key]) -> list[int]:
     """For each message the one that brought the row which it changes, or -1 if that is in the mirror."""
     live: dict[Key, int] = {}
     found = []

@@ -12,11 +12,11 @@ from struct import Struct
 from spark_trickle.errors import WalDecodeError
 from spark_trickle.sources.postgres.messages import (
     UNCHANGED,
-    Begin,
+    BeginMessage,
     BinaryValue,
-    Commit,
-    Delete,
-    Insert,
+    CommitMessage,
+    DeleteMessage,
+    InsertMessage,
     LogicalMessage,
     Message,
     Origin,
@@ -26,10 +26,10 @@ from spark_trickle.sources.postgres.messages import (
     StreamCommit,
     StreamStart,
     StreamStop,
-    Truncate,
+    TruncateMessage,
     Tuple,
     TypeMessage,
-    Update,
+    UpdateMessage,
     Value,
 )
 
@@ -153,12 +153,14 @@ class _Reader:
 # --- one function for each kind ------------------------------------------------------------------
 
 
-def _decode_begin(r: _Reader, _: int | None) -> Begin:
-    return Begin(final_lsn=r.read_lsn(), commit_time=r.read_int64(), xid=r.read_uint32())
+def _decode_begin(r: _Reader, _: int | None) -> BeginMessage:
+    return BeginMessage(final_lsn=r.read_lsn(), commit_time=r.read_int64(), xid=r.read_uint32())
 
 
-def _decode_commit(r: _Reader, _: int | None) -> Commit:
-    return Commit(flags=r.read_uint8(), lsn=r.read_lsn(), end_lsn=r.read_lsn(), commit_time=r.read_int64())
+def _decode_commit(r: _Reader, _: int | None) -> CommitMessage:
+    return CommitMessage(
+        flags=r.read_uint8(), lsn=r.read_lsn(), end_lsn=r.read_lsn(), commit_time=r.read_int64()
+    )
 
 
 def _decode_origin(r: _Reader, _: int | None) -> Origin:
@@ -183,31 +185,31 @@ def _decode_type(r: _Reader, xid: int | None) -> TypeMessage:
     return TypeMessage(r.read_uint32(), r.read_text() or "pg_catalog", r.read_text(), xid)
 
 
-def _decode_insert(r: _Reader, xid: int | None) -> Insert:
+def _decode_insert(r: _Reader, xid: int | None) -> InsertMessage:
     relation = r.read_uint32()
     r.expect("N")
-    return Insert(relation, r.read_row(), xid)
+    return InsertMessage(relation, r.read_row(), xid)
 
 
-def _decode_update(r: _Reader, xid: int | None) -> Update:
+def _decode_update(r: _Reader, xid: int | None) -> UpdateMessage:
     relation, part = r.read_uint32(), r.expect("K", "O", "N")
     before = None if part == "N" else r.read_row()
     if part != "N":
         r.expect("N")
     key, old = (before, None) if part == "K" else (None, before)
-    return Update(relation, r.read_row(), key, old, xid)
+    return UpdateMessage(relation, r.read_row(), key, old, xid)
 
 
-def _decode_delete(r: _Reader, xid: int | None) -> Delete:
+def _decode_delete(r: _Reader, xid: int | None) -> DeleteMessage:
     relation, part = r.read_uint32(), r.expect("K", "O")
     before = r.read_row()
-    return Delete(relation, before if part == "K" else None, before if part == "O" else None, xid)
+    return DeleteMessage(relation, before if part == "K" else None, before if part == "O" else None, xid)
 
 
-def _decode_truncate(r: _Reader, xid: int | None) -> Truncate:
+def _decode_truncate(r: _Reader, xid: int | None) -> TruncateMessage:
     count, options = r.read_uint32(), r.read_uint8()
     relations = tuple(r.read_uint32() for _ in range(count))
-    return Truncate(relations, bool(options & _CASCADE), bool(options & _RESTART_IDENTITY), xid)
+    return TruncateMessage(relations, bool(options & _CASCADE), bool(options & _RESTART_IDENTITY), xid)
 
 
 def _decode_logical_message(r: _Reader, xid: int | None) -> LogicalMessage:

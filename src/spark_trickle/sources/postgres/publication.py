@@ -18,7 +18,7 @@ from spark_trickle.errors import (
     UnsupportedError,
 )
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.discover import Relation, SourceTable
+from spark_trickle.sources.postgres.discover import ServerRelation, SourceTable
 from spark_trickle.sources.postgres.names import quote_name
 from spark_trickle.sources.postgres.run import (
     LOCK_SECONDS,
@@ -48,7 +48,7 @@ def require_identity(table: SourceTable) -> None:
         raise ReplicaIdentityError(table.full_name, "; ".join(fixes))
 
 
-def _find_nameless(table: SourceTable) -> list[tuple[Relation, str]]:
+def _find_nameless(table: SourceTable) -> list[tuple[ServerRelation, str]]:
     """What must log more of its old rows. A partition logs what it says itself, and is read as its root."""
     if not table.identity:
         return [(table, "FULL"), *((p, "FULL") for p in table.partitions if p.replica_identity != "f")]

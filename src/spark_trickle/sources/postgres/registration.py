@@ -22,7 +22,7 @@ _MARK = "spark-trickle: which warehouses read from this database, and how far th
 
 
 @dataclass(frozen=True)
-class Reader:
+class Subscription:
     """A warehouse and the name under which it attached the source; its line is in a schema of the source."""
 
     schema: str
@@ -48,7 +48,7 @@ class Registration:
     confirmed: int = 0
 
 
-def read_registration(connection: Connection, reader: Reader, slot: str = "") -> Registration | None:
+def read_registration(connection: Connection, reader: Subscription, slot: str = "") -> Registration | None:
     """One statement, because every sync asks."""
     query = sql.SQL(
         "SELECT host, catalog, epoch, consumed::text, (SELECT confirmed_flush_lsn::text "
@@ -62,7 +62,7 @@ def read_registration(connection: Connection, reader: Reader, slot: str = "") ->
     return Registration(Site(host, catalog), epoch, parse_lsn(consumed), parse_lsn(confirmed or "0/0"))
 
 
-def register_reader(connection: Connection, reader: Reader, site: Site, epoch: int) -> None:
+def register_reader(connection: Connection, reader: Subscription, site: Site, epoch: int) -> None:
     """Note that a source serves the warehouse at this site from now on; what it was given before stays."""
     insert = sql.SQL(
         "INSERT INTO {table} (warehouse, source, host, catalog, epoch) "
@@ -84,13 +84,13 @@ def register_reader(connection: Connection, reader: Reader, site: Site, epoch: i
         run_statements(connection, insert)
 
 
-def note_consumed(connection: Connection, reader: Reader, lsn: int) -> None:
+def note_consumed(connection: Connection, reader: Subscription, lsn: int) -> None:
     """In the transaction that deletes what was read, so that a copy that lacks it finds out."""
     update = sql.SQL("UPDATE {} SET consumed = {}::pg_lsn, noted_at = clock_timestamp() WHERE {}")
     run_statements(connection, update.format(reader.table, show_lsn(lsn), reader.is_this))
 
 
-def unregister_reader(connection: Connection, reader: Reader) -> None:
+def unregister_reader(connection: Connection, reader: Subscription) -> None:
     """Leave nothing behind; the last one takes the table along, and the schema if we made it."""
     if not has_table(connection, reader.schema, _TABLE):
         return
@@ -101,7 +101,7 @@ def unregister_reader(connection: Connection, reader: Reader) -> None:
             drop_own_schema(connection, reader.schema)
 
 
-def _new_table(reader: Reader) -> list[Statement]:
+def _new_table(reader: Subscription) -> list[Statement]:
     create = sql.SQL(
         "CREATE TABLE {} (warehouse text NOT NULL, source text NOT NULL, host text NOT NULL, "
         "catalog text NOT NULL, epoch int8 NOT NULL, consumed pg_lsn NOT NULL DEFAULT '0/0', "

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from psycopg import sql
 
 from spark_trickle.sources.postgres.capture import SCHEMA
-from spark_trickle.sources.postgres.discover import Relation, SourceTable
+from spark_trickle.sources.postgres.discover import ServerRelation, SourceTable
 from spark_trickle.sources.postgres.run import Statement
 
 
@@ -40,7 +40,7 @@ def _own_schema(role: str, schema: str) -> Statement:
 
 def _compose_grants(role: str, tables: Iterable[SourceTable], rights: str) -> list[Statement]:
     name = sql.Identifier(role)
-    relations: list[Relation] = [r for t in tables for r in (t, *t.partitions)]
+    relations: list[ServerRelation] = [r for t in tables for r in (t, *t.partitions)]
     schemas = sorted({r.schema for r in relations})
     return [
         *(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(s), name) for s in schemas),

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from spark_trickle.sources.postgres.capture import SCHEMA
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.discover import Relation
+from spark_trickle.sources.postgres.discover import ServerRelation
 from spark_trickle.sources.postgres.names import quote_name
 from spark_trickle.sources.postgres.run import read_rows
 from spark_trickle.sources.postgres.slot import slot_state
@@ -22,7 +22,7 @@ _READ_IT = "Sync the source more often; trickle.source_status() shows what holds
 
 
 @dataclass(frozen=True)
-class Finding:
+class SourceFinding:
     """`fix` is empty if all is well."""
 
     check: str
@@ -38,27 +38,27 @@ class Finding:
 # --- the server ----------------------------------------------------------------------------------
 
 
-def server_findings(connection: Connection, wants_log: bool) -> list[Finding]:
+def server_findings(connection: Connection, wants_log: bool) -> list[SourceFinding]:
     """Settings that capture depends on; those of the log only if it is wanted."""
     version, level, used, most, replication = read_rows(connection, _SERVER)[0]
-    found = [Finding("version", "server", version)]
+    found = [SourceFinding("version", "server", version)]
     if not wants_log:
         return found
     return [
         *found,
-        Finding(
+        SourceFinding(
             "wal_level",
             "server",
             level,
             "" if level == "logical" else "Run ALTER SYSTEM SET wal_level = logical and restart the server.",
         ),
-        Finding(
+        SourceFinding(
             "replication slots",
             "server",
             f"{used} of {most} used",
             "" if used < most else "Drop slots that nobody reads, or raise max_replication_slots.",
         ),
-        Finding(
+        SourceFinding(
             "replication",
             "role",
             "allowed" if replication else "not allowed",
@@ -72,41 +72,41 @@ def server_findings(connection: Connection, wants_log: bool) -> list[Finding]:
 
 def capture_findings(
     connection: Connection, schema: str = SCHEMA, most_rows: int = MOST_COUNTED
-) -> list[Finding]:
+) -> list[SourceFinding]:
     """Everything about all captures of a schema, table by table; no more than `most_rows` should wait."""
     seen = survey_captures(connection, schema, count_upto=most_rows + 1)
     return [finding for oid in sorted(seen.captures) for finding in _list_findings(seen, oid, most_rows)]
 
 
-def _list_findings(seen: Survey, oid: int, most_rows: int) -> Iterable[Finding]:
+def _list_findings(seen: Survey, oid: int, most_rows: int) -> Iterable[SourceFinding]:
     capture, table = seen.captures[oid], seen.tables.get(oid)
     if oid not in seen.sizes:
-        yield Finding("buffer", capture.table, "missing", _INSTALL)
+        yield SourceFinding("buffer", capture.table, "missing", _INSTALL)
         return
     if table is None:
-        yield Finding(
+        yield SourceFinding(
             "table", capture.table, "dropped", "Drop the mirror, or mirror the table that replaced it."
         )
         return
     for change in capture.find_drift(table):
         advice = _INSTALL if change.breaks else "Run RESYNC TABLE if you need the column."
-        yield Finding("columns", table.full_name, change.detail, advice)
+        yield SourceFinding("columns", table.full_name, change.detail, advice)
     yield from _trigger_findings(seen, oid)
     yield from _loss_findings(seen, oid)
     many = seen.counts[oid] > most_rows
     count = f"more than {most_rows}" if many else str(seen.counts[oid])
     text = f"{count} rows, {seen.sizes[oid]} bytes"
-    yield Finding("buffer", table.full_name, text, _READ_IT if many else "")
+    yield SourceFinding("buffer", table.full_name, text, _READ_IT if many else "")
 
 
-def trigger_findings(connection: Connection, schema: str = SCHEMA) -> list[Finding]:
+def trigger_findings(connection: Connection, schema: str = SCHEMA) -> list[SourceFinding]:
     """Each trigger that should be there: whether it is, and fires."""
     seen = survey_captures(connection, schema)
     known = [oid for oid in sorted(seen.captures) if oid in seen.tables]
     return [finding for oid in known for finding in _trigger_findings(seen, oid)]
 
 
-def _trigger_findings(seen: Survey, oid: int) -> Iterable[Finding]:
+def _trigger_findings(seen: Survey, oid: int) -> Iterable[SourceFinding]:
     table = seen.tables[oid]
     plan = seen.captures[oid].plan_capture(table)
     for event in plan.events:
@@ -118,39 +118,41 @@ def _trigger_findings(seen: Survey, oid: int) -> Iterable[Finding]:
             yield _trigger_finding(event, place, states.get(place.oid), name)
 
 
-def _trigger_finding(event: str, place: Relation, state: str | None, name: str) -> Finding:
+def _trigger_finding(event: str, place: ServerRelation, state: str | None, name: str) -> SourceFinding:
     check, table = f"{event} trigger", place.full_name
     match state:
         case None:
-            return Finding(check, table, "missing", _INSTALL)
+            return SourceFinding(check, table, "missing", _INSTALL)
         case "D" | "R":
             run = f"ALTER TABLE {quote_name(place.schema, place.name)} ENABLE ALWAYS TRIGGER {name}"
-            return Finding(check, table, "disabled", f"Run {run}, then copy the table again.")
+            return SourceFinding(check, table, "disabled", f"Run {run}, then copy the table again.")
         case "A":
-            return Finding(check, table, "enabled always")
-    return Finding(check, table, "enabled")
+            return SourceFinding(check, table, "enabled always")
+    return SourceFinding(check, table, "enabled")
 
 
-def _loss_findings(seen: Survey, oid: int) -> Iterable[Finding]:
+def _loss_findings(seen: Survey, oid: int) -> Iterable[SourceFinding]:
     capture, name = seen.captures[oid], seen.tables[oid].full_name
     if reason := seen.find_gap(oid):
-        yield Finding("losses", name, reason, _INSTALL)
+        yield SourceFinding("losses", name, reason, _INSTALL)
     for loss in seen.losses.get(oid, ()):
-        yield Finding("losses", name, f"{loss.times} times, last at {loss.last}: {loss.reason}", _COPY)
+        yield SourceFinding("losses", name, f"{loss.times} times, last at {loss.last}: {loss.reason}", _COPY)
     if capture.unlogged and (oid, capture.token) not in seen.alive:
-        yield Finding("losses", name, "the unlogged buffer was emptied by a crash", _COPY)
+        yield SourceFinding("losses", name, "the unlogged buffer was emptied by a crash", _COPY)
     if capture.mode == "statement" and oid in seen.subscribed:
         advice = "Capture this table with row triggers: replication fires no others."
-        yield Finding("losses", name, "the table is filled by a subscription", advice)
+        yield SourceFinding("losses", name, "the table is filled by a subscription", advice)
 
 
 # --- the log -------------------------------------------------------------------------------------
 
 
-def slot_findings(connection: Connection, slot: str, publication: str, max_lag_bytes: int) -> list[Finding]:
+def slot_findings(
+    connection: Connection, slot: str, publication: str, max_lag_bytes: int
+) -> list[SourceFinding]:
     state = slot_state(connection, slot)
     if state is None:
-        return [Finding("slot", slot, "missing", "Create the slot again, then copy all tables again.")]
+        return [SourceFinding("slot", slot, "missing", "Create the slot again, then copy all tables again.")]
     behind = ""
     if state.lag_bytes > max_lag_bytes:
         behind = "Sync the source more often, or DETACH SOURCE it if nobody needs it any more."
@@ -160,14 +162,14 @@ def slot_findings(connection: Connection, slot: str, publication: str, max_lag_b
         connection, sql.SQL("SELECT FROM pg_publication WHERE pubname = {}").format(publication)
     )
     return [
-        Finding(
+        SourceFinding(
             "slot",
             slot,
             state.lost or ("being read" if state.active else "idle"),
             "Drop the slot and create it again, then copy all tables again." if state.lost else "",
         ),
-        Finding("lag", slot, f"{state.lag_bytes} bytes, {state.kept_bytes} kept on disk", behind),
-        Finding(
+        SourceFinding("lag", slot, f"{state.lag_bytes} bytes, {state.kept_bytes} kept on disk", behind),
+        SourceFinding(
             "publication",
             publication,
             "exists" if exists else "missing",

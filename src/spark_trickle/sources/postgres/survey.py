@@ -11,7 +11,7 @@ from psycopg import sql
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable, compose_descriptions, read_descriptions
 from spark_trickle.sources.postgres.install import Installed, captures_query, read_captures
-from spark_trickle.sources.postgres.moment import Moment, Snapshot, parse_lsn
+from spark_trickle.sources.postgres.moment import Moment, ServerSnapshot, parse_lsn
 from spark_trickle.sources.postgres.publication import compose_published, read_published
 from spark_trickle.sources.postgres.run import Statement, read_rows, rows_in_groups
 from spark_trickle.sources.postgres.slot import Asked, SlotState, read_slot, slot_query
@@ -23,7 +23,7 @@ from spark_trickle.sources.postgres.surroundings import (
 )
 
 _BUFFER = "changes_"
-_NEVER: Mapping[int, Snapshot] = {}
+_NEVER: Mapping[int, ServerSnapshot] = {}
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Survey:
         capture = self.captures[oid]
         return capture.find_gap(self.tables[oid], self.around[oid], alive=(oid, capture.token) in self.alive)
 
-    def find_loss(self, oid: int, token: str, since: Snapshot) -> str | None:
+    def find_loss(self, oid: int, token: str, since: ServerSnapshot) -> str | None:
         """Why a buffer may not hold all that changed since a reading."""
         capture = self.captures.get(oid)
         if capture is None or capture.token != token:
@@ -101,7 +101,7 @@ def survey_captures(
     connection: Connection,
     schema: str,
     tables: Iterable[int] = (),
-    since: Mapping[int, Snapshot] = _NEVER,
+    since: Mapping[int, ServerSnapshot] = _NEVER,
     count_upto: int = 0,
 ) -> Survey:
     """Look at all captures of a schema, at some tables more, and at what was not read since some moments.
@@ -128,7 +128,7 @@ def survey_captures(
     counts, losses, subscribed = counted
     return Survey(
         Asked(datetime.fromisoformat(clock), snapshot),
-        Moment(Snapshot.parse(snapshot), parse_lsn(lsn)),
+        Moment(ServerSnapshot.parse(snapshot), parse_lsn(lsn)),
         {t.oid: t for t in read_descriptions(*described)},
         read_surroundings(oids, around),
         read_captures(schema, captures),
@@ -143,7 +143,7 @@ def survey_captures(
     )
 
 
-def first_commit(connection: Connection, schema: str, since: Mapping[int, Snapshot]) -> datetime | None:
+def first_commit(connection: Connection, schema: str, since: Mapping[int, ServerSnapshot]) -> datetime | None:
     """When the first transaction committed of which rows wait in some buffers, if the server tells that."""
     queries = [_COMMITTED.format(_name_buffer(schema, oid), unread_rows(seen)) for oid, seen in since.items()]
     return min(
@@ -157,14 +157,14 @@ def count_rows(connection: Connection, oid: int, schema: str, most: int) -> int:
     return int(count)
 
 
-def unread_rows(since: Snapshot) -> Statement:
+def unread_rows(since: ServerSnapshot) -> Statement:
     """A condition on rows `b` of a buffer; its first half is cheap and settles most of them."""
     return sql.SQL(
         "b.xid >= {low}::text::xid8 AND NOT pg_visible_in_snapshot(b.xid, {since}::pg_snapshot)"
     ).format(low=str(since.low), since=str(since))
 
 
-def _compose_captured(schema: str, since: Mapping[int, Snapshot]) -> list[Statement]:
+def _compose_captured(schema: str, since: Mapping[int, ServerSnapshot]) -> list[Statement]:
     alive, losses = sql.Identifier(schema, "alive"), sql.Identifier(schema, "losses")
     return [
         captures_query(schema),

@@ -61,7 +61,7 @@ class Texts:
 
 
 @dataclass
-class Rows:
+class Messages:
     """What happened, message by message; `before` has only the columns that it was asked for."""
 
     actions: Bytes
@@ -74,7 +74,9 @@ class Rows:
         return len(self.actions)
 
 
-def locate_values(width: int, before: Sequence[int], parts: Sequence[tuple[Layout, Sequence[bytes]]]) -> Rows:
+def locate_values(
+    width: int, before: Sequence[int], parts: Sequence[tuple[Layout, Sequence[bytes]]]
+) -> Messages:
     """Find the values of `width` columns, and of some of them also the old ones.
 
     Each part of the messages has its own layout, and at least one message.
@@ -101,7 +103,7 @@ class _Places:
             empty = np.zeros(count, np.int64)
             return Texts(buffer, empty, empty.copy(), np.full(count, ABSENT, np.uint8))
 
-        self.rows = Rows(
+        self.rows = Messages(
             np.zeros(count, np.uint8),
             np.zeros(count, np.bool_),
             np.zeros(count, np.bool_),

@@ -33,7 +33,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Partial:
+class PartialRows:
     """New rows with weight 1 of which the log did not repeat all values.
 
     The columns that `unchanged` names are in the row of the mirror with the key in `old_keys`.
@@ -52,7 +52,7 @@ class TableChanges:
     truncated: bool  # everything that the mirror held goes
     rows: pa.Table  # whole rows with their weights
     removed_keys: pa.Table  # the rows of the mirror with these keys go; there is one for each
-    partial: Partial
+    partial: PartialRows
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _make_changes(log: TableLog) -> TableChanges:
         log.truncated,
         to_table(columns, _take_texts(net.columns), parse_weights([1] * net.come + [-1] * gone)),
         _make_keys(log.followed, net.removed),
-        Partial(
+        PartialRows(
             to_table(columns, _take_texts(partial.columns), parse_weights([1] * len(partial.old_keys))),
             tuple(tuple(columns[n].name for n in row) for row in partial.unchanged),
             _make_keys(log.followed, partial.old_keys),
@@ -211,7 +211,7 @@ def complete_changes(changes: TableChanges, mirror: pa.Table) -> pa.Table:
     return pa.concat_tables([gone, changes.rows, _fill_partial(changes.partial, held, places)])
 
 
-def _fill_partial(partial: Partial, mirror: pa.Table, places: dict[tuple[object, ...], int]) -> pa.Table:
+def _fill_partial(partial: PartialRows, mirror: pa.Table, places: dict[tuple[object, ...], int]) -> pa.Table:
     """The partial rows with what the mirror held under their old keys."""
     rows, keys = partial.rows, partial.old_keys
     found = mirror.take(pa.array([places[k] for k in _make_tuples(keys, keys.column_names)], pa.int64()))

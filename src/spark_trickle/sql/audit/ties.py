@@ -21,7 +21,7 @@ _NO_END = 2**62
 
 
 @dataclass(frozen=True)
-class Choice:
+class OrderedSlice:
     """All rows, as c1, c2, … with what orders them beside, and from where to where they are taken."""
 
     query: str
@@ -56,7 +56,7 @@ class Choice:
         return f"SELECT {listed} FROM ({turns}) WHERE turn <= room"
 
 
-def find_choice(sql: str, names: Sequence[str]) -> Choice | None:
+def find_choice(sql: str, names: Sequence[str]) -> OrderedSlice | None:
     """None if no limit is at the end, or the order is of something that cannot be shown beside the rows.
 
     `names` are the columns of the result, as Spark calls them.
@@ -78,7 +78,7 @@ def find_choice(sql: str, names: Sequence[str]) -> Choice | None:
         rows.append("expressions", exp.alias_(value, f"_o{n}"))
     columns = [*(f"c{n + 1}" for n in range(len(names))), *(f"o{n + 1}" for n in range(len(beside)))]
     text = f"SELECT * FROM ({sql_of(rows)}) AS q({', '.join(columns)})"
-    return Choice(text, tuple(keys), start, _NO_END if limit is None else start + limit)
+    return OrderedSlice(text, tuple(keys), start, _NO_END if limit is None else start + limit)
 
 
 def _read_order_keys(query: exp.Expr, names: Sequence[str]) -> list[exp.Ordered]:

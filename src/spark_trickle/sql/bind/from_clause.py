@@ -28,7 +28,7 @@ from spark_trickle.sql.bind.relations import (
     read_column_names,
     strip_relation,
 )
-from spark_trickle.sql.bind.scope import Bound, Relation, Scope, SourceTable, SourceView
+from spark_trickle.sql.bind.scope import Bound, ReadableTable, Relation, Scope, SourceView
 from spark_trickle.sql.lexer.places import drop_places, place_errors, place_of
 
 _DEEPEST_VIEW = 50
@@ -132,10 +132,10 @@ def _read_table(parts: tuple[str, ...], env: Env) -> Bound:
     source = env.find(parts, env.home)
     if source is None:
         raise TableNotFoundError(".".join(parts))
-    return _scan_table(source, env) if isinstance(source, SourceTable) else _bind_view(source, parts, env)
+    return _scan_table(source, env) if isinstance(source, ReadableTable) else _bind_view(source, parts, env)
 
 
-def _scan_table(table: SourceTable, env: Env) -> Bound:
+def _scan_table(table: ReadableTable, env: Env) -> Bound:
     columns = tuple((name, env.fresh(name), stored) for name, stored in table.scanned)
     plan = Scan(table.source, tuple((column, stored) for _, column, stored in columns))
     return Bound(plan, tuple((name, column) for name, column, _ in columns))

@@ -28,7 +28,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class SourceTable:
+class ReadableTable:
     """A table that a query may read."""
 
     source: TableRef
@@ -52,7 +52,7 @@ class SourceView:
     find: Find | None = None  # what names mean in its text, if not what they mean around it
 
 
-Find = Callable[[tuple[str, ...], str], SourceTable | SourceView | None]
+Find = Callable[[tuple[str, ...], str], ReadableTable | SourceView | None]
 # Spark's word on types: of the columns of a tree that are asked for, in Spark's own notation.
 Types = Callable[[Operator], Mapping[str, str]]
 

@@ -10,7 +10,7 @@ from spark_trickle.errors import RepairNeededError, TargetChangedError
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.targets.postgres import rows
 from spark_trickle.targets.postgres.follow import widen_columns
-from spark_trickle.targets.postgres.ledger import Applied, Entry, lock_entry, note_change
+from spark_trickle.targets.postgres.ledger import Applied, LedgerEntry, lock_entry, note_change
 from spark_trickle.targets.postgres.run import begin_change
 from spark_trickle.targets.postgres.status import compare_table
 from spark_trickle.targets.postgres.target import Target
@@ -55,7 +55,7 @@ def apply_change(
         return done
 
 
-def open_entry(connection: Connection, target: Target) -> Entry:
+def open_entry(connection: Connection, target: Target) -> LedgerEntry:
     """The locked entry of a table that can be written; its columns are as wide as ours then."""
     entry = lock_entry(connection, target)
     found = compare_table(connection, target, entry)
@@ -65,7 +65,7 @@ def open_entry(connection: Connection, target: Target) -> Entry:
     return entry
 
 
-def _require_snapshot(target: Target, entry: Entry, after: int | None, mark: str) -> None:
+def _require_snapshot(target: Target, entry: LedgerEntry, after: int | None, mark: str) -> None:
     if entry.mark and mark and entry.mark != mark:
         raise RepairNeededError(
             target.full_name, f"it shows snapshot {after} of another history of the warehouse"

@@ -13,7 +13,7 @@ import pyarrow.csv as csv
 
 from spark_trickle.errors import TargetValueError
 from spark_trickle.model.arrow import arrow_type, can_hold
-from spark_trickle.model.table import Column
+from spark_trickle.model.table import TableColumn
 from spark_trickle.model.types import Array, ColumnType, Scalar, Struct, is_float
 from spark_trickle.targets.postgres.target import Target, pg_type
 
@@ -46,14 +46,14 @@ def _is_plain_column(column: pa.ChunkedArray) -> pa.Array:
     return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
 
 
-def to_text(column: Column, values: pa.Array) -> pa.Array:
+def to_text(column: TableColumn, values: pa.Array) -> pa.Array:
     """Values as texts; numbers and truth values may stay what they are, because CSV shows them exactly."""
     if can_hold(column.type):
         values = values.cast(arrow_type(column.type))
     return _write_values(column, column.type, values)
 
 
-def _write_values(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
+def _write_values(column: TableColumn, kind: ColumnType, values: pa.Array) -> pa.Array:
     match kind:
         case Array(Scalar() as element):
             return _write_lists(values, _write_values(column, element, values.values))
@@ -81,7 +81,7 @@ def _cast_to_text(values: Iterable[str | None]) -> pa.Array:
     return pa.array(list(values), pa.string())
 
 
-def _check_texts(column: Column, texts: pa.Array) -> pa.Array:
+def _check_texts(column: TableColumn, texts: pa.Array) -> pa.Array:
     """PostgreSQL has no place for the character 0, neither in texts nor in JSON."""
     bad = pc.match_substring(texts, "\0")
     if pc.any(bad).as_py():
@@ -89,7 +89,7 @@ def _check_texts(column: Column, texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _make_refusal(column: Column, value: str) -> TargetValueError:
+def _make_refusal(column: TableColumn, value: str) -> TargetValueError:
     return TargetValueError(column.name, pg_type(column.type), value)
 
 
@@ -132,7 +132,7 @@ def _enclose_texts(opening: str, texts: pa.Array, closing: str) -> pa.Array:
 # --- dates and times -----------------------------------------------------------------------------
 
 
-def _write_dates(column: Column, values: pa.Array) -> pa.Array:
+def _write_dates(column: TableColumn, values: pa.Array) -> pa.Array:
     days = values.cast(pa.int32())
     _require_within(column, days, 1)
     if _is_within(days, *_COMMON):
@@ -140,7 +140,7 @@ def _write_dates(column: Column, values: pa.Array) -> pa.Array:
     return _cast_to_text(None if d is None else "".join(_write_day(d)) for d in days.to_pylist())
 
 
-def _write_timestamps(column: Column, values: pa.Array) -> pa.Array:
+def _write_timestamps(column: TableColumn, values: pa.Array) -> pa.Array:
     """In UTC, the time zone of our connections. Both ways write the same, because JSON keeps the text."""
     micros = values.cast(pa.int64())
     _require_within(column, micros, _DAY)
@@ -164,7 +164,7 @@ def _write_day(days: int) -> tuple[str, str]:
     return f"{shown:04}-{found.month:02}-{found.day:02}", "" if year > 0 else " BC"
 
 
-def _require_within(column: Column, values: pa.Array, unit: int) -> None:
+def _require_within(column: TableColumn, values: pa.Array, unit: int) -> None:
     for value in pc.min_max(values).values():
         number = value.as_py()
         if number is not None and not _FIRST_DAY <= number // unit <= _LAST_DAY:
@@ -179,7 +179,7 @@ def _is_within(values: pa.Array, low: int, end: int) -> bool:
 # --- JSON ----------------------------------------------------------------------------------------
 
 
-def _write_json(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
+def _write_json(column: TableColumn, kind: ColumnType, values: pa.Array) -> pa.Array:
     """Each value as a piece of JSON, null included; whole columns, so that no type of Python is between."""
     match kind:
         case Struct(fields):
@@ -194,7 +194,7 @@ def _write_json(column: Column, kind: ColumnType, values: pa.Array) -> pa.Array:
     return pc.fill_null(pc.if_else(values.is_null(), None, written), "null")
 
 
-def _json_scalar(column: Column, kind: Scalar, values: pa.Array) -> pa.Array:
+def _json_scalar(column: TableColumn, kind: Scalar, values: pa.Array) -> pa.Array:
     texts = _write_values(column, kind, values).cast(pa.string())
     if is_float(kind):
         known = pc.is_finite(values)

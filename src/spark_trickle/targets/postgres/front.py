@@ -11,14 +11,14 @@ from spark_trickle.targets.postgres.create import adopt_target, create_target, d
 from spark_trickle.targets.postgres.ledger import CHANNEL, Applied, refuse_copy
 from spark_trickle.targets.postgres.repair import repair_rows
 from spark_trickle.targets.postgres.rights import publish_rights
-from spark_trickle.targets.postgres.status import State, has_rows, read_published, read_state
+from spark_trickle.targets.postgres.status import PublishedState, has_rows, read_published, read_state
 from spark_trickle.targets.postgres.target import LEDGER, Target, target_for
 
 __all__ = [
     "CHANNEL",
     "LEDGER",
     "Applied",
-    "State",
+    "PublishedState",
     "Target",
     "adopt_target",
     "apply_change",

@@ -20,7 +20,7 @@ _MARK = "spark-trickle: how far published tables are"
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """A published table as the ledger knows it; `relation` is its oid then.
 
     `site` is where the warehouse is that writes it. `mark` is when its snapshot was made: the number alone
@@ -115,7 +115,7 @@ _FIELDS = sql.SQL(
 )
 
 
-def read_entries(connection: Connection, ledger: str) -> list[Entry]:
+def read_entries(connection: Connection, ledger: str) -> list[LedgerEntry]:
     """All of a ledger by name; none if there is no such ledger."""
     if find_relation(connection, ledger, "tables") is None:
         return []
@@ -126,7 +126,7 @@ def read_entries(connection: Connection, ledger: str) -> list[Entry]:
     ]
 
 
-def find_entry(connection: Connection, target: Target, lock: bool = False) -> Entry | None:
+def find_entry(connection: Connection, target: Target, lock: bool = False) -> LedgerEntry | None:
     """What is noted under the name of the target, whoever noted it."""
     if find_relation(connection, target.ledger, "tables") is None:
         return None
@@ -137,17 +137,17 @@ def find_entry(connection: Connection, target: Target, lock: bool = False) -> En
     return _row_to_entry(found) if found else None
 
 
-def _row_to_entry(row: tuple[Any, ...]) -> Entry:
+def _row_to_entry(row: tuple[Any, ...]) -> LedgerEntry:
     host, catalog, mark = row[-3:]
     site = None if host is None else Site(host, catalog)
-    return replace(Entry(*row[:-3]), site=site, mark=mark or "")
+    return replace(LedgerEntry(*row[:-3]), site=site, mark=mark or "")
 
 
-def is_ours(entry: Entry, target: Target) -> bool:
+def is_ours(entry: LedgerEntry, target: Target) -> bool:
     return (entry.warehouse, entry.stream) == (target.warehouse, target.stream)
 
 
-def require_entry(connection: Connection, target: Target, lock: bool = False) -> Entry:
+def require_entry(connection: Connection, target: Target, lock: bool = False) -> LedgerEntry:
     """The entry of a table that this warehouse publishes, whichever copy of it."""
     entry = find_entry(connection, target, lock)
     if entry is None:
@@ -159,7 +159,7 @@ def require_entry(connection: Connection, target: Target, lock: bool = False) ->
     return entry
 
 
-def lock_entry(connection: Connection, target: Target) -> Entry:
+def lock_entry(connection: Connection, target: Target) -> LedgerEntry:
     """Be the only one who changes the table until the transaction ends, and the only copy that may."""
     entry = require_entry(connection, target, lock=True)
     if entry.site not in (None, target.site):

@@ -11,14 +11,14 @@ from psycopg import sql
 from spark_trickle.model.source import Site
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.targets.postgres.follow import find_wider
-from spark_trickle.targets.postgres.ledger import Entry, find_relation, read_entries, require_entry
+from spark_trickle.targets.postgres.ledger import LedgerEntry, find_relation, read_entries, require_entry
 from spark_trickle.targets.postgres.rows import is_empty
 from spark_trickle.targets.postgres.run import ask_server, execute_statement
 from spark_trickle.targets.postgres.target import LEDGER, Target, pg_type
 
 
 @dataclass(frozen=True)
-class State:
+class PublishedState:
     """A published table; `changes` says what others did to it, so that it can no longer be written."""
 
     schema: str
@@ -40,13 +40,13 @@ class State:
         return bool(self.changes)
 
 
-def read_published(connection: Connection, ledger: str = LEDGER) -> list[State]:
+def read_published(connection: Connection, ledger: str = LEDGER) -> list[PublishedState]:
     """All tables of a ledger, whichever warehouse fills them; only that they are gone is noticed here."""
     with ask_server(connection, ledger):
         return [_make_state(e, _describe_absence(connection, e)) for e in read_entries(connection, ledger)]
 
 
-def read_state(connection: Connection, target: Target) -> State:
+def read_state(connection: Connection, target: Target) -> PublishedState:
     """How far a table is. Its rows are as many as we wrote; that others changed them is found out later."""
     with ask_server(connection, target.full_name):
         entry = require_entry(connection, target)
@@ -67,7 +67,7 @@ class Differences:
     grown: Mapping[str, str] = field(default_factory=dict)
 
 
-def compare_table(connection: Connection, target: Target, entry: Entry) -> Differences:
+def compare_table(connection: Connection, target: Target, entry: LedgerEntry) -> Differences:
     """A published table with what it should be, as far as a difference keeps us from writing."""
     if gone := _describe_absence(connection, entry):
         return Differences(gone)
@@ -93,15 +93,15 @@ def compare_table(connection: Connection, target: Target, entry: Entry) -> Diffe
     return Differences(changes, grown)
 
 
-def _describe_absence(connection: Connection, entry: Entry) -> tuple[str, ...]:
+def _describe_absence(connection: Connection, entry: LedgerEntry) -> tuple[str, ...]:
     now = find_relation(connection, entry.schema, entry.name)
     if now is None:
         return ("it was dropped or renamed",)
     return () if now == entry.relation else ("another table now has its name",)
 
 
-def _make_state(entry: Entry, changes: tuple[str, ...]) -> State:
-    return State(
+def _make_state(entry: LedgerEntry, changes: tuple[str, ...]) -> PublishedState:
+    return PublishedState(
         schema=entry.schema,
         name=entry.name,
         warehouse=entry.warehouse,

@@ -22,7 +22,7 @@ from psycopg import sql
 
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError
 from spark_trickle.model.source import UNKNOWN_SITE, Site
-from spark_trickle.model.table import Column, Table
+from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import Array, ColumnType, Scalar, Struct, holds_float, length_limit
 
 LEDGER = "trickle_published"
@@ -77,7 +77,7 @@ class Target:
     schema: str
     name: str
     stream: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     warehouse: str
     key: tuple[str, ...] = ()
     ledger: str = LEDGER

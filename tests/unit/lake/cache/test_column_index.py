@@ -14,7 +14,7 @@ from spark_trickle.lake.cache.column_index import ColumnIndex
 from spark_trickle.lake.storage.files import Storage
 from spark_trickle.model.arrow import arrow_schema
 from spark_trickle.model.files import DataFile, Role
-from spark_trickle.model.table import WEIGHT, Column, Table
+from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import Scalar
 
 MANY = 10**9
@@ -23,9 +23,9 @@ TABLE = Table(
     schema="main",
     name="t",
     columns=(
-        Column(11, "k", Scalar("long")),
-        Column(12, "v", Scalar("string")),
-        Column(13, "d", Scalar("double")),
+        TableColumn(11, "k", Scalar("long")),
+        TableColumn(12, "v", Scalar("string")),
+        TableColumn(13, "d", Scalar("double")),
     ),
     key=(),
     key_enforced=False,
@@ -91,7 +91,11 @@ def test_columns_are_found_by_their_ids_and_new_ones_are_null(storage: Storage) 
     where = files(storage)
     later = replace(
         TABLE,
-        columns=(Column(11, "key.new", Scalar("long")), *TABLE.columns[1:], Column(14, "n", Scalar("date"))),
+        columns=(
+            TableColumn(11, "key.new", Scalar("long")),
+            *TABLE.columns[1:],
+            TableColumn(14, "n", Scalar("date")),
+        ),
     )
     index = ColumnIndex(storage, MANY)
     index.find(later, where, ["v", "n"], "key.new", pa.array([1]), MANY)
@@ -105,7 +109,7 @@ def test_a_column_of_another_type_is_read_again(storage: Storage) -> None:
     index = ColumnIndex(storage, MANY)
     for _ in range(2):
         index.find(TABLE, where, ["k"], "k", pa.array([1]), MANY)
-    wide = replace(TABLE, columns=(Column(11, "k", Scalar("decimal(20,0)")), *TABLE.columns[1:]))
+    wide = replace(TABLE, columns=(TableColumn(11, "k", Scalar("decimal(20,0)")), *TABLE.columns[1:]))
     rows = index.find(wide, where, ["k"], "k", pa.array([1], pa.decimal128(20, 0)), MANY)
     assert rows is not None
     assert rows.schema.field("k").type == pa.decimal128(20, 0)

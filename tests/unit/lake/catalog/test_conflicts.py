@@ -11,11 +11,11 @@ import pytest
 from spark_trickle.errors import ConflictError
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.commit import (
-    AlterTable,
-    CreateSchema,
-    CreateTable,
-    CreateView,
-    DropTable,
+    AlteredTable,
+    CreatedSchema,
+    CreatedTable,
+    CreatedView,
+    DroppedTable,
     TableChange,
 )
 from spark_trickle.model.files import Role
@@ -61,17 +61,17 @@ def compact(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
 
 
 def rename(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
-    return lake.commit(definitions=[AlterTable(table, renamed(table, f"{table.name}_new"))], at=at)
+    return lake.commit(definitions=[AlteredTable(table, renamed(table, f"{table.name}_new"))], at=at)
 
 
 def require(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
     """SET NOT NULL: it looked at the rows and found no null."""
     column = replace(table.column("v"), nullable=False)
-    return lake.commit(definitions=[AlterTable(table, table.with_column(column))], at=at)
+    return lake.commit(definitions=[AlteredTable(table, table.with_column(column))], at=at)
 
 
 def drop(lake: Lake, table: Table, at: Snapshot) -> Snapshot:
-    return lake.commit(definitions=[DropTable(table)], at=at)
+    return lake.commit(definitions=[DroppedTable(table)], at=at)
 
 
 KEYLESS: dict[Action, list[Action]] = {  # first -> those that cannot follow
@@ -140,7 +140,7 @@ def test_a_stream_table_that_came_meanwhile_sees_what_changes_at_once(lake: Lake
     stream = Stream("SELECT 1", "main", mode, None, StreamOptions(), (Source(table.id, ()),), (), "[]")
     lake.commit(
         definitions=[
-            CreateTable(replace(table_value(lake.newest().next_catalog_id, next(_names)), stream=stream))
+            CreatedTable(replace(table_value(lake.newest().next_catalog_id, next(_names)), stream=stream))
         ]
     )
     if mode is Mode.IMMEDIATE:
@@ -169,9 +169,9 @@ def test_definitions_are_made_one_after_the_other(lake: Lake) -> None:
     read_at = lake.newest()
     lake.create(next(_names))
     created = [
-        CreateTable(table_value(read_at.next_catalog_id, next(_names))),
-        CreateSchema(Schema(read_at.next_catalog_id, "s")),
-        CreateView(View(read_at.next_catalog_id, "main", "v", "SELECT 1")),
+        CreatedTable(table_value(read_at.next_catalog_id, next(_names))),
+        CreatedSchema(Schema(read_at.next_catalog_id, "s")),
+        CreatedView(View(read_at.next_catalog_id, "main", "v", "SELECT 1")),
     ]
     for definition in created:
         with pytest.raises(ConflictError, match="redefined"):

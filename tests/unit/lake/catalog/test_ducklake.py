@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from spark_trickle.lake.catalog import ducklake
-from spark_trickle.model.table import Column, Table
-from spark_trickle.model.types import Array, ColumnType, Field, Scalar, Struct
+from spark_trickle.model.table import Table, TableColumn
+from spark_trickle.model.types import Array, ColumnType, Scalar, Struct, StructField
 from tests.unit.lake.lakes import table_value
 
 TABLE = table_value(5, "orders")
@@ -28,7 +28,7 @@ NAMES = ["a", "A b", 'a"b', '""', "select", "it's", "a.b", "ü 😀", "a`b", "--
 @pytest.mark.parametrize("name", NAMES)
 def test_the_view_runs_for_any_name(name: str) -> None:
     """DuckDB runs the view over a table whose schema, name and column all are odd."""
-    table = replace(TABLE, schema=name, name=name, columns=(Column(2, name, Scalar("integer")),))
+    table = replace(TABLE, schema=name, name=name, columns=(TableColumn(2, name, Scalar("integer")),))
     physical = f'"_trickle".{ducklake.quote_name(ducklake.physical_name(table))}'
     column = ducklake.quote_name(name)
     with duckdb.connect() as connection:
@@ -80,7 +80,7 @@ TYPES: list[tuple[ColumnType, str]] = [
     (Scalar("interval day to second"), "int64"),
     (Scalar("interval second"), "int64"),
     (Array(Scalar("integer"), 3), "list"),
-    (Struct((Field(3, "x", Scalar("integer")),)), "struct"),
+    (Struct((StructField(3, "x", Scalar("integer")),)), "struct"),
 ]
 
 
@@ -92,8 +92,8 @@ def test_types(kind: ColumnType, name: str) -> None:
 NESTED = replace(
     TABLE,
     columns=(
-        Column(2, "a", Scalar("integer"), False, "5", "7"),
-        Column(3, "l", Array(Struct((Field(5, "x", Scalar("date"), False),)), 4)),
+        TableColumn(2, "a", Scalar("integer"), False, "5", "7"),
+        TableColumn(3, "l", Array(Struct((StructField(5, "x", Scalar("date"), False),)), 4)),
     ),
 )
 

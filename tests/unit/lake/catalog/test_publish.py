@@ -12,18 +12,18 @@ from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog import schema as s
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.commit import (
-    AlterTable,
-    CreateSchema,
-    CreateTable,
-    CreateView,
-    DropSchema,
-    DropTable,
-    DropView,
+    AlteredTable,
+    CreatedSchema,
+    CreatedTable,
+    CreatedView,
+    DroppedSchema,
+    DroppedTable,
+    DroppedView,
     TableChange,
 )
 from spark_trickle.model.files import ColumnStats, Role
-from spark_trickle.model.table import Column, Schema, View
-from spark_trickle.model.types import Array, Field, Scalar, Struct
+from spark_trickle.model.table import Schema, TableColumn, View
+from spark_trickle.model.types import Array, Scalar, Struct, StructField
 from tests.unit.lake.lakes import Lake, data_file, renamed, table_value
 
 
@@ -65,7 +65,7 @@ def test_ids_are_taken_once(lake: Lake) -> None:
     schema = Schema(base.next_catalog_id + 5, "as")
     made = lake.commit(
         *(TableChange(t, added=(data_file(), data_file())) for t in tables),
-        definitions=[*map(CreateTable, tables), CreateView(view), CreateSchema(schema)],
+        definitions=[*map(CreatedTable, tables), CreatedView(view), CreatedSchema(schema)],
     )
     assert made.next_catalog_id == base.next_catalog_id + 6
     assert made.next_file_id == base.next_file_id + 4
@@ -120,18 +120,20 @@ def test_definitions_come_and_go(lake: Lake) -> None:
     schema = Schema(base.next_catalog_id, "Sales")
     table = table_value(base.next_catalog_id + 1, "Orders", key=True, schema="Sales")
     view = View(base.next_catalog_id + 3, "Sales", "v", "SELECT 'x'", ("a b",), "why")
-    made = lake.commit(definitions=[CreateSchema(schema), CreateTable(table), CreateView(view)])
+    made = lake.commit(definitions=[CreatedSchema(schema), CreatedTable(table), CreatedView(view)])
     found = lake.catalog()
     assert found.schema("sales") == schema
     assert found.table(("SALES", "orders"), "main") == table
     assert found.relation(("v",), "sales") == view
     new = replace(
-        renamed(table, "Bills"), columns=(*table.columns, Column(4, "w", Scalar("date"))), next_column_id=5
+        renamed(table, "Bills"),
+        columns=(*table.columns, TableColumn(4, "w", Scalar("date"))),
+        next_column_id=5,
     )
-    lake.commit(definitions=[AlterTable(table, new)])
+    lake.commit(definitions=[AlteredTable(table, new)])
     assert lake.catalog().table(("sales", "bills"), "main") == new
     assert lake.catalog().find(("sales", "orders"), "main") is None
-    lake.commit(definitions=[DropView(view), DropTable(new), DropSchema(schema)])
+    lake.commit(definitions=[DroppedView(view), DroppedTable(new), DroppedSchema(schema)])
     assert "sales" not in lake.catalog().schemas
     assert lake.catalog().find(("sales", "bills"), "main") is None
     assert lake.catalog(made).table(("sales", "orders"), "main") == table
@@ -142,16 +144,19 @@ def test_definitions_come_and_go(lake: Lake) -> None:
 def test_a_table_of_every_shape_comes_back(lake: Lake) -> None:
     base = lake.newest()
     nested = Struct(
-        (Field(5, "x", Array(Scalar("decimal(38,18)"), 6, False), False), Field(7, "y z", Scalar("date")))
+        (
+            StructField(5, "x", Array(Scalar("decimal(38,18)"), 6, False), False),
+            StructField(7, "y z", Scalar("date")),
+        )
     )
     columns = (
-        Column(2, 'a "b" `c`', Scalar("varchar(7)"), False, "'it''s'", "it's", "Ünï 😀"),
-        Column(4, "s", nested),
+        TableColumn(2, 'a "b" `c`', Scalar("varchar(7)"), False, "'it''s'", "it's", "Ünï 😀"),
+        TableColumn(4, "s", nested),
     )
     table = replace(
         table_value(base.next_catalog_id, 'odd "name"'), columns=columns, key=(2,), key_enforced=False
     )
-    lake.commit(definitions=[CreateTable(table)])
+    lake.commit(definitions=[CreatedTable(table)])
     assert lake.catalog().table(('odd "name"',), "main") == table
 
 

@@ -15,8 +15,8 @@ import pytest
 from spark_trickle.lake.storage.stats import column_stats, format_bound
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.files import ColumnStats
-from spark_trickle.model.table import WEIGHT_ID, Column, Table
-from spark_trickle.model.types import Array, ColumnType, Field, Scalar, Struct
+from spark_trickle.model.table import WEIGHT_ID, Table, TableColumn
+from spark_trickle.model.types import Array, ColumnType, Scalar, Struct, StructField
 from tests.unit.sql.marked import bug
 
 YEARS = "the year is written without leading zeros, so texts do not sort as times do"
@@ -71,7 +71,7 @@ def test_bounds_as_text(value: Any, kind: str, text: str | None) -> None:
 
 def table_of(**columns: ColumnType) -> Table:
     ids = {name: 10 * n for n, name in enumerate(columns, start=1)}
-    made = tuple(Column(ids[name], name, kind) for name, kind in columns.items())
+    made = tuple(TableColumn(ids[name], name, kind) for name, kind in columns.items())
     return Table(5, "main", "t", made, (), True, "t/", 99, 6)
 
 
@@ -122,7 +122,9 @@ def test_floats_may_hold_nan() -> None:
 
 
 def test_nested_columns_have_bounds_of_their_fields() -> None:
-    inner = Struct((Field(12, "x", Scalar("integer")), Field(13, "y", Array(Scalar("integer"), 14))))
+    inner = Struct(
+        (StructField(12, "x", Scalar("integer")), StructField(13, "y", Array(Scalar("integer"), 14)))
+    )
     table = table_of(s=inner, l=Array(Scalar("integer"), 15))
     found = stats_of(table, {"s": [{"x": 5, "y": [1]}, {"x": None, "y": None}, None], "l": [[1], [], None]})
     assert set(found) == {WEIGHT_ID, 12}
@@ -142,7 +144,7 @@ def test_a_column_that_the_file_lacks_is_left_out() -> None:
 
 
 def test_a_dot_in_a_name_is_no_struct() -> None:
-    table = table_of(**{"a.b": Scalar("integer"), "a": Struct((Field(21, "b", Scalar("integer")),))})
+    table = table_of(**{"a.b": Scalar("integer"), "a": Struct((StructField(21, "b", Scalar("integer")),))})
     found = stats_of(table, {"a.b": [1, 2], "a": [{"b": 100}, {"b": 200}]})
     assert [(found[i].low, found[i].high) for i in (10, 21)] == [("1", "2"), ("100", "200")]
 

@@ -10,7 +10,7 @@ from spark_trickle.algebra.references import TableRef
 from spark_trickle.sql.bind.env import Env
 from spark_trickle.sql.bind.named_windows import read_query
 from spark_trickle.sql.bind.query import SparkBinder, bind_query
-from spark_trickle.sql.bind.scope import Named, Scope, SourceTable
+from spark_trickle.sql.bind.scope import Named, ReadableTable, Scope
 
 FURTHER_OUT = Scope((Named(("far",), "y", "far_y"),))
 OUTER = Scope((Named(("o",), "k", "outer_k"), Named(("o",), "v", "outer_v")), outer=FURTHER_OUT)
@@ -37,7 +37,7 @@ QUERIES = {
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_the_columns_of_queries_around(sql: str) -> None:
-    env = Env(lambda *_: SourceTable(TableRef(1), ("a",)), _types, "main", SparkBinder(), outer=OUTER)
+    env = Env(lambda *_: ReadableTable(TableRef(1), ("a",)), _types, "main", SparkBinder(), outer=OUTER)
     assert find_free_columns(bind_query(read_query(sql), env.on_trial()).plan) == QUERIES[sql]
 
 

@@ -10,7 +10,7 @@ from spark_trickle.algebra.prune import prune
 from spark_trickle.algebra.references import TableRef
 from spark_trickle.errors import UnsupportedError
 from spark_trickle.sql.bind.query import bind
-from spark_trickle.sql.bind.scope import Bound, SourceTable, SourceView
+from spark_trickle.sql.bind.scope import Bound, ReadableTable, SourceView
 from spark_trickle.sql.dialect.moments import list_moments, list_words, stop_clock
 
 VIEWS = {
@@ -51,9 +51,9 @@ CHANCE = [
 
 
 def bound(query: str) -> Bound:
-    def find(parts: tuple[str, ...], home: str) -> SourceTable | SourceView | None:
+    def find(parts: tuple[str, ...], home: str) -> ReadableTable | SourceView | None:
         if parts == ("t",):
-            return SourceTable(TableRef(1), ("k", "ts", "user"))
+            return ReadableTable(TableRef(1), ("k", "ts", "user"))
         columns = {"recent": ("k", "ts"), "beside": ("k", "d")}.get(parts[0], ("k",))
         return SourceView(VIEWS[parts[0]], columns, columns, "main")
 
