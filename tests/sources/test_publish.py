@@ -261,7 +261,7 @@ def test_a_type_that_cannot_be_followed_is_named(shop: Shop) -> None:
     shop.run("ALTER TABLE t ALTER v TYPE int USING v::int")
     tr.sync("shop")
     tr.sql("RESYNC TABLE t")
-    with pytest.raises(SourceLostError, match='"v" now, of type INT instead of STRING'):
+    with pytest.raises(SourceLostError, match='now has another column "v", of type INT instead of STRING'):
         tr.refresh("s")
     with pytest.raises(InvalidDefinitionError, match="stays for its readers"):
         tr.sql(f"ALTER STREAM TABLE s AS {query} WHERE id > 0")

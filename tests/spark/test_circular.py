@@ -110,7 +110,7 @@ def test_explain_shows_the_first_turn(ways: Trickle) -> None:
     before = ways.snapshot
     ways.sql("DELETE FROM edges WHERE a = 11")
     told = explain()
-    assert "Scan main.edges new" in told["n1 next: content"]
+    assert "Scan main.edges (a, b)" in told["n1 next: content"]
     assert ways.snapshot == before + 1
     ways.refresh("odd")
     check(ways)

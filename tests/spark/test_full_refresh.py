@@ -185,7 +185,7 @@ def test_a_change_that_turns_out_to_be_everything_is_given_up(tr: Trickle, query
     tr.sql("UPDATE many SET v = v - 3999 WHERE id > 1996")
     report = tr.refresh("s")
     assert report.action is Action.FULL
-    assert "and everything is only 2,000" in report.reason
+    assert "the change has 4,000 rows, but everything is only 2,000" in report.reason
     assert report.duration_ms == pytest.approx(sum(report.phases.values()))
     assert _bag(tr.sql("SELECT * FROM s")) == _bag(tr.sql(query))
     newest, first = _runs(tr)
