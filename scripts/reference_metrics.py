@@ -12,7 +12,7 @@ from spark_trickle.model.stream import Action, RefreshReport
 from spark_trickle.observe.answer import Answer
 from spark_trickle.observe.metrics import CURRENT_FIGURES, EVENTS, TOTAL_FIGURES, Metrics
 from spark_trickle.observe.refreshes import CURRENT, RECENT, TOTAL
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 
 
 def metrics_page() -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from reference_text import code, table
 
 from spark_trickle.model.stream_options import StreamOptions
-from spark_trickle.sources.options import SourceOptions
+from spark_trickle.sources.followed.opening import KINDS
+from spark_trickle.sources.postgres.options import PostgresOptions
 
 _OF_MIRRORS = [
     ["`skip`", "Columns that are not captured, separated by commas."],
@@ -21,10 +22,8 @@ def options_page() -> str:
     streams = [
         [code(f.name), _write_default(f.default), f.metadata["meaning"]] for f in fields(StreamOptions)
     ]
-    sources = [
-        [code(f.name), _write_default(f.default), _write_choices(f), f.metadata["meaning"]]
-        for f in fields(SourceOptions)
-    ]
+    of_kinds = {"postgres": PostgresOptions, **{name: kind.options for name, kind in KINDS.items()}}
+    sources = "\n\n".join(_write_kind(name, options) for name, options in of_kinds.items())
     return f"""
 # Options
 
@@ -39,10 +38,11 @@ Options belong to one stream table, source or mirror, and are stored in the cata
 
 ## Of a source
 
-`ATTACH SOURCE … OPTIONS (name 'value', …)`; all values are strings. One of `dsn` and `service` is needed.
-[PostgreSQL as a source and as a target](../guide/postgresql-sources.md) explains them.
+`ATTACH SOURCE … TYPE … OPTIONS (name 'value', …)`; all values are strings. For `postgres`, one of `dsn` and
+`service` is needed. [PostgreSQL as a source and as a target](../guide/postgresql-sources.md) and
+[Delta Lake](../guide/delta-lake.md) explain them.
 
-{table(["option", "default", "values", "meaning"], sources)}
+{sources}
 
 ## Of a mirror
 
@@ -50,6 +50,14 @@ Options belong to one stream table, source or mirror, and are stored in the cata
 
 {table(["option", "meaning"], _OF_MIRRORS)}
 """
+
+
+def _write_kind(name: str, options: type[Any]) -> str:
+    rows = [
+        [code(f.name), _write_default(f.default), _write_choices(f), f.metadata["meaning"]]
+        for f in fields(options)
+    ]
+    return f"### {code(name)}\n\n{table(['option', 'default', 'values', 'meaning'], rows)}"
 
 
 def _write_default(value: Any) -> str:

@@ -19,7 +19,7 @@ from spark_trickle.observe.answer import Answer
 from spark_trickle.scheduler.loop import Scheduler, Tick
 from spark_trickle.session import Trickle, trickle
 from spark_trickle.sources.postgres.copy import Progress
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.targets.push import Pushed
 
 _VALUES = (Result, RefreshReport, Answer, Tick, Alert, SyncReport, Pushed, Progress, BackupReport)

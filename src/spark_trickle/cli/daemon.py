@@ -19,7 +19,7 @@ from spark_trickle.cli.stream_commands import report_line
 from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.model.stream import RefreshReport
 from spark_trickle.observe.metrics import Metrics
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 
 if TYPE_CHECKING:
     from spark_trickle.session import Trickle

@@ -21,7 +21,7 @@ from spark_trickle.cli.stream_commands import (
 )
 
 if TYPE_CHECKING:
-    from spark_trickle.sources.calls import Listen
+    from spark_trickle.sources.progress import Listen
 
 Source = Annotated[str, typer.Argument(help="The name that the source was attached under.")]
 
@@ -34,24 +34,33 @@ def register_commands(app: typer.Typer) -> None:
 def attach(
     warehouse: Warehouse,
     source: Annotated[str, typer.Argument(help="The name to give to the source.")],
+    kind: Annotated[str, typer.Option("--type", help="What it is: postgres or delta.")] = "postgres",
+    path: Annotated[str, typer.Option(help="The folder of the tables, for a source of type delta.")] = "",
     dsn: Annotated[str, typer.Option(help="env:NAME, or an address without a password.")] = "",
     service: Annotated[str, typer.Option(help="A name in pg_service.conf.")] = "",
     passfile: Annotated[str, typer.Option(help="A file with the password.")] = "",
-    tables: Annotated[str, typer.Option(help="The tables that may be mirrored, such as public.*.")] = "*.*",
-    cdc_mode: Annotated[str, typer.Option(help="How to capture changes: auto, trigger or wal.")] = "auto",
+    tables: Annotated[str, typer.Option(help="The tables that may be mirrored, such as public.*.")] = "",
+    cdc_mode: Annotated[str, typer.Option(help="How to capture changes: auto, trigger or wal.")] = "",
     option: Annotated[
         list[str] | None, typer.Option("--option", help="More options as name=value; may be repeated.")
     ] = None,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Attach a PostgreSQL database; the catalog stores where the password is, never the password itself."""
+    """Attach another system; the catalog stores where the password is, never the password itself."""
     from spark_trickle.cli.pairs import settings_of
 
-    given = {"dsn": dsn, "service": service, "passfile": passfile, "tables": tables, "cdc_mode": cdc_mode}
+    given = {
+        "path": path,
+        "dsn": dsn,
+        "service": service,
+        "passfile": passfile,
+        "tables": tables,
+        "cdc_mode": cdc_mode,
+    }
     options = {**{k: v for k, v in given.items() if v}, **settings_of(option or [])}
     with open_connection_at(warehouse, data_path) as tr:
-        tr.attach_source(source, **options)
+        tr.attach_source(source, kind, **options)
         print_value({"source": source, "attached": True}, as_json)
 
 

@@ -57,7 +57,7 @@ def check_stored_nulls(work: Work, table: Table, files: Sequence[DataFile]) -> N
         counts = [s.nulls for f in files for s in f.stats if s.column_id == column.id]
         if len(counts) == len(files) and all(n == 0 for n in counts):
             continue
-        stored = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+        stored = rows_with_weights(work.place.spark, work.place.storage, table, files)
         bad = stored.where(f"{quote(column.name)} IS NULL AND {WEIGHT} > 0").drop(WEIGHT).limit(_SHOWN)
         if (found := collect(bad)).num_rows:
             raise _null_error(table, column, found)
@@ -121,7 +121,7 @@ def check_stored_keys(work: Work, table: Table, files: Sequence[DataFile]) -> No
     names = [c.name for c in table.key_columns]
     keys = ", ".join(quote(n) for n in names)
     place = work.place
-    stored = rows_with_weights(place.spark, place.storage.locate, table, files)
+    stored = rows_with_weights(place.spark, place.storage, table, files)
     text = f"SELECT {keys}, {WEIGHT} FROM {{stored}}"
     frames: dict[str, Any] = {"stored": stored}
     if existing := work.files(table):

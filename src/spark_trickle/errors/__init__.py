@@ -2,7 +2,9 @@
 
 from spark_trickle.errors.base import InternalError, Kind, TrickleError, shorten_text, suggest_closest
 from spark_trickle.errors.sources import (
+    ChangesUnknownError,
     NotPublishedError,
+    OutsideFileError,
     RepairNeededError,
     ReplicaIdentityError,
     ResyncNeededError,
@@ -68,6 +70,7 @@ __all__ = [
     "AlreadyExistsError",
     "BackupError",
     "CatalogBusyError",
+    "ChangesUnknownError",
     "CircleRefusedError",
     "CircularError",
     "ColumnNotFoundError",
@@ -84,6 +87,7 @@ __all__ = [
     "NoFixpointError",
     "NotNullViolationError",
     "NotPublishedError",
+    "OutsideFileError",
     "QueryError",
     "ReadOnlyTableError",
     "RecursionTooDeepError",

@@ -134,6 +134,45 @@ class ResyncNeededError(TrickleError):
 
 
 @dataclass(eq=False)
+class OutsideFileError(TrickleError):
+    """A file of a table in place is not as its log describes it."""
+
+    table: str  # empty where it is not known
+    address: str
+    detail: str
+    code: ClassVar[str] = "OUTSIDE_FILE"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        of = f' of "{self.table}"' if self.table else ""
+        return f"the file {self.address}{of} {self.detail}"
+
+    @property
+    def hint(self) -> str:
+        return "Run SYNC SOURCE to go on from the newest version; keep old versions there for longer."
+
+
+@dataclass(eq=False)
+class ChangesUnknownError(TrickleError):
+    """A table in place has a new version, but nobody can tell any more which of its rows changed."""
+
+    table: str
+    snapshot: int
+    reason: str
+    code: ClassVar[str] = "CHANGES_UNKNOWN"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        return f'nobody knows what snapshot {self.snapshot} changed in "{self.table}": {self.reason}'
+
+    @property
+    def hint(self) -> str:
+        return "Read the table as a whole, or its changes after that snapshot."
+
+
+@dataclass(eq=False)
 class WalDecodeError(TrickleError):
     detail: str
     offset: int

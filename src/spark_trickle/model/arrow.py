@@ -70,8 +70,13 @@ def to_storage(table: Table, rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def from_storage(table: Table, rows: pa.Table) -> pa.Table | None:
-    """Rows of a file in the columns of the table now, found by id; None if a column needs its old default."""
+def from_storage(table: Table, rows: pa.Table | None) -> pa.Table | None:
+    """Rows of a file in the columns of the table now, found by id.
+
+    None if a column needs its old default, or if the file holds what only Spark can read.
+    """
+    if rows is None:
+        return None
     found = column_ids(rows.schema)
     schema = arrow_schema(table)
     columns = []

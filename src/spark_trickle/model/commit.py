@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_trickle.model.files import FEED, DataFile
+from spark_trickle.model.files import FEED, DataFile, Role
 from spark_trickle.model.source import Landed
 from spark_trickle.model.stream import Refreshed
 from spark_trickle.model.table import Schema, Table, View
@@ -82,11 +82,11 @@ class TableChange:
 
     @property
     def inserts(self) -> bool:
-        return any(f.rows > f.deletes for f in self.feed)
+        return any(f.rows > f.deletes or f.role is Role.UNKNOWN for f in self.feed)
 
     @property
     def deletes(self) -> bool:
-        return any(f.deletes for f in self.feed)
+        return any(f.deletes or f.role is Role.UNKNOWN for f in self.feed)
 
     @property
     def empty(self) -> bool:

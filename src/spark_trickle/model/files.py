@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from spark_trickle.model.table import Table
@@ -16,9 +17,48 @@ class Role(StrEnum):
     NET = "net"  # several changes merged into their sum
     CHANGE = "change"  # the change of one commit
     REMOVED = "removed"  # a file of before, all rows of which went: read with its weights turned round
+    UNKNOWN = "unknown"  # no file: what this commit changed in detail is not known any more, only why
 
 
-FEED = (Role.CHANGE, Role.REMOVED)
+FEED = (Role.CHANGE, Role.REMOVED, Role.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which rows of a file are deleted, by their numbers; with `keeps`, which rows count and no others."""
+
+    form: str  # how the numbers are written down: see lake/storage/masks
+    where: str  # the file that holds them, or the numbers themselves as text
+    offset: int
+    bytes: int
+    rows: int
+    keeps: bool = False
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A file that another system wrote and keeps: read where it is, never moved or deleted by us."""
+
+    address: str
+    values: tuple[tuple[str, str | None], ...] = ()  # of columns that are not in it, by their names there
+    mask: Mask | None = None
+
+    @property
+    def path(self) -> str:
+        """What tells it apart from the same file with other rows deleted."""
+        if self.mask is None:
+            return self.address
+        return f"{self.address}#{self.mask.where}@{self.mask.offset}"
+
+    def to_text(self) -> str:
+        mask = None if self.mask is None else asdict(self.mask)
+        return json.dumps({"address": self.address, "values": self.values, "mask": mask})
+
+    @classmethod
+    def from_text(cls, text: str) -> Outside:
+        given = json.loads(text)
+        mask = None if given["mask"] is None else Mask(**given["mask"])
+        return cls(given["address"], tuple((name, value) for name, value in given["values"]), mask)
 
 
 @dataclass(frozen=True)
@@ -55,6 +95,7 @@ class DataFile:
     by_name: bool = False  # nested parts lack field ids (Spark gives list elements none): match by name
     written_as: Table | None = None  # … the names that the columns had when it was written
     stats: tuple[ColumnStats, ...] = ()
+    outside: Outside | None = None  # where it is, if it is not in our data folder
     id: int = -1
     begin: int = -1
     end: int | None = None
@@ -62,7 +103,22 @@ class DataFile:
     @property
     def name(self) -> str:
         """Without the folder of its write, as Spark tells it."""
-        return self.path.rpartition("/")[2]
+        return (self.outside.address if self.outside is not None else self.path).rpartition("/")[2]
+
+    @property
+    def tag(self) -> str:
+        """What tells it apart from other files of its table: Spark knows no masks of outside ones."""
+        return self.path if self.outside is not None else self.name
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it lies in our data folder."""
+        return self.outside is None and self.role is not Role.UNKNOWN
+
+    @property
+    def reason(self) -> str:
+        """Why nobody knows what changed, for the role that says so."""
+        return self.path.partition(": ")[2] if self.role is Role.UNKNOWN else ""
 
     @property
     def weight(self) -> int:
@@ -80,6 +136,7 @@ class DataFile:
             footer_bytes=self.footer_bytes,
             as_of=as_of,
             memory=self.memory,
+            outside=self.outside,
         )
 
 

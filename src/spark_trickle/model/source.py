@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from spark_trickle.model.types import ColumnType, from_json, to_json
 
 
 class CaptureMode(StrEnum):
@@ -36,8 +38,17 @@ class MirrorColumn:
 
 
 @dataclass(frozen=True)
+class WrittenColumn:
+    """A column of a table in place: under which name, and as which type, its files hold it."""
+
+    column_id: int
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True)
 class Mirror:
-    """The table of a source that a table of ours is a copy of."""
+    """The table of a source that a table of ours is a copy of, or that it is itself, read in place."""
 
     source: str
     schema: str
@@ -48,19 +59,31 @@ class Mirror:
     as_text: tuple[str, ...] = ()
     chosen: bool = False  # only some columns were asked for
     becomes: tuple[str, str] | None = None  # the schema and name that it gets once its copy is whole
+    written: tuple[WrittenColumn, ...] | None = None  # of a table in place
+    lasting: tuple[tuple[int, str], ...] = ()  # what stays of each column if the source renames it
+
+    @property
+    def in_place(self) -> bool:
+        return self.written is not None
 
     @property
     def full_name(self) -> str:
-        return f"{self.source}.{self.schema}.{self.table}"
+        return ".".join(part for part in (self.source, self.schema, self.table) if part)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        written = self.written and [(w.column_id, w.name, to_json(w.type)) for w in self.written]
+        return {**asdict(replace(self, written=None)), "written": written}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Mirror:
         columns = tuple(MirrorColumn(**c) for c in value["columns"])
         becomes = tuple(value["becomes"]) if value["becomes"] else None
-        return cls(**{**value, "columns": columns, "as_text": tuple(value["as_text"]), "becomes": becomes})
+        written = value.get("written")  # not there before tables could be in place
+        if written is not None:
+            written = tuple(WrittenColumn(id, name, from_json(kind)) for id, name, kind in written)
+        own = {"columns": columns, "as_text": tuple(value["as_text"]), "becomes": becomes, "written": written}
+        lasting = tuple((id, name) for id, name in value.get("lasting", ()))
+        return cls(**{**value, **own, "lasting": lasting})
 
 
 @dataclass(frozen=True)

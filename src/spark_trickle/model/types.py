@@ -134,6 +134,16 @@ def to_spark(kind: ColumnType) -> Any:
             }
 
 
+def without_ids(spec: Any) -> Any:
+    """Spark's JSON type without our ids: for files of others, whose columns match by their names."""
+    if isinstance(spec, str):
+        return spec
+    if spec["type"] == "array":
+        return {**spec, "elementType": without_ids(spec["elementType"])}
+    fields = [{**f, "type": without_ids(f["type"]), "metadata": {}} for f in spec["fields"]]
+    return {"type": "struct", "fields": fields}
+
+
 def sql_name(kind: ColumnType) -> str:
     """The type as a user writes it in SQL."""
     match kind:

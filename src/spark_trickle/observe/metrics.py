@@ -17,7 +17,7 @@ from spark_trickle.model.stream import RefreshReport
 from spark_trickle.observe.answer import Answer
 from spark_trickle.observe.refreshes import RECENT, TOTAL
 from spark_trickle.observe.sources import share_connections
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 
 EVENTS = {
     "append_only_reverted": "A row of a source was deleted, so the option `append_only` was switched off.",

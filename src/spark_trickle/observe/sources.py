@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from spark_trickle.errors import TrickleError
@@ -14,12 +15,15 @@ from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState, Published
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
+from spark_trickle.sources.followed.job import read_version
+from spark_trickle.sources.followed.opening import KINDS, open_attached
+from spark_trickle.sources.kinds import POSTGRES
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import find_mirror_drift, require_mirror
-from spark_trickle.sources.options import SourceOptions, read_options
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.moment import show_lsn
+from spark_trickle.sources.postgres.options import PostgresOptions, read_options
 from spark_trickle.sources.postgres.slot import slot_state
 from spark_trickle.sources.postgres.status import (
     MOST_COUNTED,
@@ -43,9 +47,12 @@ def source_status(work: Work) -> Answer:
     """Every mirror: how it is captured, whether it is exact, and how many changes wait in its source."""
     known = _list_mirrors(work)
     rows: list[Row] = []
-    for source, options in _list_sources(work):
+    for source in _list_sources(work):
         mirrors = [(t, s) for t, s in known if s.source == source.name]
-        rows += _ask_source(source, options, mirrors)
+        if source.kind == POSTGRES:
+            rows += _ask_source(source, read_options(source.options), mirrors)
+        else:
+            rows += _make_followed_rows(source, mirrors)
     columns = {
         "source": "string",
         "mirror": "string",
@@ -64,7 +71,7 @@ def source_status(work: Work) -> Answer:
 
 
 def _ask_source(
-    source: AttachedSource, options: SourceOptions, mirrors: list[tuple[Table, MirrorState]]
+    source: AttachedSource, options: PostgresOptions, mirrors: list[tuple[Table, MirrorState]]
 ) -> list[Row]:
     """What the source answers; if it cannot be reached, what the catalog knows, and the error."""
     try:
@@ -80,7 +87,7 @@ def _mirror_rows(
 ) -> list[Row]:
     if not mirrors:
         return [_mirror_row(source, None, None, None, None, "", source.state.error)]
-    schema = read_options(source.kind, source.options).schema
+    schema = read_options(source.options).schema
     seen = survey_captures(
         connection, schema, [require_mirror(t).oid for t, _ in mirrors], count_upto=MOST_COUNTED
     )
@@ -100,6 +107,34 @@ def _mirror_rows(
                 source.state.error,
             )
         )
+    return rows
+
+
+def _make_followed_rows(source: AttachedSource, mirrors: list[tuple[Table, MirrorState]]) -> list[Row]:
+    """Whether a table of the source has a version that is not here yet, and columns that it has more."""
+    if not mirrors:
+        return [_mirror_row(source, None, None, None, None, "", source.state.error)]
+    names = [require_mirror(t).table for t, _ in mirrors]
+    error, behind, new = source.state.error, dict[str, bool](), dict[str, str]()
+    try:
+        with open_attached(source) as reader:
+            newest = reader.position(names)
+            for table, state in mirrors:
+                name = require_mirror(table).table
+                if name in newest and newest[name] != read_version(state):
+                    behind[name] = True
+                    there = [c.name for c in reader.describe(name, newest[name]).columns]
+                    new[name] = ", ".join(c for c in there if not table.has_column(c))
+    except TrickleError as unreachable:
+        error = unreachable.message
+    capture = "IN PLACE" if KINDS[source.kind].capabilities.in_place else "READER"
+    rows = []
+    for table, state in mirrors:
+        name = require_mirror(table).table
+        # How many rows wait is known once the files are compared; until then, that there are some.
+        waiting = None if behind.get(name) else 0
+        row = _mirror_row(source, table, state, waiting, None, new.get(name, ""), error)
+        rows.append((*row[:5], capture, "", *row[7:]))
     return rows
 
 
@@ -140,7 +175,7 @@ def _mirror_row(
 def wal_source_status(work: Work) -> Answer:
     """Every source: how its log is read, how far reading lags, and when and why the capture mode changed."""
     rows: list[Row] = []
-    for source, options in _list_sources(work):
+    for source, options in _list_postgres(work):
         state, slot, error = source.state, None, source.state.error
         try:
             with _reach_source(source, options) as connection:
@@ -188,7 +223,7 @@ def check_cdc_health(work: Work) -> Answer:
     settings = work.place.settings
 
     def find_issues(
-        connection: Connection, source: AttachedSource, options: SourceOptions
+        connection: Connection, source: AttachedSource, options: PostgresOptions
     ) -> Iterator[SourceFinding]:
         by_log = source.state.capture is CaptureMode.WAL
         yield from server_findings(connection, wants_log=by_log)
@@ -197,14 +232,26 @@ def check_cdc_health(work: Work) -> Answer:
             most = settings.wal_alert_lag_bytes
             yield from slot_findings(connection, source.state.slot, source.state.publication, most)
 
-    return _collect_findings(work, find_issues)
+    found = _collect_findings(work, find_issues)
+    others = [_check_followed(s) for s in _list_sources(work) if s.kind != POSTGRES]
+    return replace(found, rows=sorted([*found.rows, *others], key=lambda row: row[0]))
+
+
+def _check_followed(source: AttachedSource) -> Row:
+    """Whether the tables of a source can be listed."""
+    try:
+        with open_attached(source) as reader:
+            names = reader.discover()
+    except TrickleError as error:
+        return (source.name, "connection", source.name, error.message, False, error.hint or "Try again.")
+    return (source.name, "connection", source.name, f"{len(names)} tables", True, "")
 
 
 def slot_health(work: Work) -> Answer:
     """The replication slots and publications of sources that are captured from the write-ahead log."""
 
     def find_issues(
-        connection: Connection, source: AttachedSource, options: SourceOptions
+        connection: Connection, source: AttachedSource, options: PostgresOptions
     ) -> Iterator[SourceFinding]:
         if source.state.slot:
             most = work.place.settings.wal_alert_lag_bytes
@@ -217,7 +264,7 @@ def trigger_inventory(work: Work) -> Answer:
     """Every trigger that spark-trickle created in a source, and whether it fires."""
 
     def find_issues(
-        connection: Connection, source: AttachedSource, options: SourceOptions
+        connection: Connection, source: AttachedSource, options: PostgresOptions
     ) -> Iterator[SourceFinding]:
         yield from trigger_findings(connection, options.schema)
 
@@ -225,10 +272,10 @@ def trigger_inventory(work: Work) -> Answer:
 
 
 def _collect_findings(
-    work: Work, ask: Callable[[Connection, AttachedSource, SourceOptions], Iterator[SourceFinding]]
+    work: Work, ask: Callable[[Connection, AttachedSource, PostgresOptions], Iterator[SourceFinding]]
 ) -> Answer:
     rows: list[Row] = []
-    for source, options in _list_sources(work):
+    for source, options in _list_postgres(work):
         try:
             with _reach_source(source, options) as connection:
                 found = list(ask(connection, source, options))
@@ -264,7 +311,7 @@ def _make_published_row(work: Work, found: Published) -> Row:
     snapshot, count, problem = found.reached, None, found.error
     try:
         attached = sources.find_source(work.place.warehouse.engine, found.source)
-        with _reach_source(attached, read_options(attached.kind, attached.options)) as connection:
+        with _reach_source(attached, read_options(attached.options)) as connection:
             there = state_there(connection, target)
             snapshot, count = there.snapshot, there.rows
             problem = "; ".join(there.changes) or found.error
@@ -276,7 +323,7 @@ def _make_published_row(work: Work, found: Published) -> Row:
 
 
 @contextmanager
-def _reach_source(source: AttachedSource, options: SourceOptions) -> Iterator[Connection]:
+def _reach_source(source: AttachedSource, options: PostgresOptions) -> Iterator[Connection]:
     """A connection of its own: whoever asks may not wait for a sync that is under way."""
     with share_connections(), _LINKS.get().use_connection(source.name, options, "status") as connection:
         yield connection
@@ -300,10 +347,13 @@ def share_connections() -> Iterator[None]:
 _LINKS: ContextVar[Links] = ContextVar("connections for questions that are asked together")
 
 
-def _list_sources(work: Work) -> list[tuple[AttachedSource, SourceOptions]]:
+def _list_sources(work: Work) -> list[AttachedSource]:
     with open_reader(work.place.warehouse.engine) as connection:
-        found = sources.all_sources(connection)
-    return [(s, read_options(s.kind, s.options)) for s in found]
+        return sources.all_sources(connection)
+
+
+def _list_postgres(work: Work) -> list[tuple[AttachedSource, PostgresOptions]]:
+    return [(s, read_options(s.options)) for s in _list_sources(work) if s.kind == POSTGRES]
 
 
 def _list_mirrors(work: Work) -> list[tuple[Table, MirrorState]]:

@@ -22,7 +22,7 @@ from spark_trickle.arrow.evaluate import compute_plan
 from spark_trickle.arrow.reduce import Reducer
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.dml.delete import truncate_table
-from spark_trickle.errors import QueryError
+from spark_trickle.errors import TrickleError
 from spark_trickle.model.arrow import single_weights, sum_weights, to_storage
 from spark_trickle.model.commit import TableChange
 from spark_trickle.model.execution import Engine, Execution
@@ -107,7 +107,7 @@ class GaveUp:
 
     reason: str
     executions: tuple[Execution, ...] = ()
-    error: QueryError | None = None  # why it cannot
+    error: TrickleError | None = None  # why it cannot
 
 
 @dataclass(frozen=True)
@@ -353,7 +353,7 @@ def _delta_frame(work: Work, table: Table, net: pa.Table | None, files: tuple[Da
     """A node that takes Spark reads many rows from their file."""
     if net is not None and room_of_refresh(work.place.settings).has(net):
         return local_frame(work.place.spark, table, net)
-    return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+    return rows_with_weights(work.place.spark, work.place.storage, table, files)
 
 
 def _rename_columns(rows: pa.Table, names: dict[str, str]) -> pa.Table:

@@ -128,13 +128,13 @@ class Inputs:
             few.append(f)
         rows = _load_net_rows(self.work, table, few) if few else None
         if rows is None:
-            return rows_with_weights(place.spark, place.storage.locate, table, files)
+            return rows_with_weights(place.spark, place.storage, table, files)
         here = local_frame(place.spark, table, rows)
         many = tuple(f for f in files if f not in few)
         if not many:
             return here
         key = ("log", table.id, table.columns, tuple((f.path, f.role) for f in many))
-        rest = place.view(key, lambda: rows_with_weights(place.spark, place.storage.locate, table, many))
+        rest = place.view(key, lambda: rows_with_weights(place.spark, place.storage, table, many))
         return (place.spark.table(rest) if isinstance(rest, str) else rest).unionByName(here)
 
     def _read_source(self, name: Reference, at: At) -> Frame | str:
@@ -197,7 +197,7 @@ class Inputs:
                 rows = _load_net_rows(self.work, table, files)
                 if rows is not None:
                     return _read_as_stored(table, local_frame(place.spark, table, rows))
-            return _read_as_stored(table, rows_with_weights(place.spark, place.storage.locate, table, files))
+            return _read_as_stored(table, rows_with_weights(place.spark, place.storage, table, files))
 
         key = ("change", table.id, table.columns, tuple((f.path, f.role) for f in files))
         if not has_renamed_columns(source, table):

@@ -6,12 +6,13 @@ import warnings
 from dataclasses import replace
 
 from spark_trickle.algebra.references import NodeRef, Reference, TableRef
-from spark_trickle.errors import FuseBlownError
+from spark_trickle.errors import FuseBlownError, OutsideFileError
 from spark_trickle.lake.catalog import states
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.scheduling import Alert, raise_alert
 from spark_trickle.model.commit import AlteredTable
 from spark_trickle.model.experience import Experience
+from spark_trickle.model.files import Role
 from spark_trickle.model.room import room_of_refresh
 from spark_trickle.model.stream import Action, Frontier, Occasion, RefreshReport, Stream
 from spark_trickle.model.table import Table
@@ -61,7 +62,12 @@ def _run_decision(
 ) -> tuple[Decision, Outcome]:
     """What was done: everything anew if the change alone is more than that, or cannot be computed."""
     savepoint = take_savepoint(work)
-    tried = run_nodes(work, table, knows, decision, facts, clock)
+    try:
+        tried = run_nodes(work, table, knows, decision, facts, clock)
+    except OutsideFileError as error:  # the change needs an old version, of which files are gone
+        if decision.action is not Action.DIFFERENTIAL:
+            raise
+        tried = GaveUp(error.message, error=error)
     if isinstance(tried, Outcome):
         return decision, tried
     if tried.error is None:  # else the next change may succeed, and its cost is not known from this one
@@ -113,6 +119,12 @@ def read_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
     if not changed:
         return Facts(stream.mode, frontier.tables, work.base.id, (), 0, 0, other, stream.moments)
     files = [f for t in changed for f in list_changed_files(work, t, frontier)]
+    unknown = tuple(
+        f'the change of "{t.full_name}" is unknown: {f.reason}'
+        for t in changed
+        for f in list_changed_files(work, t, frontier)
+        if f.role is Role.UNKNOWN
+    )
     return Facts(
         mode=stream.mode,
         frontier=frontier.tables,
@@ -122,7 +134,7 @@ def read_facts(work: Work, table: Table, frontier: Frontier | None) -> Facts:
         deleted_rows=sum(f.deletes for f in files),
         changed_memory=sum(f.memory for f in files),
         source_rows=sum(work.row_count(t) for t in tables),
-        outdated=other,
+        outdated=(*other, *unknown),
         moments=stream.moments,
         known=_read_experience(work, table),
     )

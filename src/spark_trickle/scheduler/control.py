@@ -17,9 +17,8 @@ from spark_trickle.refresh.drop import find_stream_table
 from spark_trickle.refresh.group import list_company, refill_stream, refresh_together, streams_by_id
 from spark_trickle.refresh.refresher import Refresher
 from spark_trickle.scheduler.loop import Listener, Scheduler
-from spark_trickle.sources.link import Links
-from spark_trickle.sources.sync import SyncReport, sync_mirrors
-from spark_trickle.sources.wake import await_change
+from spark_trickle.sources.calls import Sources
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.targets.calls import Publisher
@@ -33,10 +32,10 @@ class Control:
     """Controls scheduled refreshes."""
 
     def __init__(
-        self, connection: WarehouseConnection, links: Links, refresher: Refresher, publisher: Publisher
+        self, connection: WarehouseConnection, sources: Sources, refresher: Refresher, publisher: Publisher
     ) -> None:
         self._connection = connection
-        self._links = links
+        self._sources = sources
         self._refresher = refresher
         self._publisher = publisher
 
@@ -51,10 +50,10 @@ class Control:
             )
 
         def sync_source(source: str) -> SyncReport:
-            return sync_mirrors(self._connection.place, self._links, source)
+            return self._sources.sync_mirrors(source)
 
         def await_source(source: str, seconds: float, stop: Event) -> None:
-            await_change(self._connection.place, self._links, source, seconds, stop)
+            self._sources.await_change(source, seconds, stop)
 
         listeners = [on_alert] if on_alert else []
         follow, compact = self._publisher.push_behind, self._refresher.compact_untidy

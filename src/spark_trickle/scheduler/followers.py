@@ -9,7 +9,7 @@ from threading import Event, Thread
 from spark_trickle.errors import Kind, TrickleError
 from spark_trickle.scheduler.outage import compute_pause
 from spark_trickle.scheduler.streaks import Streaks
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 
 Sync = Callable[[str], SyncReport]
 Rest = Callable[[str, float, Event], object]  # the source, seconds, and what ends it at once

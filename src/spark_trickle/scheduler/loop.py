@@ -23,7 +23,7 @@ from spark_trickle.scheduler.outage import Outage, compute_pause
 from spark_trickle.scheduler.survey import survey_world
 from spark_trickle.scheduler.upkeep import Upkeep
 from spark_trickle.scheduler.workers import Workers
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.spark.errors import notice_loss
 from spark_trickle.spark.session import described
 from spark_trickle.txn.work import Place, now

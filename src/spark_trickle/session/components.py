@@ -56,6 +56,6 @@ def build_components(place: Place) -> Components:
         refresher,
         sources,
         publisher,
-        Control(connection, links, refresher, publisher),
+        Control(connection, sources, refresher, publisher),
         Maintenance(connection, transactions),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
+from spark_trickle.errors import UnsupportedError
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import open_writer
 from spark_trickle.lake.catalog.identity import renew_identity
@@ -39,6 +40,11 @@ class Maintenance:
 
         def run_compaction(work: Work) -> Result:
             table = work.catalog.table(statement.table, work.place.schema)
+            if table.mirror is not None and table.mirror.in_place:
+                raise UnsupportedError(
+                    f'OPTIMIZE of "{table.full_name}", whose files belong to a source',
+                    "Optimize it there; the next sync follows without reading anything.",
+                )
             if plan := compact.compact_everything(work.files(table)):
                 compact.compact_table(work, table, plan)
             return Result()

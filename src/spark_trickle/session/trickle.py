@@ -20,8 +20,8 @@ from spark_trickle.observe.answer import Answer
 from spark_trickle.scheduler.loop import Listener, Scheduler
 from spark_trickle.session.components import build_components
 from spark_trickle.session.statements import run_statement
-from spark_trickle.sources.calls import Listen, ignore_progress
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.progress import Listen, ignore_progress
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.spark.errors import notice_loss
 from spark_trickle.spark.run import collect
 from spark_trickle.sql.lexer.cursor import Cursor

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from spark_trickle.errors import (
     AlreadyExistsError,
     InvalidDefinitionError,
-    SourceNotFoundError,
     SourceSetupError,
     TableNotFoundError,
 )
@@ -22,20 +20,19 @@ from spark_trickle.sources.captures import close_log, remove_triggers
 from spark_trickle.sources.copying import begin_copy, go_on
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.link import Links
+from spark_trickle.sources.mirror_options import read_column_lists
 from spark_trickle.sources.mirrored import new_mirror, require_mirror
-from spark_trickle.sources.options import CdcMode, read_options
-from spark_trickle.sources.postgres.copy import Progress
 from spark_trickle.sources.postgres.discover import SourceTable, find_tables
 from spark_trickle.sources.postgres.names import quote_name
+from spark_trickle.sources.postgres.options import CdcMode, read_options
 from spark_trickle.sources.postgres.status import server_findings
+from spark_trickle.sources.progress import Listen
 from spark_trickle.sources.registering import end_registration
 from spark_trickle.sources.sync import use_source
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import free_name, refuse_readers
 from spark_trickle.txn.retry import retry_on_conflict, retry_work
 from spark_trickle.txn.work import Place, Work, begin_work, now
-
-Listen = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -49,17 +46,9 @@ class MirrorRequest:
     as_text: tuple[str, ...] = ()
 
 
-def attach_source(place: Place, links: Links, statement: s.AttachSource) -> Result:
+def attach_database(place: Place, links: Links, statement: s.AttachSource) -> Result:
     name, engine = statement.name.lower(), place.warehouse.engine
-    options = read_options(statement.kind, dict(statement.options))
-    try:
-        sources.find_source(engine, name)
-    except SourceNotFoundError:
-        pass
-    else:
-        if statement.if_not_exists:
-            return Result()
-        raise AlreadyExistsError("source", name)
+    options = read_options(dict(statement.options))
     with links.use_connection(name, options, "attach") as connection:
         find_tables(connection, options.tables)
         if options.cdc_mode is CdcMode.WAL:
@@ -85,7 +74,7 @@ def mirror_table(place: Place, links: Links, statement: s.MirrorTable, listen: L
         if statement.if_not_exists and work.catalog.find(statement.name, place.schema) is not None:
             return Result()
         remote = find_table(job, statement.source[1:])
-        skip, as_text = _read_column_lists(dict(statement.options))
+        skip, as_text = read_column_lists(dict(statement.options))
         name = free_name(work, statement.name)
         return Result(
             rows_inserted=_copy_mirror(job, MirrorRequest(name, remote, statement.columns, skip, as_text))
@@ -147,42 +136,27 @@ def _begin_mirror(job: Job, work: Work, wanted: MirrorRequest) -> tuple[Table, M
     return hidden, next(st for t, st in job.find_mirrors(begin_work(job.place)) if t.id == hidden.id)
 
 
-def _read_column_lists(options: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    known = ("skip", "as_text")
-    if unknown := sorted(set(options) - set(known)):
-        raise InvalidDefinitionError(
-            f'there is no option "{unknown[0]}" of a mirror', f"The options are {' and '.join(known)}."
-        )
-    skip, as_text = (tuple(n.strip() for n in options.get(key, "").split(",") if n.strip()) for key in known)
-    return skip, as_text
-
-
 # --- the end -------------------------------------------------------------------------------------
 
 
-def detach_source(place: Place, links: Links, statement: s.DetachSource) -> Result:
+def detach_database(place: Place, links: Links, statement: s.DetachSource) -> Result:
     """Nothing of ours stays in the source; mirrors stay here as tables, or go."""
     engine = place.warehouse.engine
-    try:
-        source = sources.find_source(engine, statement.name)
-    except SourceNotFoundError:
-        if statement.if_exists:
-            return Result()
-        raise
-    _refuse_readers(place, source, statement.cascade)
+    source = sources.find_source(engine, statement.name)
+    refuse_mirror_readers(place, source, statement.cascade)
     if not statement.force:
-        _refuse_published(place, source)
+        refuse_published(place, source)
         with use_source(place, links, source.name) as job:
             remove_triggers(job)
             close_log(job)
             end_registration(job)
-    _release_mirrors(place, source, statement.cascade)
+    release_mirrors(place, source, statement.cascade)
     links.forget(source.name)
     sources.remove_source(engine, source.name)
     return Result()
 
 
-def _refuse_published(place: Place, source: AttachedSource) -> None:
+def refuse_published(place: Place, source: AttachedSource) -> None:
     with open_reader(place.warehouse.engine) as connection:
         found = [p for p in sources.read_published(connection).values() if p.source == source.name]
     if found:
@@ -193,19 +167,19 @@ def _refuse_published(place: Place, source: AttachedSource) -> None:
         )
 
 
-def _find_mirrors(work: Work, source: AttachedSource) -> list[Table]:
+def find_mirrors(work: Work, source: AttachedSource) -> list[Table]:
     return [t for t in work.catalog.tables() if t.mirror is not None and t.mirror.source == source.name]
 
 
-def _refuse_readers(place: Place, source: AttachedSource, cascade: bool) -> None:
+def refuse_mirror_readers(place: Place, source: AttachedSource, cascade: bool) -> None:
     work = begin_work(place)
-    for table in _find_mirrors(work, source) if cascade else ():
+    for table in find_mirrors(work, source) if cascade else ():
         refuse_readers(work, table, "dropped")
 
 
-def _release_mirrors(place: Place, source: AttachedSource, cascade: bool) -> None:
+def release_mirrors(place: Place, source: AttachedSource, cascade: bool) -> None:
     def release(work: Work) -> None:
-        for table in _find_mirrors(work, source):
+        for table in find_mirrors(work, source):
             half = require_mirror(table).becomes is not None
             gone: commit.Definition = commit.AlteredTable(table, replace(table, mirror=None))
             work.define(commit.DroppedTable(table) if cascade or half else gone)

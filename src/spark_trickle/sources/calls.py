@@ -5,17 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from threading import Event
 
-from spark_trickle.errors import InvalidDefinitionError, TrickleError
+from spark_trickle.errors import (
+    AlreadyExistsError,
+    InvalidDefinitionError,
+    SourceNotFoundError,
+    TrickleError,
+)
+from spark_trickle.lake.catalog import sources
 from spark_trickle.model.report import Result
+from spark_trickle.model.source import Mirror
 from spark_trickle.model.table import Table
-from spark_trickle.sources.attach import attach_source, detach_source, mirror_table, mirror_tables
-from spark_trickle.sources.captures import remove_unused_captures
+from spark_trickle.sources.kinds import find_front, front_of_source
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.mirrored import require_mirror
-from spark_trickle.sources.postgres.copy import Progress
-from spark_trickle.sources.resync import resync_mirror
-from spark_trickle.sources.sync import SyncReport, sync_mirrors, use_source
+from spark_trickle.sources.progress import Listen, ignore_progress
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.names.references import find_references
 from spark_trickle.sql.statements import kinds as s
@@ -23,14 +28,9 @@ from spark_trickle.txn.connection import WarehouseConnection
 from spark_trickle.txn.retry import retry_on_conflict
 from spark_trickle.txn.work import Place, begin_work
 
-Listen = Callable[[Progress], None]
-
-
-def ignore_progress(_: Progress) -> None: ...
-
 
 class Sources:
-    """Speaks with other databases whose tables are mirrored."""
+    """Speaks with other systems whose tables are read here."""
 
     def __init__(self, connection: WarehouseConnection, links: Links) -> None:
         self._connection = connection
@@ -55,51 +55,84 @@ class Sources:
         self, source: str, progress: Listen = ignore_progress, *, take_over: bool = False
     ) -> SyncReport:
         self._connection.require_no_transaction("SYNC SOURCE")
-        return sync_mirrors(self._connection.place, self._links, source, progress, take_over)
+        place = self._connection.place
+        return front_of_source(place, source).sync(place, self._links, source, progress, take_over)
+
+    def await_change(self, source: str, seconds: float, stop: Event) -> None:
+        """Wait for some seconds, or until the source says that it has something new."""
+        place = self._connection.place
+        front_of_source(place, source).await_change(place, self._links, source, seconds, stop)
 
     # --- statements ------------------------------------------------------------------------------
 
     def attach_source(self, statement: s.AttachSource) -> Result:
-        return self._run_statement(lambda place: attach_source(place, self._links, statement))
+        front = find_front(statement.kind)
+
+        def attach(place: Place) -> Result:
+            if not self._exists(statement.name):
+                return front.attach(place, self._links, statement)
+            if statement.if_not_exists:
+                return Result()
+            raise AlreadyExistsError("source", statement.name.lower())
+
+        return self._run_statement(attach)
 
     def detach_source(self, statement: s.DetachSource) -> Result:
-        return self._run_statement(lambda place: detach_source(place, self._links, statement))
+        def detach(place: Place) -> Result:
+            if statement.if_exists and not self._exists(statement.name):
+                return Result()
+            return front_of_source(place, statement.name).detach(place, self._links, statement)
+
+        return self._run_statement(detach)
 
     def mirror_table(self, statement: s.MirrorTable, progress: Listen = ignore_progress) -> Result:
-        return self._run_statement(lambda place: mirror_table(place, self._links, statement, progress))
+        def mirror(place: Place) -> Result:
+            front = front_of_source(place, statement.source[0])
+            return front.mirror_table(place, self._links, statement, progress)
+
+        return self._run_statement(mirror)
 
     def mirror_tables(self, statement: s.MirrorTables, progress: Listen = ignore_progress) -> Result:
-        return self._run_statement(lambda place: mirror_tables(place, self._links, statement, progress))
+        def mirror(place: Place) -> Result:
+            front = front_of_source(place, statement.source)
+            return front.mirror_tables(place, self._links, statement, progress)
+
+        return self._run_statement(mirror)
 
     def resync_table(self, statement: s.ResyncTable, progress: Listen = ignore_progress) -> Result:
-        return self._run_statement(lambda place: self._recopy_mirror(place, statement.table, (), progress))
+        def compare(place: Place) -> Result:
+            table, mirror = _find_mirror(place, statement.table)
+            return front_of_source(place, mirror.source).compare(place, self._links, table, progress)
+
+        return self._run_statement(lambda place: retry_on_conflict(place, lambda: compare(place)))
 
     def widen_mirror(self, statement: s.WidenMirror) -> Result:
-        return self._run_statement(
-            lambda place: self._recopy_mirror(place, statement.table, statement.columns, ignore_progress)
-        )
+        def widen(place: Place) -> Result:
+            table, mirror = _find_mirror(place, statement.table)
+            front = front_of_source(place, mirror.source)
+            return front.widen(place, self._links, table, statement.columns)
+
+        return self._run_statement(lambda place: retry_on_conflict(place, lambda: widen(place)))
+
+    def _exists(self, name: str) -> bool:
+        try:
+            sources.find_source(self._connection.place.warehouse.engine, name)
+        except SourceNotFoundError:
+            return False
+        return True
 
     def _run_statement(self, action: Callable[[Place], Result]) -> Result:
         self._connection.require_no_transaction("a statement about a source")
         done = action(self._connection.place)
         return replace(done, snapshot=begin_work(self._connection.place).base.id)
 
-    def _recopy_mirror(self, place: Place, name: s.Name, more: tuple[str, ...], progress: Listen) -> Result:
-        def attempt() -> Result:
-            table = _find_mirror(place, name)
-            with use_source(place, self._links, require_mirror(table).source, progress) as job:
-                landing, _ = resync_mirror(job, table, more)
-                return Result(landing.come, 0, landing.gone)
-
-        return retry_on_conflict(place, attempt)
-
     # --- mirrors and the statements of others ----------------------------------------------------
 
     def remove_unused_captures(self, source: str) -> None:
         """After a mirror was dropped: take its triggers away; if that fails, the next sync does it."""
+        place = self._connection.place
         try:
-            with use_source(self._connection.place, self._links, source) as job:
-                remove_unused_captures(job)
+            front_of_source(place, source).clean_up(place, self._links, source)
         except TrickleError as error:
             text = f'what was captured for a dropped mirror stays in source "{source}": {error.message}'
             warnings.warn(f"{text}; the next SYNC SOURCE removes it", stacklevel=6)
@@ -112,18 +145,18 @@ class Sources:
             table = None if reference.is_function else work.catalog.find(reference.parts, place.schema)
             if not isinstance(table, Table) or table.mirror is None or not table.mirror.chosen:
                 continue
-            with use_source(place, self._links, table.mirror.source) as job:
-                there = job.require_remote(table).column_names
-                if more := [c for c in there if c.lower() in words and not table.has_column(c)]:
-                    resync_mirror(job, table, more)
-                    widened = True
+            front = front_of_source(place, table.mirror.source)
+            there = front.find_more_columns(place, self._links, table)
+            if more := tuple(c for c in there if c.lower() in words):
+                front.widen(place, self._links, table, more)
+                widened = True
         return widened
 
 
-def _find_mirror(place: Place, name: s.Name) -> Table:
+def _find_mirror(place: Place, name: s.Name) -> tuple[Table, Mirror]:
     table = begin_work(place).catalog.table(name, place.schema)
     if table.mirror is None:
         raise InvalidDefinitionError(
             f'"{table.full_name}" is not a mirror of a source', "See trickle.source_status()."
         )
-    return table
+    return table, table.mirror

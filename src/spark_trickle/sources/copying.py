@@ -23,7 +23,6 @@ from spark_trickle.sources.captures import add_to_log, has_log, open_log, put_tr
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import land_change, land_new
 from spark_trickle.sources.mirrored import map_mirror_columns, require_mirror
-from spark_trickle.sources.options import CdcMode, CopyWay
 from spark_trickle.sources.position import (
     BufferPosition,
     CopyPosition,
@@ -37,6 +36,7 @@ from spark_trickle.sources.postgres.chunks import Bounds
 from spark_trickle.sources.postgres.copy import Piece, catch_up, copy_rows, open_snapshot
 from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.install import renew_capture
+from spark_trickle.sources.postgres.options import CdcMode, CopyWay
 from spark_trickle.sources.postgres.publication import require_identity
 from spark_trickle.sources.postgres.ranges import WHOLE, KeyRange, key_ranges
 from spark_trickle.sources.postgres.watch import table_marks

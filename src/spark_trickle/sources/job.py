@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,10 +20,10 @@ from spark_trickle.model.source import (
 )
 from spark_trickle.model.table import Table
 from spark_trickle.sources.mirrored import require_mirror
-from spark_trickle.sources.options import SourceOptions
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.copy import Progress
 from spark_trickle.sources.postgres.discover import SourceTable, describe_tables
+from spark_trickle.sources.postgres.options import PostgresOptions
+from spark_trickle.sources.progress import Listen, ignore_progress
 from spark_trickle.txn.work import Place, Work, now
 
 _HISTORY = 50  # transitions that are remembered
@@ -36,8 +36,8 @@ class Job:
     place: Place
     connection: Connection
     source: AttachedSource
-    options: SourceOptions
-    progress: Callable[[Progress], None] = lambda _: None
+    options: PostgresOptions
+    progress: Listen = ignore_progress
     registered: bool = False  # the source has confirmed that it serves this copy of the warehouse
 
     @property

@@ -95,7 +95,7 @@ def _stage_pieces(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Frame
         stored = to_storage(table, piece)
         place.storage.write(table, name, stored, place.settings.compression)
         files.append(place.storage.describe(table, name, Role.CHANGE, work.base.id, stored.nbytes))
-    return rows_with_weights(place.spark, place.storage.locate, table, files)
+    return rows_with_weights(place.spark, place.storage, table, files)
 
 
 def _store_files(work: Work, table: Table, files: tuple[DataFile, ...]) -> Landing:

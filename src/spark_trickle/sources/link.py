@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from threading import Lock, RLock
 
 from spark_trickle.errors import SourceUnavailableError
-from spark_trickle.sources.options import SourceOptions
 from spark_trickle.sources.postgres.connect import Connection, open_connection
+from spark_trickle.sources.postgres.options import PostgresOptions
 from spark_trickle.sources.postgres.run import ping_server
 
 Greeting = Callable[[Connection], object]
@@ -19,10 +19,10 @@ Greeting = Callable[[Connection], object]
 @dataclass
 class _Line:
     turn: RLock = field(default_factory=RLock)
-    address: SourceOptions | None = None
+    address: PostgresOptions | None = None
     connection: Connection | None = None
 
-    def open_connection(self, options: SourceOptions, role: str, greet: Greeting | None) -> Connection:
+    def open_connection(self, options: PostgresOptions, role: str, greet: Greeting | None) -> Connection:
         """The connection that was kept, if it still answers, or a new one."""
         if self.connection is not None and self.address == options and not self.connection.closed:
             try:
@@ -51,7 +51,7 @@ class Links:
 
     @contextmanager
     def use_connection(
-        self, name: str, options: SourceOptions, role: str, greet: Greeting | None = None
+        self, name: str, options: PostgresOptions, role: str, greet: Greeting | None = None
     ) -> Iterator[Connection]:
         """`greet` is said first: if a kept connection does not answer, a new one is asked."""
         with self._lock:

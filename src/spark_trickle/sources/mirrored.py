@@ -11,10 +11,10 @@ from spark_trickle.lake.storage.files import new_table_path
 from spark_trickle.model.source import Mirror, MirrorColumn
 from spark_trickle.model.table import WEIGHT_ID, Table, TableColumn
 from spark_trickle.model.types import Array, ColumnType, Scalar, can_widen
-from spark_trickle.sources.options import SourceOptions
 from spark_trickle.sources.postgres.capture import Capture, plan_capture
 from spark_trickle.sources.postgres.discover import SourceColumn, SourceTable
 from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, find_drift
+from spark_trickle.sources.postgres.options import PostgresOptions
 from spark_trickle.sources.postgres.types import MappedColumn, map_columns
 from spark_trickle.txn.names import check_column_names
 from spark_trickle.txn.work import Work
@@ -113,7 +113,7 @@ def find_mirror_drift(table: Table, remote: SourceTable) -> list[Drift]:
     return find_drift(recorded, [mirror.known], remote.columns)
 
 
-def plan_mirror_capture(table: Table, remote: SourceTable, options: SourceOptions) -> Capture:
+def plan_mirror_capture(table: Table, remote: SourceTable, options: PostgresOptions) -> Capture:
     """What triggers have to write down for a mirror."""
     needed = [c.name for c in map_mirror_columns(table, remote)]
     planned = plan_capture(remote, needed, options.capture, options.schema, options.unlogged, options.guarded)

@@ -12,11 +12,11 @@ from spark_trickle.lake.catalog.site import find_site
 from spark_trickle.model.source import CaptureMode, Landed, MirrorState, MirrorStatus, SourceState
 from spark_trickle.model.table import Table
 from spark_trickle.sources.job import Job
-from spark_trickle.sources.options import CdcMode, read_options
 from spark_trickle.sources.ownership import Evidence, Ownership, catalog_exists, judge_site
 from spark_trickle.sources.position import CopyPosition, move_to_position
 from spark_trickle.sources.postgres.install import read_installed_captures
 from spark_trickle.sources.postgres.moment import show_lsn
+from spark_trickle.sources.postgres.options import CdcMode, read_options
 from spark_trickle.sources.postgres.registration import (
     Registration,
     Subscription,
@@ -160,7 +160,7 @@ def _begin_anew(job: Job, warehouse: str) -> None:
     attached = replace(job.source, options=options, attached=now())
     landed = Landed(job.source, state, tuple(_mark_lost(job, reason)))
     job.source = sources.attach_anew(job.place.warehouse.engine, attached, landed)
-    job.options = read_options(job.source.kind, job.source.options)
+    job.options = read_options(job.source.options)
 
 
 def own_schema(schema: str, state: SourceState, warehouse: str) -> str:

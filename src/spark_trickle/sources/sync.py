@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -26,12 +26,13 @@ from spark_trickle.sources.job import Job
 from spark_trickle.sources.landing import Landing
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import require_mirror
-from spark_trickle.sources.options import CdcMode, Resync, read_options
 from spark_trickle.sources.postgres.buffer import claim_buffers, release_buffers
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.copy import Progress
+from spark_trickle.sources.postgres.options import CdcMode, Resync, read_options
+from spark_trickle.sources.progress import Listen, ignore_progress
 from spark_trickle.sources.reading import PolledChanges, read_up_to
 from spark_trickle.sources.registering import has_part_in_source, require_registered
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.sources.resync import resync_mirror
 from spark_trickle.sources.transition import move_to_log, move_to_triggers, wants_log
 from spark_trickle.txn import compact
@@ -43,35 +44,17 @@ _CLAIMS = Backoff(0.05, 0.5)  # pauses meanwhile
 _NOTED_EVERY = 30.0  # seconds between notes that a source was looked at and had nothing
 
 
-@dataclass(frozen=True)
-class SyncReport:
-    """What one sync did: rows by mirror, mirrors that were copied again, and what is wrong."""
-
-    source: str
-    capture: str
-    rows_inserted: int = 0
-    rows_deleted: int = 0
-    tables: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # inserted and deleted, by mirror
-    copied: tuple[str, ...] = ()  # mirrors whose first copy was completed
-    resynced: Mapping[str, str] = field(default_factory=dict)  # why, by mirror
-    problems: Mapping[str, str] = field(default_factory=dict)  # why a mirror has stopped, by mirror
-    transactions: int = 0
-    snapshot: int = 0
-    duration_ms: float = 0.0
-    waiting: Mapping[str, int] = field(default_factory=dict)  # more changes than this are left in the source
-
-
 @contextmanager
 def use_source(
     place: Place,
     links: Links,
     name: str,
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: Listen = ignore_progress,
     take_over: bool = False,
 ) -> Iterator[Job]:
     """A source, alone: nobody else reads its buffers meanwhile, and no other copy of the warehouse may."""
     source = sources.find_source(place.warehouse.engine, name)
-    options = read_options(source.kind, source.options)
+    options = read_options(source.options)
     with links.use_connection(
         source.name, options, "sync", partial(_claim_patiently, options.schema)
     ) as connection:
@@ -99,7 +82,7 @@ def sync_mirrors(
     place: Place,
     links: Links,
     name: str,
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: Listen = ignore_progress,
     take_over: bool = False,
 ) -> SyncReport:
     """Bring all mirrors of a source to what it holds now; `take_over` from another copy of the warehouse."""

@@ -16,8 +16,8 @@ from spark_trickle.sources.by_trigger import read_until
 from spark_trickle.sources.captures import close_log, open_log
 from spark_trickle.sources.job import Job
 from spark_trickle.sources.mirrored import find_mirror_drift, map_mirror_columns, require_mirror
-from spark_trickle.sources.options import CdcMode
 from spark_trickle.sources.position import LogPosition, move_to_position
+from spark_trickle.sources.postgres.options import CdcMode
 from spark_trickle.sources.postgres.publication import require_identity
 from spark_trickle.sources.postgres.status import server_findings
 from spark_trickle.sources.postgres.surroundings import look_around

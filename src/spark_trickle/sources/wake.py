@@ -8,9 +8,9 @@ from threading import Event
 from spark_trickle.errors import SourceUnavailableError
 from spark_trickle.lake.catalog import sources
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.options import read_options
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.listen import await_notice, listen_to
+from spark_trickle.sources.postgres.options import read_options
 from spark_trickle.txn.work import Place
 
 _SLICE = 0.2  # seconds after which who stops us is heard, and who detaches the source gets the connection
@@ -20,7 +20,7 @@ def await_change(place: Place, links: Links, name: str, seconds: float, stop: Ev
     """Wait for some seconds, or until the source has something new, if it was told to say so."""
     end = time.monotonic() + seconds
     source = sources.find_source(place.warehouse.engine, name)
-    options = read_options(source.kind, source.options)
+    options = read_options(source.options)
     try:
         while options.notify and not stop.is_set() and (left := end - time.monotonic()) > 0:
             with links.use_connection(source.name, options, "listen", _say_nothing) as connection:

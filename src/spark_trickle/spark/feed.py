@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_trickle.model.catalog import Snapshot
 from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.spark.outside import DataFiles
 from spark_trickle.spark.read import (
-    Locate,
     empty_frame,
     files_by_sign,
     repeat_rows_sql,
@@ -21,12 +21,12 @@ from spark_trickle.spark.read import (
 )
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import columns_sql
-from spark_trickle.sql.lexer.words import quote
+from spark_trickle.sql.lexer.words import quote, quote_literal
 
 
 def read_feed(
     spark: SparkSession,
-    locate: Locate,
+    data: DataFiles,
     table: Table,
     files: Sequence[DataFile],
     snapshots: Sequence[Snapshot],
@@ -44,7 +44,7 @@ def read_feed(
     commits = spark.createDataFrame(
         pa.table(
             {
-                "_trickle_file": [f.name for f in files],
+                "_trickle_file": [f.tag for f in files],
                 "_trickle_version": pa.array([f.begin for f in files], pa.int64()),
                 "_trickle_time": pa.array([times[f.begin] for f in files], pa.timestamp("us", tz="UTC")),
                 "_trickle_updates": [f.updates for f in files],
@@ -56,12 +56,12 @@ def read_feed(
     plain = [f for f in files if f.role is not Role.REMOVED or f.begin not in mixed]
     # A file can tell of two commits: that its rows came, and that they went.
     named = [
-        rows.selectExpr("*", "_metadata.file_name AS _trickle_name", f"{removed} AS _trickle_removed")
-        for removed, rows in files_by_sign(spark, locate, table, plain).items()
+        rows.selectExpr("*", f"{removed} AS _trickle_removed")
+        for removed, rows in files_by_sign(spark, data, table, plain, "_trickle_name").items()
     ]
     for version in sorted(mixed):
         gone = [f for f in files if f.role is Role.REMOVED and f.begin == version]
-        named.append(_sum_removed(spark, locate, table, gone))
+        named.append(_sum_removed(spark, data, table, gone))
     return run_sql(
         spark,
         f"SELECT {columns}, {_change_type(table)} AS _change_type, "
@@ -73,15 +73,17 @@ def read_feed(
     )
 
 
-def _sum_removed(spark: SparkSession, locate: Locate, table: Table, removed: Sequence[DataFile]) -> DataFrame:
+def _sum_removed(
+    spark: SparkSession, data: DataFiles, table: Table, removed: Sequence[DataFile]
+) -> DataFrame:
     """What went with files that hold deletions: their sum, told in the name of one of them."""
-    columns, name = columns_sql(table), removed[0].name
+    columns, name = columns_sql(table), quote_literal(removed[0].tag)
     counted = f"SELECT {columns}, -{WEIGHT} AS {WEIGHT} FROM ({sum_weights_sql(table, '{rows}')})"
     text = (
-        f"SELECT *, -1 AS {WEIGHT}, '{name}' AS _trickle_name, true AS _trickle_removed "
+        f"SELECT *, -1 AS {WEIGHT}, {name} AS _trickle_name, true AS _trickle_removed "
         f"FROM ({repeat_rows_sql(table, f'({counted})')})"
     )
-    return run_sql(spark, text, rows=rows_with_weights(spark, locate, table, removed))
+    return run_sql(spark, text, rows=rows_with_weights(spark, data, table, removed))
 
 
 def _change_type(table: Table) -> str:

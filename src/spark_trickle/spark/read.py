@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -11,35 +11,52 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from spark_trickle.model.files import DataFile, Log, Role
 from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import holds_float, is_float
+from spark_trickle.spark.outside import OUTSIDE_FILE, DataFiles, read_outside
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name, columns_sql, storage_schema
 from spark_trickle.sql.lexer.words import quote
 
 # Columns of what the driver knows of a tail.
-WORDS, FILE = "_trickle_words", "_trickle_file"
-Locate = Callable[[Table, Sequence[DataFile]], list[str]]  # where the files of a table are, once checked
+WORDS, FILE = "_trickle_words", OUTSIDE_FILE
 
 
 def rows_with_weights(
-    spark: SparkSession, locate: Locate, table: Table, files: Sequence[DataFile]
+    spark: SparkSession, data: DataFiles, table: Table, files: Sequence[DataFile]
 ) -> DataFrame:
     """The rows of some files as they are, weight included; of those that were removed, turned round."""
     if not files:
         return empty_frame(spark, table)
-    return reduce(DataFrame.unionByName, files_by_sign(spark, locate, table, files).values())
+    return reduce(DataFrame.unionByName, files_by_sign(spark, data, table, files).values())
 
 
 def files_by_sign(
-    spark: SparkSession, locate: Locate, table: Table, files: Sequence[DataFile]
+    spark: SparkSession, data: DataFiles, table: Table, files: Sequence[DataFile], file_name: str = ""
 ) -> dict[bool, DataFrame]:
-    """Files that hold rows with their weights, and files that were removed (True)."""
+    """Files that hold rows with their weights, and files that were removed (True).
+
+    With `file_name`, a column of that name tells which file each row comes from, by its tag.
+    """
     found = {}
     for removed in (False, True):
         chosen = [f for f in files if (f.role is Role.REMOVED) is removed]
         if chosen:
-            frame = _read_columns(spark, table, locate(table, chosen))
+            frame = _read_files(spark, data, table, chosen, file_name)
             found[removed] = frame.withColumn(WEIGHT, -frame[WEIGHT]) if removed else frame
     return found
+
+
+def _read_files(
+    spark: SparkSession, data: DataFiles, table: Table, files: Sequence[DataFile], file_name: str
+) -> DataFrame:
+    parts = []
+    if ours := [f for f in files if f.outside is None]:
+        frame = _read_columns(spark, table, data.locate(table, ours))
+        parts.append(frame.selectExpr("*", f"_metadata.file_name AS {file_name}") if file_name else frame)
+    if theirs := [f for f in files if f.outside is not None]:
+        frame = read_outside(strict_reader(spark), spark, data, table, theirs, tagged=bool(file_name))
+        name = [f"{OUTSIDE_FILE} AS {file_name}"] if file_name else []
+        parts.append(frame.selectExpr(*[quote(c) for c in (*table.column_names, WEIGHT)], *name))
+    return reduce(DataFrame.unionByName, parts)
 
 
 def _read_columns(spark: SparkSession, table: Table, paths: list[str]) -> DataFrame:
@@ -133,10 +150,10 @@ def read_content(settled: DataFrame, table: Table, tail: Tail | None, broadcast:
 
 
 def tail_of_files(
-    spark: SparkSession, locate: Locate, table: Table, log: Log, span: tuple[int, int] | None
+    spark: SparkSession, data: DataFiles, table: Table, log: Log, span: tuple[int, int] | None
 ) -> Replaced | NetTail:
     """What the executors make of a tail that is too long for the driver."""
-    tail = rows_with_weights(spark, locate, table, log.tail)
+    tail = rows_with_weights(spark, data, table, log.tail)
     if not log.tail_is_one_change or not (table.distinct_by or log.tail_is_whole):
         tail = run_sql(spark, sum_weights_sql(table, "{tail}"), tail=tail)
     if table.distinct_by or (log.tail_is_one_change and log.tail_is_whole):
@@ -151,7 +168,7 @@ def tail_of_files(
 
 def tail_of_keys(
     spark: SparkSession,
-    locate: Locate,
+    data: DataFiles,
     table: Table,
     log: Log,
     gone: Bits | None,
@@ -162,12 +179,12 @@ def tail_of_keys(
     Without `gone`, every key that ever went counts; that one came later does no harm, since no settled row
     has it. `overtaken` names the added rows that a later change took away, by key and file.
     """
-    tail = rows_with_weights(spark, locate, table, log.tail)
+    tail = rows_with_weights(spark, data, table, log.tail)
     keys = [quote(c.name) for c in table.distinct_by]
     went = tail.where(f"{WEIGHT} < 0").select(*keys) if gone is None else gone
     if overtaken is None:
         return Replaced(went, tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names]))
-    named = tail.select("*", tail["_metadata.file_name"].alias(FILE))
+    named = reduce(DataFrame.unionByName, files_by_sign(spark, data, table, log.tail, FILE).values())
     same = " AND ".join(f"tail.{k} <=> old.{k}" for k in keys)
     text = (
         f"SELECT /*+ BROADCAST(old) */ {columns_sql(table, 'tail.')} FROM {{tail}} AS tail "

@@ -11,9 +11,10 @@ from spark_trickle.lake.catalog.states import find_changed_tables
 from spark_trickle.model.report import Result
 from spark_trickle.model.source import Published
 from spark_trickle.refresh.drop import find_stream_table
-from spark_trickle.sources.calls import Listen, Sources, ignore_progress
+from spark_trickle.sources.calls import Sources
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.progress import Listen, ignore_progress
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.targets.push import Pushed, publish_table, push_table, repair_table, unpublish_table

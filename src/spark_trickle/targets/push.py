@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_trickle.errors import NotPublishedError, RepairNeededError, TrickleError
+from spark_trickle.errors import NotPublishedError, RepairNeededError, TrickleError, UnsupportedError
 from spark_trickle.lake.catalog import read, sources
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.catalog.site import find_site
@@ -20,10 +20,11 @@ from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.source import Published
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.identity import key_of
+from spark_trickle.sources.kinds import POSTGRES
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.options import read_options
 from spark_trickle.sources.ownership import Evidence, Ownership, catalog_exists, judge_site
 from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.sources.postgres.options import read_options
 from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
@@ -51,7 +52,12 @@ class Pushed:
 @contextmanager
 def _connect_target(place: Place, links: Links, source: str) -> Iterator[Connection]:
     attached = sources.find_source(place.warehouse.engine, source)
-    options = read_options(attached.kind, attached.options)
+    if attached.kind != POSTGRES:
+        raise UnsupportedError(
+            f'publishing to "{attached.name}", a source of type {attached.kind}',
+            "Publish to a PostgreSQL source.",
+        )
+    options = read_options(attached.options)
     with links.use_connection(attached.name, options, "publish") as connection:
         yield connection
 
@@ -240,7 +246,7 @@ def _read_change(
             rows = pa.concat_tables(parts) if parts else None
             net = single_weights(sum_weights(table, rows)) if rows is not None else None
             return _select_sign(net, -1), _select_sign(net, 1)
-    frame = net_change(work, table, rows_with_weights(place.spark, place.storage.locate, table, files))
+    frame = net_change(work, table, rows_with_weights(place.spark, place.storage, table, files))
     gone, come = (frame.where(f"{WEIGHT} {sign} 0").drop(WEIGHT) for sign in ("<", ">"))
     return _read_pieces(work, table, gone, count), _read_pieces(work, table, come, count)
 

@@ -141,5 +141,5 @@ def _charge_owner(work: Work, table: Table, ms: float) -> None:
 def _sum_files(work: Work, table: Table, files: tuple[DataFile, ...], whole: bool) -> Frame:
     if whole:
         return work.rows_of(table, files).selectExpr("*", f"1 AS {WEIGHT}")
-    weighted = rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+    weighted = rows_with_weights(work.place.spark, work.place.storage, table, files)
     return net_change(work, table, weighted) if any(f.deletes for f in files) else weighted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_trickle.errors import (
+    ChangesUnknownError,
     InvalidDefinitionError,
     SqlSyntaxError,
     UnsupportedError,
@@ -14,6 +15,7 @@ from spark_trickle.errors import (
 from spark_trickle.lake.catalog import read
 from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.catalog import Snapshot
+from spark_trickle.model.files import Role
 from spark_trickle.model.numbers import read_whole_number
 from spark_trickle.model.table import Table
 from spark_trickle.spark import feed
@@ -86,8 +88,11 @@ def read_changes(work: Work, table: Table, after: int, upto: int) -> Frame:
         snapshots: list[Snapshot] = [
             read.read_snapshot(connection, n) for n in sorted({f.begin for f in files})
         ]
+    for f in files:
+        if f.role is Role.UNKNOWN:
+            raise ChangesUnknownError(table.full_name, f.begin, f.reason)
     work.place.lease.cover(after, now())
-    return feed.read_feed(work.place.spark, work.place.storage.locate, table, files, snapshots)
+    return feed.read_feed(work.place.spark, work.place.storage, table, files, snapshots)
 
 
 def _list_snapshots(work: Work, arguments: tuple[Argument, ...]) -> Frame:

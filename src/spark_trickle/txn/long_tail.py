@@ -69,7 +69,7 @@ class LongTails:
         if known is not None:
             return known
         span = span if log.tail_deletes >= _MANY_KEYS else None
-        return tail_of_files(spark, self._storage.locate, table, log, span)
+        return tail_of_files(spark, self._storage, table, log, span)
 
     def _find_spans(self, log: Log, columns: Sequence[TableColumn]) -> dict[TableColumn, _Span]:
         """The bounds of columns in a tail where a bit for each number between them is worth its space."""
@@ -109,7 +109,7 @@ class LongTails:
         ).value
         if marks is None:
             return None
-        return tail_of_keys(spark, self._storage.locate, table, log, *marks)
+        return tail_of_keys(spark, self._storage, table, log, *marks)
 
     def _mark_keys(
         self, spark: Session, table: Table, log: Log, span: _Span | None
@@ -157,7 +157,7 @@ class LongTails:
         ).value
         if bits is None:
             return None
-        rows = rows_with_weights(spark, self._storage.locate, table, log.tail)
+        rows = rows_with_weights(spark, self._storage, table, log.tail)
         return Guided(rows, column.name, bits)
 
     def _find_numbers_gone(
@@ -202,7 +202,7 @@ def _list_overtaken(log: Log, parts: Sequence[pa.Table], overtaken: Mapping[str,
     rows = [
         part.take(overtaken[f.path])
         .drop_columns([WEIGHT])
-        .append_column(FILE, pa.repeat(f.name, len(overtaken[f.path])))
+        .append_column(FILE, pa.repeat(f.tag, len(overtaken[f.path])))
         for f, part in zip(log.tail, parts, strict=True)
         if f.path in overtaken
     ]

@@ -47,7 +47,7 @@ def merge_changes(work: Work) -> None:
 
 
 def _merge_files(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    rows = rows_with_weights(work.place.spark, work.place.storage.locate, table, added)
+    rows = rows_with_weights(work.place.spark, work.place.storage, table, added)
     net = net_change(work, table, rows)
     count = sum(f.rows for f in added)
     room = room_of_statement(work.place.settings)
@@ -79,7 +79,7 @@ def store_difference(
 
 
 def _read_weighted(work: Work, table: Table, files: Sequence[DataFile]) -> Frame:
-    return rows_with_weights(work.place.spark, work.place.storage.locate, table, files)
+    return rows_with_weights(work.place.spark, work.place.storage, table, files)
 
 
 def load_rows(work: Work, table: Table, files: Sequence[DataFile]) -> pa.Table | None:

@@ -87,7 +87,7 @@ class _Rows:
     def frame(self) -> Frame:
         if (rows := self.load()) is not None:
             return local_frame(self.place.spark, self.table, rows)
-        return rows_with_weights(self.place.spark, self.place.storage.locate, self.table, self.files)
+        return rows_with_weights(self.place.spark, self.place.storage, self.table, self.files)
 
 
 def _meets_any(looked: TableRead, others: _Rows) -> bool:

@@ -205,7 +205,7 @@ class Work:
 
     def rows_of(self, table: Table, files: Sequence[DataFile]) -> Frame:
         place, log = self.place, split_log(files)
-        settled = rows_with_weights(place.spark, place.storage.locate, table, log.settled)
+        settled = rows_with_weights(place.spark, place.storage, table, log.settled)
         tail = place.tails.read(place.spark, table, log)
         return read_content(settled, table, tail, _can_broadcast(table, log, place.settings))
 

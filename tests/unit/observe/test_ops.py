@@ -20,7 +20,7 @@ from spark_trickle.observe.answer import Answer
 from spark_trickle.observe.metrics import Metrics
 from spark_trickle.observe.refreshes import CURRENT, RECENT, TOTAL
 from spark_trickle.settings import Settings
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.spark.view_cache import ViewCache
 from spark_trickle.txn.work import Place, begin_work
 from tests.fetched import KEPT, fetched

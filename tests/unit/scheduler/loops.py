@@ -13,7 +13,7 @@ from spark_trickle.lake.catalog.scheduling import Alert
 from spark_trickle.lake.warehouse import Warehouse
 from spark_trickle.scheduler.loop import Scheduler
 from spark_trickle.settings import Settings
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 from spark_trickle.spark.view_cache import ViewCache
 from spark_trickle.txn.work import Place
 

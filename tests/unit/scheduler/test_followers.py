@@ -10,7 +10,7 @@ import pytest
 from spark_trickle.errors import SourceUnavailableError, TrickleError, WarehouseError
 from spark_trickle.scheduler.followers import Followers
 from spark_trickle.scheduler.outage import compute_pause
-from spark_trickle.sources.sync import SyncReport
+from spark_trickle.sources.report import SyncReport
 from tests.unit.scheduler.loops import until
 
 DOWN = SourceUnavailableError("connection refused")

@@ -5,21 +5,24 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import TrickleError
-from spark_trickle.sources.options import CdcMode, CopyWay, Resync, SourceOptions, read_options
+from spark_trickle.sources.postgres.options import CdcMode, CopyWay, PostgresOptions, Resync, read_options
 
 DSN = {"dsn": "env:SHOP"}
 READ = [
-    ({}, SourceOptions("env:SHOP")),
-    ({"cdc_mode": "WAL", "copy": "Jdbc"}, SourceOptions("env:SHOP", cdc_mode=CdcMode.WAL, copy=CopyWay.JDBC)),
-    ({"unlogged": "TRUE", "guarded": "false"}, SourceOptions("env:SHOP", unlogged=True, guarded=False)),
-    ({"notify": "true", "resync": "manual"}, SourceOptions("env:SHOP", notify=True, resync=Resync.MANUAL)),
-    ({"capture": "row", "schema": "Own"}, SourceOptions("env:SHOP", capture="row", schema="Own")),
+    ({}, PostgresOptions("env:SHOP")),
+    (
+        {"cdc_mode": "WAL", "copy": "Jdbc"},
+        PostgresOptions("env:SHOP", cdc_mode=CdcMode.WAL, copy=CopyWay.JDBC),
+    ),
+    ({"unlogged": "TRUE", "guarded": "false"}, PostgresOptions("env:SHOP", unlogged=True, guarded=False)),
+    ({"notify": "true", "resync": "manual"}, PostgresOptions("env:SHOP", notify=True, resync=Resync.MANUAL)),
+    ({"capture": "row", "schema": "Own"}, PostgresOptions("env:SHOP", capture="row", schema="Own")),
 ]
 
 
 @pytest.mark.parametrize(("given", "options"), READ)
-def test_texts_become_values(given: dict[str, str], options: SourceOptions) -> None:
-    assert read_options("postgres", {**DSN, **given}) == options
+def test_texts_become_values(given: dict[str, str], options: PostgresOptions) -> None:
+    assert read_options({**DSN, **given}) == options
 
 
 @pytest.mark.parametrize(
@@ -33,4 +36,4 @@ def test_texts_become_values(given: dict[str, str], options: SourceOptions) -> N
 )
 def test_what_is_refused(given: dict[str, str], words: str) -> None:
     with pytest.raises(TrickleError, match=words):
-        read_options("postgres", {**DSN, **given})
+        read_options({**DSN, **given})

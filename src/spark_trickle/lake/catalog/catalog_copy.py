@@ -62,7 +62,8 @@ def read_data_locations(file: Path) -> dict[str, int]:
     """Every data file that a copied catalog knows, with its size."""
     query = (
         "SELECT location, max(file_size_bytes) FROM trickle_file "
-        "JOIN ducklake_data_file USING (data_file_id) GROUP BY location ORDER BY location"
+        "JOIN ducklake_data_file USING (data_file_id) WHERE location IS NOT NULL "
+        "GROUP BY location ORDER BY location"
     )
     return dict(_run_query(file, query))
 

@@ -352,7 +352,7 @@ class _Writer:
                     "begin_snapshot": self._snapshot.id,
                     "end_snapshot": self._snapshot.id if f.path in feed_only else None,
                     "path": f.path,
-                    "path_is_relative": True,
+                    "path_is_relative": f.is_ours,
                     "file_format": "parquet",
                     "record_count": f.rows,
                     "file_size_bytes": f.bytes,
@@ -368,7 +368,8 @@ class _Writer:
                     "table_id": table.id,
                     "begin_snapshot": self._snapshot.id,
                     "role": f.role.value,
-                    "location": f"{table.path}{f.path}",
+                    "location": f"{table.path}{f.path}" if f.is_ours else None,
+                    "outside": f.outside.to_text() if f.outside is not None else None,
                     "deletes": f.deletes,
                     # What was merged in this very commit stands where its changes do.
                     "as_of": self._snapshot.id if f.role in FEED else min(f.as_of, self._snapshot.id),

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, 
 from spark_trickle.errors import SnapshotNotFoundError
 from spark_trickle.lake.catalog import schema as s
 from spark_trickle.model.catalog import Catalog, Snapshot
-from spark_trickle.model.files import FEED, ColumnStats, DataFile, Role
+from spark_trickle.model.files import FEED, ColumnStats, DataFile, Outside, Role
 from spark_trickle.model.table import Relation, Schema, View, table_from_json
 
 
@@ -120,6 +120,7 @@ _FILE_COLUMNS = (
     s.trickle_file.c.whole,
     s.trickle_file.c.updates,
     s.trickle_file.c.by_name,
+    s.trickle_file.c.outside,
 )
 
 
@@ -142,6 +143,7 @@ def _row_to_file(row: Row[Any]) -> DataFile:
         whole=bool(row.whole),
         updates=bool(row.updates),
         by_name=bool(row.by_name),
+        outside=Outside.from_text(row.outside) if row.outside is not None else None,
         begin=row.begin_snapshot,
         end=row.end_snapshot,
     )

@@ -266,6 +266,7 @@ trickle_file = Table(
     *_text("role", "location"),
     *_int("deletes", "as_of", "memory_bytes"),
     *_flag("whole", "updates", "by_name"),
+    *_text("outside"),
 )
 trickle_change = Table(
     "trickle_change",

@@ -224,7 +224,7 @@ def _store_value(connection: Connection, key: str, value: str) -> None:
 def _find_missing_files(connection: Connection, root: str, newest: Snapshot) -> tuple[list[str], int]:
     """Which files of the newest snapshot are not in a folder, and how many there should be."""
     joined = s.data_file.join(s.trickle_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
-    visible = read.is_visible(s.data_file, newest.id)
+    visible = read.is_visible(s.data_file, newest.id) & s.trickle_file.c.location.is_not(None)
     rows = connection.execute(select(s.trickle_file.c.location).select_from(joined).where(visible)).all()
     tables = Path(root) / TABLES_FOLDER
     return [row.location for row in rows if not (tables / row.location).is_file()], len(rows)

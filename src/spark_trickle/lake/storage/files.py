@@ -18,9 +18,11 @@ from spark_trickle.errors import DamagedFileError, TrickleError, WarehouseError,
 from spark_trickle.lake.cache.recent_rows import RecentRows
 from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.lake.storage.marker import MARKER_FOLDER
+from spark_trickle.lake.storage.masks import pack_bits
+from spark_trickle.lake.storage.outside import check_outside, read_mask, read_outside
 from spark_trickle.lake.storage.stats import column_stats
 from spark_trickle.model.arrow import column_ids, negate_weights
-from spark_trickle.model.files import DataFile, Role
+from spark_trickle.model.files import DataFile, Mask, Outside, Role
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import Scalar, is_float
 
@@ -77,8 +79,8 @@ class Storage:
         return f"{self.folder(table)}{file}"
 
     def pattern(self, table: Table, file: str) -> str:
-        """The same for reading: Spark takes it as a pattern, and a folder may be called "sales [2026]"."""
-        return _PATTERN.sub(r"\\\1", self.path(table, file))
+        """The same for reading."""
+        return _write_pattern(self.path(table, file))
 
     def _inner_path(self, table: Table, file: str = "") -> str:
         return f"{self.base}/{TABLES_FOLDER}{table.path}{file}"
@@ -111,7 +113,7 @@ class Storage:
             with self.filesystem.open_output_stream(f"{self.base}/{name}") as sink:
                 sink.write(b"seen\n")
         try:
-            yield _PATTERN.sub(r"\\\1", f"{self.root}/{name}")
+            yield _write_pattern(f"{self.root}/{name}")
         finally:
             self.filesystem.delete_file(f"{self.base}/{name}")
 
@@ -121,13 +123,15 @@ class Storage:
             with self.explain_errors():
                 self.filesystem.create_dir(self._inner_path(table, folder), recursive=True)
 
-    def read(self, table: Table, file: DataFile) -> pa.Table:
-        """All rows of one small file."""
+    def read(self, table: Table, file: DataFile) -> pa.Table | None:
+        """All rows of one small file; None if only Spark can read it."""
         rows = self._read_file(table, file)
-        return negate_weights(rows) if file.role is Role.REMOVED else rows
+        return negate_weights(rows) if rows is not None and file.role is Role.REMOVED else rows
 
-    def _read_file(self, table: Table, file: DataFile) -> pa.Table:
+    def _read_file(self, table: Table, file: DataFile) -> pa.Table | None:
         self.check(table, (file,))
+        if file.outside is not None:
+            return self._read_outside(table, file, file.outside)
         path = self._inner_path(table, file.path)
         if (known := self.recent.get(path)) is not None:
             return known
@@ -136,9 +140,20 @@ class Storage:
         self.recent.put(path, rows)
         return rows
 
-    def read_columns(self, table: Table, file: DataFile, ids: Sequence[int]) -> pa.Table:
-        """At least some columns of a file, under the names that it has for them."""
+    def _read_outside(self, table: Table, file: DataFile, outside: Outside) -> pa.Table | None:
+        path = f"{table.id}:{hash(table.columns)}:{file.path}"
+        if (known := self.recent.get(path)) is not None:
+            return known
+        rows = read_outside(table, outside)
+        if rows is not None:
+            self.recent.put(path, rows)
+        return rows
+
+    def read_columns(self, table: Table, file: DataFile, ids: Sequence[int]) -> pa.Table | None:
+        """At least some columns of a file, under the names that it has for them; None if only Spark can."""
         self.check(table, (file,))
+        if file.outside is not None:
+            return read_outside(table, file.outside, [c for c in table.columns if c.id in ids])
         path = self._inner_path(table, file.path)
         if (kept := self.recent.get(path)) is not None:
             return kept
@@ -232,13 +247,23 @@ class Storage:
     def locate(self, table: Table, files: Sequence[DataFile]) -> list[str]:
         """The addresses of files that are there and whole."""
         self.check(table, files)
-        return [self.pattern(table, f.path) for f in files]
+        return [
+            self.pattern(table, f.path) if f.outside is None else _write_pattern(f.outside.address)
+            for f in files
+        ]
+
+    def pack_mask(self, mask: Mask) -> pa.Array:
+        """The rows that a mask names as bits in words of 64."""
+        return pa.array(pack_bits(read_mask(mask)))
 
     def check(self, table: Table, files: Iterable[DataFile]) -> None:
         """Notice a missing or truncated file before Spark trips over it."""
-        if not self.local:
-            return
         for f in files:
+            if f.outside is not None:
+                check_outside(table, f, f.outside)
+                continue
+            if not self.local:
+                continue
             try:
                 size = os.stat(self._inner_path(table, f.path)).st_size
             except FileNotFoundError:
@@ -278,6 +303,11 @@ class Storage:
                 f"the data folder {self.root} cannot be used: {error.strerror or error}",
                 "Check its permissions and the free space; nothing was committed.",
             ) from error
+
+
+def _write_pattern(path: str) -> str:
+    """An address for reading: Spark takes it as a pattern, and a folder may be called "sales [2026]"."""
+    return _PATTERN.sub(r"\\\1", path)
 
 
 def _is_hidden(name: str) -> bool:

@@ -98,7 +98,8 @@ def plan_vacuum(
         keep = _oldest_needed(connection, storage.session_id, now, retention.snapshot_hours, resting)
         older = select(func.count()).where(s.snapshot.c.snapshot_id < keep)
         snapshots = int(connection.execute(older).scalar_one())
-        unneeded = {row.location: _UNNEEDED for row in connection.execute(_select_unneeded(keep))}
+        rows = connection.execute(_select_unneeded(keep)).all()
+        unneeded = {row.location: _UNNEEDED for row in rows if row.location is not None}
         paths = connection.execute(select(s.scheduled.c.path))
         unneeded |= {row.path.removeprefix(TABLES_FOLDER): _SCHEDULED for row in paths}
     sizes = {file.location: file.bytes for file in storage.all_files(folder)}
@@ -148,19 +149,19 @@ def _schedule_files(connection: Connection, keep: int, now: datetime) -> None:
     rows = connection.execute(_select_unneeded(keep)).all()
     if not rows:
         return
-    connection.execute(
-        insert(s.scheduled),
-        [
-            {
-                "data_file_id": file_id,
-                "path": f"{TABLES_FOLDER}{location}",
-                "path_is_relative": True,
-                "schedule_start": now,
-            }
-            # A file whose rows went as a whole is also the record of that: both end together.
-            for location, file_id in {row.location: row.data_file_id for row in rows}.items()
-        ],
-    )
+    scheduled = [
+        {
+            "data_file_id": file_id,
+            "path": f"{TABLES_FOLDER}{location}",
+            "path_is_relative": True,
+            "schedule_start": now,
+        }
+        # A file whose rows went as a whole is also the record of that: both end together.
+        for location, file_id in {row.location: row.data_file_id for row in rows}.items()
+        if location is not None  # files outside are not ours to delete
+    ]
+    if scheduled:
+        connection.execute(insert(s.scheduled), scheduled)
     ids = [row.data_file_id for row in rows]
     for table in (s.data_file, s.trickle_file, s.file_stats):
         for start in range(0, len(ids), 500):
@@ -211,7 +212,8 @@ def _find_orphans(
 
 def read_known_locations(connection: Connection) -> set[str]:
     """Where the files are that the catalog knows, or means to delete."""
-    known = {row[0] for row in connection.execute(select(s.trickle_file.c.location))}
+    locations = select(s.trickle_file.c.location).where(s.trickle_file.c.location.is_not(None))
+    known = {row[0] for row in connection.execute(locations)}
     paths = connection.execute(select(s.scheduled.c.path))
     return known | {row[0].removeprefix(TABLES_FOLDER) for row in paths}
 

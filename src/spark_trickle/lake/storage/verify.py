@@ -81,7 +81,8 @@ def _read_expected(connection: Connection, catalog: Catalog, only: Table | None)
     seen = set()
     # A file that was removed as a whole is listed twice, and what it holds is told by the first.
     removed_last = (s.trickle_file.c.role == Role.REMOVED.value, s.data_file.c.data_file_id)
-    for row in connection.execute(query.select_from(joined).order_by(*removed_last)):
+    ours = query.select_from(joined).where(s.trickle_file.c.location.is_not(None))
+    for row in connection.execute(ours.order_by(*removed_last)):
         table = catalog.table_by_id(row.table_id)
         if row.location in seen or (only is not None and row.table_id != only.id):
             continue

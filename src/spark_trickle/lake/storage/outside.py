@@ -1,0 +1,145 @@
+"""Files that another system wrote and keeps -> their rows, in our columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from spark_trickle.errors import OutsideFileError
+from spark_trickle.lake.storage.masks import mask_rows, read_row_numbers
+from spark_trickle.model.arrow import arrow_schema
+from spark_trickle.model.files import DataFile, Mask, Outside
+from spark_trickle.model.source import WrittenColumn
+from spark_trickle.model.table import WEIGHT, Table, TableColumn
+from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
+
+# Days of the old calendar, which Spark tells from the others by a note in the footer.
+_OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_MASKS = 256  # masks that are remembered
+
+
+def open_address(address: str) -> tuple[fs.FileSystem, str]:
+    """The filesystem of an address, and what it calls the file."""
+    if "://" not in address:
+        return fs.LocalFileSystem(), address
+    # Hadoop calls its client of S3 s3a, pyarrow calls its own s3.
+    filesystem, path = fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
+    return filesystem, path
+
+
+def check_outside(table: Table, file: DataFile, outside: Outside) -> None:
+    """Notice that a file is gone, or another one, before Spark trips over it."""
+    if "://" in outside.address:
+        return
+    try:
+        size = os.stat(outside.address).st_size
+    except FileNotFoundError:
+        raise OutsideFileError(table.full_name, outside.address, "is gone") from None
+    if size != file.bytes:
+        detail = f"has {size} bytes instead of {file.bytes}"
+        raise OutsideFileError(table.full_name, outside.address, detail)
+
+
+def read_outside(
+    table: Table, outside: Outside, columns: Sequence[TableColumn] | None = None
+) -> pa.Table | None:
+    """The rows of a file with their weight, 1; None if only Spark can tell what its values mean."""
+    filesystem, path = open_address(outside.address)
+    chosen = table.columns if columns is None else columns
+    written = _list_written(table)
+    there = {c.id: written[c.id] for c in chosen if c.id in written}
+    try:
+        with filesystem.open_input_file(path) as source:
+            parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+            if any(note in (parquet.schema_arrow.metadata or {}) for note in _OLD_CALENDAR):
+                return None
+            held = {id: w for id, w in there.items() if w.name in parquet.schema_arrow.names}
+            rows = parquet.read([w.name for w in held.values()])
+            count = parquet.metadata.num_rows
+    except FileNotFoundError:
+        raise OutsideFileError(table.full_name, outside.address, "is gone") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        detail = f"cannot be read: {str(error).splitlines()[0]}"
+        raise OutsideFileError(table.full_name, outside.address, detail) from None
+    schema, values = arrow_schema(table), dict(outside.values)
+    taken: list[pa.Array | pa.ChunkedArray] = []
+    for column in chosen:
+        kind, name = schema.field(column.name).type, there[column.id].name if column.id in there else ""
+        if name in values:
+            taken.append(pa.repeat(_parse_value(values[name], kind), count))
+        elif column.id in held:
+            taken.append(_convert_column(rows.column(name), held[column.id].type, column.type, kind))
+        else:
+            taken.append(pa.nulls(count, kind))
+    weights = pa.repeat(pa.scalar(1, pa.int32()), count)
+    fields = [schema.field(c.name) for c in chosen] + [schema.field(WEIGHT)]
+    whole = pa.Table.from_arrays([*taken, weights], schema=pa.schema(fields))
+    if outside.mask is None:
+        return whole
+    return mask_rows(whole, read_mask(outside.mask), outside.mask.keeps)
+
+
+def _list_written(table: Table) -> dict[int, WrittenColumn]:
+    """How files hold the columns of a table, by our ids."""
+    written = table.mirror.written if table.mirror is not None else None
+    return {w.column_id: w for w in written or ()}
+
+
+def _convert_column(
+    found: pa.ChunkedArray, written: ColumnType, wanted: ColumnType, kind: pa.DataType
+) -> pa.ChunkedArray:
+    if not isinstance(wanted, Scalar):
+        parts = [_rename_parts(part, written, wanted) for part in found.chunks]
+        found = pa.chunked_array(parts or [pa.nulls(0, kind)])
+    return found.cast(kind)
+
+
+def _parse_value(text: str | None, kind: pa.DataType) -> pa.Scalar:
+    """A value of a partition, which the log holds as text."""
+    if text is None:
+        return pa.scalar(None, kind)
+    return pa.scalar(text.removesuffix("Z") if pa.types.is_timestamp(kind) else text).cast(kind)
+
+
+def _rename_parts(values: pa.Array, written: ColumnType, kind: ColumnType) -> pa.Array:
+    """The parts of a nested column, found by the names that the file has, under the names that we have."""
+    match written, kind:
+        case Array(element), Array(wanted):
+            parts = _rename_parts(values.values, element, wanted)
+            return pa.ListArray.from_arrays(values.offsets, parts, mask=_mask_of(values))
+        case Struct(fields), Struct(wanted_fields):
+            held = [values.type.field(n).name for n in range(values.type.num_fields)]
+            parts, names = [], []
+            for there, here in zip(fields, wanted_fields, strict=True):
+                names.append(here.name)
+                if there.name not in held:  # added to the struct after this file was written
+                    parts.append(pa.nulls(len(values)))
+                else:
+                    part = values.field(held.index(there.name))
+                    parts.append(_rename_parts(part, there.type, here.type))
+            return pa.StructArray.from_arrays(parts, names=names, mask=_mask_of(values))
+    return values
+
+
+def _mask_of(values: pa.Array) -> pa.Array | None:
+    return values.is_null() if values.null_count else None
+
+
+@lru_cache(_MASKS)
+def read_mask(mask: Mask) -> pa.Array:
+    """The row numbers of a mask."""
+    return read_row_numbers(mask, _read_bytes)
+
+
+def _read_bytes(address: str, offset: int, count: int) -> bytes:
+    filesystem, path = open_address(address)
+    try:
+        with filesystem.open_input_file(path) as source:
+            return bytes(source.read_at(count, offset))
+    except FileNotFoundError:
+        raise OutsideFileError("", address, "is gone") from None

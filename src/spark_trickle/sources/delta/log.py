@@ -1,0 +1,176 @@
+"""The folder `_delta_log` -> which files a version of a table has, and what each commit changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from spark_trickle.errors import SourceAddressError, UnsupportedError
+from spark_trickle.lake.storage.outside import open_address
+from spark_trickle.sources.delta.actions import (
+    AddedFile,
+    DeltaCommit,
+    FileKey,
+    Protocol,
+    TableMetadata,
+    collect_actions,
+    parse_commit,
+)
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(?:(\d{10})\.(\d{10})|([0-9a-f-]{36})))?\.(parquet|json)")
+_OF_FILES, _OF_SCHEMA = ("add", "sidecar"), ("metaData", "protocol")  # what is read of a checkpoint
+_MARK = 12  # digits of the checksum that tells a commit from another one of the same number
+
+
+class VersionGoneError(Exception):
+    """A version that was asked for is not in the log any more."""
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The columns of a table at one version, and what its readers have to understand."""
+
+    metadata: TableMetadata
+    protocol: Protocol
+
+
+@dataclass(frozen=True)
+class _Listing:
+    commits: frozenset[int]
+    checkpoints: Mapping[int, tuple[str, ...]]  # complete ones, with the names of their files
+
+
+class DeltaLog:
+    """The log of one table, which is at an address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    @cached_property
+    def _place(self) -> tuple[fs.FileSystem, str]:
+        filesystem, path = open_address(self.address)
+        return filesystem, f"{path.rstrip('/')}/_delta_log"
+
+    def exists(self) -> bool:
+        filesystem, folder = self._place
+        return bool(filesystem.get_file_info(folder).type == fs.FileType.Directory)
+
+    def find_newest(self) -> int:
+        listing = self._list_files()
+        if not listing.commits and not listing.checkpoints:
+            raise SourceAddressError(f"there is no Delta table at {self.address}", "Check the path.")
+        return max((*listing.commits, *listing.checkpoints))
+
+    def mark_version(self, version: int) -> str:
+        """What tells a commit from that of a table made anew, which has its number; empty if it is gone."""
+        try:
+            return hashlib.sha256(self._read_file(_commit_name(version))).hexdigest()[:_MARK]
+        except FileNotFoundError:
+            return ""
+
+    def read_schema(self, version: int) -> TableSchema:
+        """The columns of a version; the files of its checkpoint are not read, as they may be many."""
+        metadata, protocol = None, None
+        for commit in self._read_upto(version, _OF_SCHEMA):
+            metadata, protocol = commit.metadata or metadata, commit.protocol or protocol
+        if metadata is None or protocol is None:
+            raise VersionGoneError(f"version {version} of {self.address} is not in its log")
+        return TableSchema(metadata, protocol)
+
+    def read_files(self, version: int) -> tuple[AddedFile, ...]:
+        """The files of a version."""
+        files: dict[FileKey, AddedFile] = {}
+        for commit in self._read_upto(version, _OF_FILES):
+            for removed in commit.removed:
+                files.pop(removed.key, None)
+            files.update((added.key, added) for added in commit.added)
+        return tuple(files.values())
+
+    def _read_upto(self, version: int, wanted: Sequence[str]) -> Iterator[DeltaCommit]:
+        """What led to a version: the newest checkpoint before it, and the commits since."""
+        listing = self._list_files()
+        start = max((v for v in listing.checkpoints if v <= version), default=-1)
+        if start >= 0:
+            yield self._read_checkpoint(start, listing.checkpoints[start], wanted)
+        yield from self.read_commits(start, version)
+
+    def read_commits(self, after: int, upto: int) -> list[DeltaCommit]:
+        """The commits in (after, upto]."""
+        found = []
+        for version in range(after + 1, upto + 1):
+            try:
+                text = self._read_file(_commit_name(version)).decode("utf-8")
+            except FileNotFoundError:
+                raise VersionGoneError(
+                    f"version {version} of {self.address} is not in its log any more"
+                ) from None
+            found.append(parse_commit(version, text.splitlines()))
+        return found
+
+    def _list_files(self) -> _Listing:
+        filesystem, folder = self._place
+        found = filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        commits: set[int] = set()
+        whole: dict[int, tuple[str, ...]] = {}
+        parts: dict[tuple[int, int], list[str]] = {}
+        for info in found:
+            name = info.base_name
+            if match := _COMMIT.fullmatch(name):
+                commits.add(int(match[1]))
+            elif match := _CHECKPOINT.fullmatch(name):
+                version = int(match[1])
+                if match[2] is None:
+                    whole[version] = (name,)
+                else:
+                    parts.setdefault((version, int(match[3])), []).append(name)
+        for (version, count), names in parts.items():
+            if len(names) == count:
+                whole.setdefault(version, tuple(sorted(names)))
+        return _Listing(frozenset(commits), whole)
+
+    def _read_checkpoint(self, version: int, names: tuple[str, ...], wanted: Sequence[str]) -> DeltaCommit:
+        """All that counts at a version; files that were removed before are not of interest."""
+        actions = [a for name in names for a in self._read_actions(name, wanted)]
+        for sidecar in [a["sidecar"] for a in actions if a.get("sidecar")]:
+            actions += self._read_actions(f"_sidecars/{sidecar['path'].rpartition('/')[2]}", wanted)
+        return collect_actions(version, actions)
+
+    def _read_actions(self, name: str, wanted: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        if name.endswith(".json"):
+            for line in self._read_file(name).decode("utf-8").splitlines():
+                yield json.loads(line)
+            return
+        filesystem, folder = self._place
+        with filesystem.open_input_file(f"{folder}/{name}") as source:
+            parquet = pq.ParquetFile(source)
+            held = [n for n in wanted if n in parquet.schema_arrow.names]
+            for batch in parquet.iter_batches(columns=held):
+                yield from _list_actions(batch)
+
+    def _read_file(self, name: str) -> bytes:
+        filesystem, folder = self._place
+        try:
+            with filesystem.open_input_file(f"{folder}/{name}") as source:
+                return bytes(source.read())
+        except pa.ArrowInvalid as error:
+            raise UnsupportedError(f"the log of {self.address}: {error}", "Check its files.") from None
+
+
+def _list_actions(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:
+    for name in batch.schema.names:
+        for given in batch.column(name).drop_null().to_pylist():
+            yield {name: given}
+
+
+def _commit_name(version: int) -> str:
+    return f"{version:020}.json"

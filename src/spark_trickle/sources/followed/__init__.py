@@ -1,0 +1,1 @@
+"""Sources that implement `sources/interface`: attached, followed and synced, whatever system they are."""

@@ -1,0 +1,161 @@
+"""What a source is to us, whatever system it is: tables, versions of them, and what changed between two.
+
+A source that implements `Source` gets everything that belongs to sources: ATTACH, SYNC, status, metrics, the
+scheduler. `sources/followed` does all that; PostgreSQL alone has a way of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+
+from spark_trickle.model.files import Mask, Outside
+from spark_trickle.model.table import WEIGHT
+
+Version = str  # of a table, in words that only its source understands
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a kind of source can do."""
+
+    in_place: bool  # its tables are Parquet files that Spark reads where they are
+    append_only: bool = False  # rows only come
+    transactional: bool = False  # all of its tables change in one transaction
+
+
+@dataclass(frozen=True)
+class RemoteColumn:
+    """A column of a table there: `type` is Spark's JSON form of a type.
+
+    `lasting` is what stays when the column is renamed. `written` and `written_type` are how the files hold
+    the column, where that differs.
+    """
+
+    name: str
+    type: Any
+    lasting: str = ""
+    written: str = ""
+    written_type: Any = None
+
+    @property
+    def identity(self) -> str:
+        return self.lasting or self.name
+
+
+@dataclass(frozen=True)
+class RemoteTable:
+    name: str
+    columns: tuple[RemoteColumn, ...]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a file is known to hold of one column."""
+
+    nulls: int | None
+    low: Any
+    high: Any
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A Parquet file of a table in place.
+
+    `values` are the texts of columns that are not in it, by the names that files have for columns.
+    """
+
+    address: str
+    bytes: int
+    rows: int
+    values: tuple[tuple[str, str | None], ...] = ()
+    mask: Mask | None = None
+    bounds: Mapping[str, Bounds] = field(default_factory=dict, compare=False)
+
+    @property
+    def path(self) -> str:
+        return Outside(self.address, mask=self.mask).path
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """The files that a version of a table consists of."""
+
+    files: tuple[RemoteFile, ...]
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """What happened to the files of a table between two versions; files that went are named by their path.
+
+    All rows of `inserted` files are new, and all of `deleted` ones went. What `rewritten` files hold beyond
+    the `replaced` ones is the change of those. Rows that only moved to other files did not change.
+    """
+
+    inserted: tuple[RemoteFile, ...] = ()
+    deleted: tuple[str, ...] = ()
+    rewritten: tuple[RemoteFile, ...] = ()
+    replaced: tuple[str, ...] = ()
+    moved_to: tuple[RemoteFile, ...] = ()
+    moved_from: tuple[str, ...] = ()
+
+    @property
+    def added(self) -> tuple[RemoteFile, ...]:
+        return (*self.inserted, *self.rewritten, *self.moved_to)
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        return (*self.deleted, *self.replaced, *self.moved_from)
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """Rows with weights, some at a time: what a source that is copied tells of a table (`weigh_rows`)."""
+
+    pieces: Iterator[pa.Table]
+
+
+def weigh_rows(rows: pa.Table, weight: int) -> pa.Table:
+    """Rows that came (1) or went (-1)."""
+    return rows.append_column(WEIGHT, pa.repeat(pa.scalar(weight, pa.int32()), rows.num_rows))
+
+
+@dataclass(frozen=True)
+class Resync:
+    """Nobody can tell any more what changed; the table has to be compared as a whole."""
+
+    reason: str
+
+
+Content = FileContent | RowChange
+Change = FileChange | RowChange | Resync
+
+
+class Source(Protocol):
+    """One attached source while it is used."""
+
+    capabilities: ClassVar[Capabilities]
+
+    def discover(self) -> tuple[str, ...]:
+        """The names of its tables."""
+
+    def position(self, tables: Sequence[str]) -> dict[str, Version]:
+        """The newest version of each table, of one moment where it can; a table that is gone is left out."""
+
+    def describe(self, table: str, at: Version) -> RemoteTable:
+        """The columns of a table."""
+
+    def read(self, table: str, at: Version) -> Content:
+        """All of a table at a version; may be asked again after a crash."""
+
+    def changes(self, table: str, after: Version, upto: Version) -> Change:
+        """What changed from one version to another."""
+
+    def release(self, upto: Mapping[str, Version]) -> None:
+        """What lies before these versions is in our commits, and not needed any more."""
+
+    def close(self) -> None:
+        """End its connections."""
