@@ -1,6 +1,6 @@
 """What a source is to us, whatever system it is: tables, versions of them, and what changed between two.
 
-A source that implements `Source` gets everything that belongs to sources: ATTACH, SYNC, status, metrics, the
+A source that implements `SourceReader` gets everything that belongs to sources: ATTACH, SYNC, status, metrics, the
 scheduler. `sources/followed` does all that; PostgreSQL alone has a way of its own.
 """
 
@@ -53,7 +53,7 @@ class RemoteTable:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ColumnBounds:
     """What a file is known to hold of one column."""
 
     nulls: int | None
@@ -73,7 +73,7 @@ class RemoteFile:
     rows: int
     values: tuple[tuple[str, str | None], ...] = ()
     mask: Mask | None = None
-    bounds: Mapping[str, Bounds] = field(default_factory=dict, compare=False)
+    bounds: Mapping[str, ColumnBounds] = field(default_factory=dict, compare=False)
 
     @property
     def path(self) -> str:
@@ -134,7 +134,7 @@ Content = FileContent | RowChange
 Change = FileChange | RowChange | Resync
 
 
-class Source(Protocol):
+class SourceReader(Protocol):
     """One attached source while it is used."""
 
     capabilities: ClassVar[Capabilities]

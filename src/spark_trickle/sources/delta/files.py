@@ -19,7 +19,7 @@ from spark_trickle.lake.storage.outside import open_address
 from spark_trickle.model.files import Mask, Outside
 from spark_trickle.sources.delta.actions import AddedFile, TableMetadata, Vector
 from spark_trickle.sources.delta.columns import find_physical_name
-from spark_trickle.sources.interface import Bounds, RemoteFile
+from spark_trickle.sources.interface import ColumnBounds, RemoteFile
 
 _THREADS = 16  # that read footers, where the log does not count rows
 _UUID_TEXT = 20  # letters of Base85 that make a UUID
@@ -98,7 +98,7 @@ def _make_mask(address: str, vector: Vector) -> Mask:
 
 def _read_bounds(
     kinds: Mapping[str, tuple[str, Any]], stats: Mapping[str, Any], masked: bool
-) -> dict[str, Bounds]:
+) -> dict[str, ColumnBounds]:
     lows, highs = stats.get("minValues") or {}, stats.get("maxValues") or {}
     nulls = stats.get("nullCount") or {}
     found = {}
@@ -109,7 +109,7 @@ def _read_bounds(
                 high += _ROUNDED
             # Rows that are masked were counted too.
             count = nulls.get(physical) if not masked else None
-            found[name] = Bounds(count, low, high)
+            found[name] = ColumnBounds(count, low, high)
     return found
 
 

@@ -36,7 +36,9 @@ _GO_ON = "Run SYNC SOURCE to go on from the newest version."
 class DeltaOptions:
     """Where the tables are."""
 
-    path: str = option("", "The folder of a Delta table, or one whose subfolders are Delta tables.")
+    path: str = option(
+        "", "The folder of a Delta table, or one whose subfolders are Delta tables.", is_path=True
+    )
 
 
 def open_delta(name: str, options: DeltaOptions) -> DeltaSource:
@@ -44,7 +46,7 @@ def open_delta(name: str, options: DeltaOptions) -> DeltaSource:
         raise InvalidDefinitionError(
             f'the source "{name}" needs the path of its tables', "Write OPTIONS (path 's3://bucket/tables')."
         )
-    return DeltaSource(options.path.removeprefix("file://").rstrip("/") or "/")
+    return DeltaSource(options.path.rstrip("/") or "/")
 
 
 class DeltaSource:

@@ -17,7 +17,7 @@ from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import ColumnStats, DataFile, Outside, Role
 from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import Scalar, find_fixed_width
-from spark_trickle.sources.interface import Bounds, FileChange, FileContent, RemoteFile
+from spark_trickle.sources.interface import ColumnBounds, FileChange, FileContent, RemoteFile
 from spark_trickle.sources.landing import Landing
 from spark_trickle.txn.net import store_difference
 from spark_trickle.txn.work import Work
@@ -161,7 +161,7 @@ class _FileMaker:
         )
 
 
-def _make_stats(column: TableColumn, rows: int, bounds: Bounds) -> ColumnStats:
+def _make_stats(column: TableColumn, rows: int, bounds: ColumnBounds) -> ColumnStats:
     low = high = None
     if isinstance(column.type, Scalar) and bounds.low is not None:
         low, high = format_bound(bounds.low, column.type), format_bound(bounds.high, column.type)

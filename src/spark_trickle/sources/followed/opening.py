@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_trickle.model.source import AttachedSource
 from spark_trickle.sources.delta.source import DeltaOptions, DeltaSource, open_delta
-from spark_trickle.sources.interface import Capabilities, Source
+from spark_trickle.sources.interface import Capabilities, SourceReader
 from spark_trickle.sources.options import parse_options
 
 
@@ -18,20 +18,20 @@ class SourceKind:
     """How sources of one type are opened: `options` is a dataclass of `sources/options`."""
 
     options: type[Any]
-    open: Callable[[str, Any], Source]
+    open: Callable[[str, Any], SourceReader]
     capabilities: Capabilities
 
 
 KINDS: dict[str, SourceKind] = {"delta": SourceKind(DeltaOptions, open_delta, DeltaSource.capabilities)}
 
 
-def open_source(name: str, kind: str, given: Mapping[str, str]) -> Source:
+def open_source(name: str, kind: str, given: Mapping[str, str]) -> SourceReader:
     found = KINDS[kind]
     return found.open(name, parse_options(found.options, given))
 
 
 @contextmanager
-def open_attached(attached: AttachedSource) -> Iterator[Source]:
+def open_attached(attached: AttachedSource) -> Iterator[SourceReader]:
     source = open_source(attached.name, attached.kind, attached.options)
     try:
         yield source
