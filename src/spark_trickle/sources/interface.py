@@ -1,7 +1,7 @@
 """What a source is to us, whatever system it is: tables, versions of them, and what changed between two.
 
-A source that implements `SourceReader` gets everything that belongs to sources: ATTACH, SYNC, status, metrics, the
-scheduler. `sources/followed` does all that; PostgreSQL alone has a way of its own.
+A source that implements `SourceReader` gets all that belongs to sources: ATTACH, SYNC, status, metrics, the
+scheduler. `sources/followed` does that; PostgreSQL alone has a way of its own.
 """
 
 from __future__ import annotations
