@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_trickle.errors import OutsideFileError
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.storage.masks import list_numbers
 from spark_trickle.lake.storage.outside import read_mask
 from spark_trickle.lake.storage.stats import format_bound
@@ -29,7 +31,7 @@ _UNPACKED = 5  # times as many bytes as a file has, its rows take in memory, if 
 def land_files(work: Work, table: Table, change: FileChange) -> Landing:
     """From one version to another; that we know the files which went was checked before."""
     make = _FileMaker(table, work.next_as_of())
-    known = {f.path: f for f in work.files(table)}
+    known = _find_known(work, table, change.removed)
     inserted = tuple(make.file(f, Role.CHANGE) for f in change.inserted)
     rewritten = tuple(make.file(f, Role.BASE) for f in change.rewritten)
     moved = tuple(make.file(f, Role.BASE) for f in change.moved_to)
@@ -51,8 +53,8 @@ def land_files(work: Work, table: Table, change: FileChange) -> Landing:
 
 def fit_change(work: Work, table: Table, change: FileChange) -> FileChange | None:
     """The change without files that are there already; None if it removes files that we do not know."""
-    known = {f.path for f in work.files(table)}
-    if not set(change.removed) <= known:
+    known = _find_known(work, table, (*change.removed, *(f.path for f in change.added)))
+    if not set(change.removed) <= known.keys():
         return None
     return replace(
         change,
@@ -60,6 +62,12 @@ def fit_change(work: Work, table: Table, change: FileChange) -> FileChange | Non
         rewritten=tuple(f for f in change.rewritten if f.path not in known),
         moved_to=tuple(f for f in change.moved_to if f.path not in known),
     )
+
+
+def _find_known(work: Work, table: Table, paths: Collection[str]) -> dict[str, DataFile]:
+    """Only these are asked for: a table may have very many files, of which few change."""
+    with open_reader(work.place.warehouse.engine) as connection:
+        return {f.path: f for f in read.find_files(connection, table.id, work.base.id, paths)}
 
 
 def land_content(work: Work, table: Table, content: FileContent, reason: str) -> tuple[Landing, str]:
