@@ -109,9 +109,9 @@ OPERATIONS = [
     "REORG TABLE orders APPLY (PURGE)",
     "DELETE FROM orders WHERE region = 'a b'",
     "INSERT OVERWRITE orders SELECT * FROM orders WHERE id < 20",
+    "RESTORE TABLE orders TO VERSION AS OF 3",
     "ALTER TABLE orders ADD COLUMNS (note STRING)",
     "UPDATE orders SET note = 'n' WHERE id = 5",
-    "RESTORE TABLE orders TO VERSION AS OF 3",
     "DELETE FROM orders",
 ]
 

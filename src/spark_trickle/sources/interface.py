@@ -73,6 +73,8 @@ class RemoteFile:
     rows: int
     values: tuple[tuple[str, str | None], ...] = ()
     mask: Mask | None = None
+    deletes: int = 0  # rows that went, of a file that tells changes
+    tells_changes: bool = False
     bounds: Mapping[str, ColumnBounds] = field(default_factory=dict, compare=False)
 
     @property
@@ -101,6 +103,7 @@ class FileChange:
     replaced: tuple[str, ...] = ()
     moved_to: tuple[RemoteFile, ...] = ()
     moved_from: tuple[str, ...] = ()
+    recorded: tuple[RemoteFile, ...] = ()  # rows that tell how they changed, in files that moved
 
     @property
     def added(self) -> tuple[RemoteFile, ...]:

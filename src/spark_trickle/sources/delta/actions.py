@@ -99,6 +99,20 @@ class RemovedFile:
 
 
 @dataclass(frozen=True)
+class ChangeFile:
+    """A file of the change data feed: the rows that a commit changed, and how."""
+
+    path: str
+    bytes: int
+    values: tuple[tuple[str, str | None], ...]
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> ChangeFile:
+        values = given.get("partitionValues") or {}
+        return cls(unquote(given["path"]), given["size"], tuple(sorted(values.items())))
+
+
+@dataclass(frozen=True)
 class TableMetadata:
     """The columns of a table, and its settings."""
 
@@ -154,6 +168,7 @@ class DeltaCommit:
     removed: tuple[RemovedFile, ...] = ()
     metadata: TableMetadata | None = None
     protocol: Protocol | None = None
+    recorded: tuple[ChangeFile, ...] = ()  # then they are all that it changed
 
 
 def parse_commit(version: int, lines: Iterable[str]) -> DeltaCommit:
@@ -161,14 +176,16 @@ def parse_commit(version: int, lines: Iterable[str]) -> DeltaCommit:
 
 
 def collect_actions(version: int, actions: Iterable[Mapping[str, Any]]) -> DeltaCommit:
-    added, removed, metadata, protocol = [], [], None, None
+    added, removed, recorded, metadata, protocol = [], [], [], None, None
     for action in actions:
         if (given := action.get("add")) is not None:
             added.append(AddedFile.from_json(given))
         elif (given := action.get("remove")) is not None:
             removed.append(RemovedFile.from_json(given))
+        elif (given := action.get("cdc")) is not None:
+            recorded.append(ChangeFile.from_json(given))
         elif (given := action.get("metaData")) is not None:
             metadata = TableMetadata.from_json(given)
         elif (given := action.get("protocol")) is not None:
             protocol = Protocol.from_json(given)
-    return DeltaCommit(version, tuple(added), tuple(removed), metadata, protocol)
+    return DeltaCommit(version, tuple(added), tuple(removed), metadata, protocol, tuple(recorded))

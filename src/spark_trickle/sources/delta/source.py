@@ -13,7 +13,7 @@ from spark_trickle.errors import InvalidDefinitionError, SourceAddressError
 from spark_trickle.lake.storage.outside import open_address
 from spark_trickle.sources.delta.actions import AddedFile, FileKey
 from spark_trickle.sources.delta.columns import describe_table
-from spark_trickle.sources.delta.files import find_path, make_files
+from spark_trickle.sources.delta.files import find_path, make_change_files, make_files
 from spark_trickle.sources.delta.groups import group_files
 from spark_trickle.sources.delta.log import DeltaLog, TableSchema, VersionGoneError
 from spark_trickle.sources.interface import (
@@ -121,6 +121,7 @@ class DeltaSource:
             list_paths(groups.replaced),
             make(groups.moved_to),
             list_paths(groups.moved_from),
+            make_change_files(log.address, groups.recorded),
         )
 
     def release(self, upto: Mapping[str, Version]) -> None:

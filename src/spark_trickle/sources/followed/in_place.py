@@ -38,7 +38,8 @@ def land_files(work: Work, table: Table, change: FileChange) -> Landing:
     deleted = [known[path] for path in change.deleted]
     replaced = [known[path] for path in change.replaced]
     gone = tuple(f.make_removal(make.as_of) for f in deleted)
-    net = _store_net(work, table, rewritten, replaced)
+    recorded = tuple(make.file(f, Role.CHANGE) for f in change.recorded)
+    net = _store_net(work, table, rewritten, replaced, recorded)
     work.change(
         TableChange(
             table,
@@ -56,6 +57,8 @@ def fit_change(work: Work, table: Table, change: FileChange) -> FileChange | Non
     known = _find_known(work, table, (*change.removed, *(f.path for f in change.added)))
     if not set(change.removed) <= known.keys():
         return None
+    if change.recorded and any(f.path in known for f in change.added):
+        return None  # then the feed tells more than what we lack
     return replace(
         change,
         inserted=tuple(f for f in change.inserted if f.path not in known),
@@ -102,11 +105,15 @@ def _land_unknown(
 
 
 def _store_net(
-    work: Work, table: Table, come: Sequence[DataFile], gone: Sequence[DataFile]
+    work: Work,
+    table: Table,
+    come: Sequence[DataFile],
+    gone: Sequence[DataFile],
+    recorded: Sequence[DataFile] = (),
 ) -> tuple[DataFile, ...]:
     """What files hold beyond others; of a file with two masks only the rows that differ are read."""
     before = {_address_of(f): f for f in gone}
-    plus, minus = [], []
+    plus, minus = list(recorded), []
     for new in come:
         old = before.pop(_address_of(new), None)
         if old is None:
@@ -151,13 +158,13 @@ class _FileMaker:
 
     def file(self, found: RemoteFile, role: Role) -> DataFile:
         columns = {c.name: c for c in self.table.columns}
-        outside = Outside(found.address, found.values, found.mask)
+        outside = Outside(found.address, found.values, found.mask, found.tells_changes)
         width = find_fixed_width(c.type for c in self.table.columns)
         return DataFile(
             path=outside.path,
             role=role,
             rows=found.rows,
-            deletes=0,
+            deletes=found.deletes,
             bytes=found.bytes,
             footer_bytes=0,
             as_of=self.as_of,
