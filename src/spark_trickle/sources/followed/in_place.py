@@ -30,7 +30,7 @@ _UNPACKED = 5  # times as many bytes as a file has, its rows take in memory, if 
 
 def land_files(work: Work, table: Table, change: FileChange) -> Landing:
     """From one version to another; that we know the files which went was checked before."""
-    make = _FileMaker(table, work.next_as_of())
+    make = FileMaker(table, work.next_as_of())
     known = _find_known(work, table, change.removed)
     inserted = tuple(make.file(f, Role.CHANGE) for f in change.inserted)
     rewritten = tuple(make.file(f, Role.BASE) for f in change.rewritten)
@@ -95,7 +95,7 @@ def land_content(work: Work, table: Table, content: FileContent, reason: str) ->
 def _land_unknown(
     work: Work, table: Table, come: Sequence[RemoteFile], gone: Sequence[str], reason: str
 ) -> None:
-    make = _FileMaker(table, work.next_as_of())
+    make = FileMaker(table, work.next_as_of())
     known = {f.path: f for f in work.files(table)}
     name = f"{work.place.storage.new_name()}: {reason}"
     unknown = DataFile(name, Role.UNKNOWN, 0, 0, 0, 0, make.as_of)
@@ -150,7 +150,7 @@ def _keep_rows(file: DataFile, numbers: _Numbers) -> DataFile:
 
 
 @dataclass(frozen=True)
-class _FileMaker:
+class FileMaker:
     """Files of a source -> files of our catalog."""
 
     table: Table
