@@ -30,7 +30,7 @@ class PartialTuples:
 
 
 @dataclass(frozen=True)
-class RowsToPublish:
+class NetRows:
     """Columns of texts: whole rows that come, then whole rows that go; keys of rows that go; partial rows."""
 
     columns: tuple[pa.Array, ...]
@@ -39,7 +39,7 @@ class RowsToPublish:
     partial: PartialTuples
 
 
-def net_of_whole_rows(rows: Messages) -> RowsToPublish:
+def net_of_whole_rows(rows: Messages) -> NetRows:
     """For tables whose old rows are logged whole."""
     if not rows.whole_before[rows.actions != INSERT].all():
         raise InternalError("the log has only the key of a row, although the table has REPLICA IDENTITY FULL")
@@ -48,10 +48,10 @@ def net_of_whole_rows(rows: Messages) -> RowsToPublish:
     columns = tuple(
         pa.concat_arrays([texts.take(come), rows.before[n].take(go)]) for n, texts in enumerate(rows.after)
     )
-    return RowsToPublish(columns, len(come), (), PartialTuples(tuple(c[:0] for c in columns), (), ()))
+    return NetRows(columns, len(come), (), PartialTuples(tuple(c[:0] for c in columns), (), ()))
 
 
-def net_by_key(rows: Messages, identity: Sequence[int]) -> RowsToPublish:
+def net_by_key(rows: Messages, identity: Sequence[int]) -> NetRows:
     """For tables of whose old rows only the key is logged, and only when it changes or the row goes."""
     _repeat_old_values(rows)
     new = old = _make_keys([rows.after[n] for n in identity])
@@ -63,7 +63,7 @@ def net_by_key(rows: Messages, identity: Sequence[int]) -> RowsToPublish:
     missing = history.missing[there].any(axis=1)
     whole, partial = there[~missing], there[missing]
     columns = tuple(t.take(history.find_sources(whole, n)) for n, t in enumerate(rows.after))
-    return RowsToPublish(
+    return NetRows(
         columns,
         len(whole),
         removed,

@@ -22,7 +22,7 @@ from spark_trickle.sources.postgres.assemble import Followed, TableLog, assemble
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable
 from spark_trickle.sources.postgres.moment import show_lsn
-from spark_trickle.sources.postgres.netting import Key, RowsToPublish, net_by_key, net_of_whole_rows
+from spark_trickle.sources.postgres.netting import Key, NetRows, net_by_key, net_of_whole_rows
 from spark_trickle.sources.postgres.publication import require_published
 from spark_trickle.sources.postgres.run import stream_rows
 from spark_trickle.sources.postgres.slot import LogEnd, find_log_end, require_slot
@@ -170,7 +170,7 @@ def _make_changes(log: TableLog) -> TableChanges:
     )
 
 
-def _net_log(log: TableLog) -> RowsToPublish:
+def _net_log(log: TableLog) -> NetRows:
     followed = log.followed
     rows = locate_values(len(followed.columns), followed.before, log.parts)
     return net_of_whole_rows(rows) if followed.full else net_by_key(rows, followed.identity)
