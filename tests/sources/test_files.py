@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 import shutil
 import signal
 from collections import Counter
@@ -24,7 +25,18 @@ from spark_trickle.session import Trickle
 from tests.conftest import rows
 from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
-from tests.sources.inbox import Inbox, attach, follow, held, ledger, rejects, to_json, to_parquet
+from tests.sources.inbox import (
+    SCHEMA,
+    Inbox,
+    Record,
+    attach,
+    follow,
+    held,
+    ledger,
+    rejects,
+    to_json,
+    to_parquet,
+)
 
 TOTALS = "SELECT name, count(*) AS n, sum(id) AS total FROM clicks GROUP BY name"
 MANY = {"max_driver_rows": 1}
@@ -82,7 +94,7 @@ def test_many_rows_are_written_by_the_executors(tmp_path: Path, inbox: Inbox) ->
         assert report.tables == {"main.clicks": (41, 50)}
         check_exact(tr, inbox)
         bad = [r[:2] for r in rejects(tr)]
-        assert bad == [("b.json", "{broken"), ("b.json", '{"id": "bad"}'), ("c.json.gz", None)]
+        assert bad == [("b.json", '{"id": "bad"}'), ("b.json", "{broken"), ("c.json.gz", None)]
         assert ledger(tr) == {
             "a.json": ("LOADED", 40, 0),
             "b.json": ("LOADED", 1, 2),
@@ -426,7 +438,7 @@ REFUSED = [
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/in/x{table}/')", "only a part of a name"),
     ("CREATE TABLE x FROM SOURCE inbox.nothing", "nothing"),
     ("CREATE TABLE twice FROM SOURCE inbox.files", "already exists"),
-    ("CREATE TABLE x FROM SOURCE inbox.files (id)", "schema"),
+    ("CREATE TABLE x FROM SOURCE spare.files (id)", "schema"),
     ("INSERT INTO clicks VALUES (1, 'a', 'f', now())", "mirror"),
     ("DELETE FROM clicks_files", "mirror"),
     ("DROP TABLE clicks_rejects", "mirror"),
@@ -436,6 +448,7 @@ REFUSED = [
 
 def test_what_is_refused(tr: Trickle, inbox: Inbox) -> None:
     follow(tr, inbox)
+    tr.attach_source("spare", "files", path=str(inbox.path), schema=SCHEMA)
     for statement, words in REFUSED:
         with pytest.raises(TrickleError) as caught:
             tr.sql(statement)
@@ -446,6 +459,7 @@ SCHEMAS = [
     ("json", "id TINYINT", "SMALLINT"),
     ("json", "a ARRAY<STRUCT<b: TINYINT>>", "SMALLINT"),
     ("csv", "name VARCHAR(3)", "STRING"),
+    ("json", "a STRUCT<b: CHAR(3)>", "STRING"),
     ("csv", "id INT NOT NULL", "Leave it out"),
     ("csv", "id INT, _file STRING", "more than once"),
     ("csv", "id NUMBER", "NUMBER"),
@@ -572,3 +586,159 @@ def test_json_as_one_value(tr: Trickle, inbox: Inbox) -> None:
     follow(tr, inbox, multiline="true")
     assert held(tr) == Counter([(1, "x"), (2, None)])
     assert [r[0] for r in rejects(tr)] == ["b.json"]
+
+
+class Walk:
+    """A random walk over what applications and users do; `loaded` is what the table has to hold."""
+
+    def __init__(self, inbox: Inbox, place: Path, seed: int) -> None:
+        self.inbox, self.place, self.random = inbox, place, random.Random(seed)
+        self.loaded: dict[str, list[Record]] = {}  # of files that were there at the last sync
+        self.waiting: dict[str, list[Record]] = {}  # what they hold now
+        self.bad: dict[
+            str, list[str | None]
+        ] = {}  # records that fit no column, by file; None is a whole file
+        self.bad_waiting: dict[str, list[str | None]] = {}
+        self.tr = spark_trickle.connect(place)
+        follow(self.tr, inbox, max_files="3")
+        for name, query in STREAMS.items():
+            self.tr.sql(f"CREATE STREAM TABLE {name} AS {query}")
+
+    def row(self) -> Record:
+        return (self.random.choice([None, *range(6)]), self.random.choice(["a", "b", None]))
+
+    def new_name(self) -> str:
+        folder = self.random.choice(["", "k=1/", "a b/"])
+        return f"{folder}{self.inbox.clock}-{self.random.choice(['x', 'ü [1]', '%20'])}.json"
+
+    def put(self, name: str, records: list[Record], bad: list[str | None]) -> None:
+        lines = "".join(f"{line}\n" for line in bad if line is not None).encode()
+        self.inbox.put(name, to_json(records) + lines)
+        self.waiting[name], self.bad_waiting[name] = records, bad
+
+    def arrive(self) -> None:
+        self.put(self.new_name(), [self.row() for _ in range(self.random.randrange(4))], [])
+
+    def arrive_many(self) -> None:
+        for _ in range(5):
+            self.arrive()
+
+    def arrive_broken(self) -> None:
+        self.put(self.new_name(), [self.row()], ['{"id": "x"}', "broken"])
+
+    def arrive_unreadable(self) -> None:
+        name = f"{self.new_name()}.gz"
+        self.inbox.put(name, gzip.compress(to_json([(n, "g") for n in range(2_000)]))[:300])
+        self.waiting[name], self.bad_waiting[name] = [], [None]
+
+    def arrive_half_written(self) -> None:
+        self.inbox.put(f"_{self.inbox.clock}.json", b'{"id": ')
+
+    def choose_file(self) -> str | None:
+        there = sorted(n for n in self.waiting if n.endswith(".json"))
+        return self.random.choice(there) if there else None
+
+    def overwrite(self) -> None:
+        if name := self.choose_file():
+            bad: list[str | None] = self.random.choice([[], ["broken again"]])
+            self.put(name, [self.row() for _ in range(self.random.randrange(5))], bad)
+
+    def delete(self) -> None:
+        """What was loaded stays; what was not is nowhere."""
+        if name := self.choose_file():
+            (self.inbox.path / name).unlink()
+            del self.waiting[name], self.bad_waiting[name]
+
+    def rename(self) -> None:
+        """The same rows under another name are those of another file."""
+        if name := self.choose_file():
+            new = self.new_name()
+            target = self.inbox.path / new
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self.inbox.path / name).rename(target)
+            self.waiting[new], self.bad_waiting[new] = self.waiting.pop(name), self.bad_waiting.pop(name)
+            self.inbox.clock += 1
+
+    def load_all(self) -> None:
+        self.loaded |= self.waiting
+        self.bad |= self.bad_waiting
+
+    def sync(self) -> None:
+        while True:
+            report = self.tr.sync("inbox")
+            assert not report.problems
+            if not report.waiting:
+                break
+        self.load_all()
+        self.check()
+
+    def resync(self) -> None:
+        """What was rejected of files that are gone is forgotten."""
+        self.tr.sql("RESYNC TABLE clicks")
+        self.load_all()
+        self.bad = {n: b for n, b in self.bad.items() if n in self.waiting}
+        self.check()
+
+    def check(self) -> None:
+        expected = Counter((str(self.inbox.path / n), *r) for n, found in self.loaded.items() for r in found)
+        assert held(self.tr, "_file, id, name") == expected
+        refused = Counter((str(self.inbox.path / n), text) for n, found in self.bad.items() for text in found)
+        assert held(self.tr, "file, record", "clicks_rejects") == refused
+
+    def refresh(self) -> None:
+        self.tr.refresh_all()
+
+    def vacuum(self) -> None:
+        self.tr.sql("VACUUM RETAIN 0 HOURS")
+
+    def optimize(self) -> None:
+        self.tr.sql("OPTIMIZE clicks")
+
+    def reconnect(self) -> None:
+        self.tr.close()
+        many = self.random.choice([{}, MANY])
+        self.tr = spark_trickle.connect(self.place, settings=many)
+
+    def move_warehouse(self) -> None:
+        """A copy at another place goes on where the original was."""
+        self.tr.close()
+        copy = self.place.with_name(f"{self.place.name}x")
+        shutil.copytree(self.place, copy)
+        shutil.rmtree(self.place)
+        self.place, self.tr = copy, spark_trickle.connect(copy)
+
+    STEPS = (
+        *(arrive, arrive, arrive, arrive_many, arrive_broken, arrive_unreadable, arrive_half_written),
+        *(overwrite, overwrite, delete, rename, sync, sync, sync, resync),
+        *(refresh, refresh, vacuum, optimize, reconnect, move_warehouse),
+    )
+
+    def run(self, steps: int) -> None:
+        try:
+            for _ in range(steps):
+                self.random.choice(self.STEPS)(self)
+            self.sync()
+            self.tr.refresh_all()
+            for name, query in STREAMS.items():
+                assert rows(self.tr.table(name)) == rows(self.tr.sql(query)), name
+        finally:
+            self.tr.close()
+
+
+STREAMS = {
+    "totals": TOTALS,
+    "by_file": "SELECT _file, count(*) AS n, max(id) AS last FROM clicks GROUP BY _file",
+    "bad": "SELECT file, count(*) AS n FROM clicks_rejects GROUP BY file",
+    "paired": "SELECT a.id, b.name FROM clicks a JOIN clicks b ON a.id = b.id WHERE a.name = 'a'",
+}
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_short_walk(inbox: Inbox, tmp_path: Path, seed: int) -> None:
+    Walk(inbox, tmp_path / "warehouse", seed).run(15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_a_walk(inbox: Inbox, tmp_path: Path, seed: int) -> None:
+    Walk(inbox, tmp_path / "warehouse", seed).run(50)

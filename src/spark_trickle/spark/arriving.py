@@ -18,7 +18,7 @@ from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import refuse_collations
 from spark_trickle.spark.errors import SPARK_ERRORS, explain_error, explain_errors
 from spark_trickle.spark.observe import observe_counts
-from spark_trickle.spark.types import cast_name
+from spark_trickle.spark.types import cast_name, demands_a_value, has_length
 from spark_trickle.sql.lexer.words import quote
 
 RECORD = "_trickle_record"  # the text of a record that does not fit
@@ -153,9 +153,9 @@ def parse_columns(text: str) -> tuple[FileColumn, ...]:
     for field in fields:
         name, metadata = field["name"], field.get("metadata", {})
         refuse_collations(name, metadata)
-        if _CHAR in metadata:
+        if has_length(field["type"]) or _CHAR in metadata:
             raise UnsupportedError(f'a length for column "{name}" of files', "Use STRING.")
-        if not field["nullable"]:
+        if not field["nullable"] or demands_a_value(field["type"]):
             raise UnsupportedError(f'NOT NULL for column "{name}" of files', "Leave it out.")
     return tuple(FileColumn(f["name"], f["type"]) for f in fields)
 

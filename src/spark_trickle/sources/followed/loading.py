@@ -191,7 +191,7 @@ def _land_rows(load: _Load, scans: Sequence[FileScan]) -> _Landed:
     replaced = sorted(load.batch.replaced - load.left_out)
     gone = [rows_of_files(work.rows(table), FILE, replaced)] if replaced else []
     if not scans:
-        return _Landed(_land_mixed(work, table, None, gone))
+        return _Landed(_land_with(work, table, [], gone))
     written = dict(require_mirror(table).lasting)
     spark, kind = work.place.spark, load.arrivals.format
     frame = read_arrived(spark, kind, scans, table, written, load.loaded_at)
@@ -199,7 +199,7 @@ def _land_rows(load: _Load, scans: Sequence[FileScan]) -> _Landed:
     if few is not None:
         rows = few.filter(pc.is_null(few.column(RECORD))).drop_columns([RECORD])
         records = few.filter(pc.is_valid(few.column(RECORD))).select([FILE, RECORD])
-        landing = _land_mixed(work, table, rows, gone)
+        landing = _land_with(work, table, [rows], gone)
         return _Landed(landing, _count_files(rows), _count_files(records), _make_rejects(load, records))
     return _land_many(load, frame, gone)
 
@@ -213,7 +213,7 @@ def _collect_few(load: _Load, frame: Frame) -> pa.Table | None:
 def _land_many(load: _Load, frame: Frame, gone: Sequence[Frame]) -> _Landed:
     work, table = load.work, load.table
     counted, count_bad = count_records(frame)
-    landing = _land_mixed(work, table, None, [select_rows(counted), *gone])
+    landing = land_frame(work, table, _unite([select_rows(counted), *gone]))
     change = work.changes.get(table.id)
     added = [f for f in change.added if f.rows > f.deletes] if change else []
     stored = rows_with_weights(work.place.spark, work.place.storage, table, added)
@@ -235,24 +235,26 @@ def _land_many(load: _Load, frame: Frame, gone: Sequence[Frame]) -> _Landed:
     return _Landed(landing, rows, records, rejects)
 
 
-def _land_mixed(work: Work, table: Table, rows: pa.Table | None, frames: Sequence[Frame]) -> Landing:
-    """Rows that are at the driver and rows that are not, as one change."""
-    room, pieces = room_of_statement(work.place.settings), [] if rows is None else [rows]
-    rest = []
+def _land_with(work: Work, table: Table, pieces: Sequence[pa.Table], frames: Sequence[Frame]) -> Landing:
+    """Rows that are at the driver and others that may come there too, as one change."""
+    held, many = list(pieces), []
     for frame in frames:
-        few = collect_within(frame, room) if len(frames) == 1 and fits_arrow(table) else None
+        few = collect_within(frame, room_of_statement(work.place.settings)) if fits_arrow(table) else None
         if few is None:
-            rest.append(frame)
+            many.append(frame)
         else:
-            pieces.append(few)
-    if not rest:
-        return land_change(work, table, pieces)
-    for piece in pieces:
-        rest.append(local_frame(work.place.spark, table, piece))
-    whole = rest[0]
-    for frame in rest[1:]:
+            held.append(few)
+    if not many:
+        return land_change(work, table, held)
+    spark = work.place.spark
+    return land_frame(work, table, _unite([*many, *(local_frame(spark, table, piece) for piece in held)]))
+
+
+def _unite(frames: Sequence[Frame]) -> Frame:
+    whole = frames[0]
+    for frame in frames[1:]:
         whole = whole.unionByName(frame)
-    return land_frame(work, table, whole)
+    return whole
 
 
 def _count_files(rows: pa.Table) -> dict[str, int]:
@@ -294,7 +296,7 @@ def _land_rejects(
     if old:
         frames.append(rows_of_files(load.work.rows(load.rejects), "file", old))
     if rows.num_rows or frames:
-        _land_mixed(load.work, load.rejects, rows, frames)
+        _land_with(load.work, load.rejects, [rows], frames)
 
 
 def _note_files(load: _Load, files: Sequence[ArrivingFile], landed: _Landed) -> dict[str, str]:
