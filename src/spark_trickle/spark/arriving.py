@@ -12,7 +12,13 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_trickle.errors import DamagedFileError, QueryError, SourceSetupError, UnsupportedError
+from spark_trickle.errors import (
+    DamagedFileError,
+    QueryError,
+    SourceSetupError,
+    UnsupportedError,
+    shorten_text,
+)
 from spark_trickle.model.arriving import FILE, LOADED_AT, FileColumn, FileFormat, FileScan
 from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import refuse_collations
@@ -22,6 +28,7 @@ from spark_trickle.spark.types import cast_name, demands_a_value, has_length
 from spark_trickle.sql.lexer.words import quote
 
 RECORD = "_trickle_record"  # the text of a record that does not fit
+_LETTERS, _LETTERS_OF_VALUE = 10_000, 100  # of a rejected record, and of a value that does not fit
 _AVRO = "org.apache.spark:spark-avro_2.13"
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 # What may be wrong with files; all other errors are those of Spark, of the disk or of the network.
@@ -117,6 +124,45 @@ def select_rows(frame: DataFrame) -> DataFrame:
 def select_records(frame: DataFrame) -> DataFrame:
     """What does not fit, with all columns."""
     return frame.where(F.col(RECORD).isNotNull())
+
+
+def describe_records(
+    records: DataFrame, kind: FileFormat, table: Table, written: Mapping[int, str]
+) -> DataFrame:
+    """Records that do not fit, in the columns of a table of rejects.
+
+    A value that is in the text of a record and is null in its row is the one that does not fit.
+    """
+    columns = [c for c in table.columns if c.name not in (FILE, LOADED_AT)]
+    unknown = F.lit(f"the record does not fit the columns {_show_columns(columns)}")
+    reason = unknown
+    if kind.name == "json":
+        values = F.from_json(RECORD, "MAP<STRING, STRING>")
+        wrong = F.concat_ws("; ", *[_tell_wrong(values, c, written[c.id]) for c in columns])
+        reason = (
+            F.when(values.isNull(), F.lit("the record is not a JSON object"))
+            .when(wrong == "", unknown)
+            .otherwise(wrong)
+        )
+    return records.select(
+        F.col(FILE).alias("file"),
+        reason.alias("reason"),
+        F.left(F.col(RECORD), F.lit(_LETTERS)).alias("record"),
+        F.col(LOADED_AT).alias("loaded_at"),
+        F.lit(1).alias(WEIGHT),
+    )
+
+
+def _tell_wrong(values: Column, column: TableColumn, name: str) -> Column:
+    value = F.try_element_at(values, F.lit(name))
+    found = F.left(value, F.lit(_LETTERS_OF_VALUE))
+    wrong = value.isNotNull() & F.col(quote(column.name)).isNull()
+    said = F.concat(F.lit(f'"{name}" is '), found, F.lit(f", which is no {cast_name(column.type)}"))
+    return F.when(wrong, said)
+
+
+def _show_columns(columns: Sequence[TableColumn]) -> str:
+    return shorten_text(", ".join(f"{c.name} {cast_name(c.type)}" for c in columns), 200)
 
 
 def rows_of_files(rows: DataFrame, column: str, files: Sequence[str]) -> DataFrame:

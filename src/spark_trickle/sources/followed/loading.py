@@ -42,6 +42,7 @@ from spark_trickle.spark.arriving import (
     UNREADABLE,
     count_by_file,
     count_records,
+    describe_records,
     find_fault,
     read_arrived,
     require_format,
@@ -50,16 +51,12 @@ from spark_trickle.spark.arriving import (
     select_rows,
 )
 from spark_trickle.spark.collect import collect_within
-from spark_trickle.spark.frames import Frame, local_frame
+from spark_trickle.spark.frames import Frame, as_frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
-from spark_trickle.spark.run import collect, select_columns
+from spark_trickle.spark.run import collect
 from spark_trickle.txn.savepoint import roll_back, take_savepoint
 from spark_trickle.txn.store import fits_arrow, write_down
 from spark_trickle.txn.work import Work, now
-
-_LETTERS = 10_000  # of a rejected record
-_BAD_RECORD = "the record does not fit the columns"
-
 
 _NOTHING = Landing()
 
@@ -198,9 +195,11 @@ def _land_rows(load: _Load, scans: Sequence[FileScan]) -> _Landed:
     few = _collect_few(load, frame)
     if few is not None:
         rows = few.filter(pc.is_null(few.column(RECORD))).drop_columns([RECORD])
-        records = few.filter(pc.is_valid(few.column(RECORD))).select([FILE, RECORD])
+        records = few.filter(pc.is_valid(few.column(RECORD)))
         landing = _land_with(work, table, [rows], gone)
-        return _Landed(landing, _count_files(rows), _count_files(records), _make_rejects(load, records))
+        return _Landed(
+            landing, _count_files(rows), _count_files(records), _tell_rejects(load, frame, records)
+        )
     return _land_many(load, frame, gone)
 
 
@@ -223,14 +222,7 @@ def _land_many(load: _Load, frame: Frame, gone: Sequence[Frame]) -> _Landed:
         return _Landed(landing, rows)
     # Written down with all columns: Spark would not look for bad values in columns that nobody reads.
     bad = write_down(work, table, select_records(frame))
-    rejects = select_columns(
-        bad,
-        f"{FILE} AS file",
-        f"'{_BAD_RECORD}' AS reason",
-        f"left({RECORD}, {_LETTERS}) AS record",
-        "_loaded_at AS loaded_at",
-        f"1 AS {WEIGHT}",
-    )
+    rejects = describe_records(bad, load.arrivals.format, table, dict(require_mirror(table).lasting))
     records = {r["file"]: r["rows"] for r in collect(count_by_file(bad)).to_pylist()}
     return _Landed(landing, rows, records, rejects)
 
@@ -265,16 +257,13 @@ def _count_files(rows: pa.Table) -> dict[str, int]:
 # --- rejects and ledger ----------------------------------------------------------------------------
 
 
-def _make_rejects(load: _Load, records: pa.Table) -> pa.Table:
-    """Bad records, as rows of the table of rejects."""
-    schema, n = arrow_schema(load.rejects), records.num_rows
-    columns = [
-        records.column(FILE),
-        pa.repeat(_BAD_RECORD, n),
-        pc.utf8_slice_codeunits(records.column(RECORD), 0, _LETTERS),
-        pa.repeat(pa.scalar(load.loaded_at, schema.field("loaded_at").type), n),
-    ]
-    return weigh_rows(pa.table(dict(zip(("file", "reason", "record", "loaded_at"), columns, strict=True))), 1)
+def _tell_rejects(load: _Load, frame: Frame, records: pa.Table) -> pa.Table | None:
+    """Bad records as rows of the table of rejects: Spark tells what is wrong with them."""
+    if not records.num_rows:
+        return None
+    written = dict(require_mirror(load.table).lasting)
+    held = as_frame(frame, records)
+    return collect(describe_records(held, load.arrivals.format, load.table, written))
 
 
 def _land_rejects(
