@@ -40,6 +40,7 @@ from tests.sources.inbox import (
 
 TOTALS = "SELECT name, count(*) AS n, sum(id) AS total FROM clicks GROUP BY name"
 MANY = {"max_driver_rows": 1}
+HEADER = {"csv": {"header": "true"}}
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def check_exact(tr: Trickle, inbox: Inbox) -> None:
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet", "orc"])
 def test_a_file_is_loaded_once(tr: Trickle, inbox: Inbox, kind: str) -> None:
     inbox.write(f"a.{kind}", (1, "x"), (2, None), (2, None))
-    follow(tr, inbox, f"*.{kind}", format=kind, header="true")
+    follow(tr, inbox, f"*.{kind}", format=kind, **HEADER.get(kind, {}))
     check_exact(tr, inbox)
     tr.sql(f"CREATE STREAM TABLE totals AS {TOTALS}")
     inbox.write(f"b.{kind}", (3, "x"), (None, "ü"))
@@ -227,6 +228,19 @@ def test_csv_without_names(tr: Trickle, inbox: Inbox) -> None:
     assert held(tr) == Counter([(1, "x;y"), (2, None)])
 
 
+def test_reasons(tr: Trickle, inbox: Inbox) -> None:
+    """What is wrong with a record, as far as it can be told."""
+    inbox.put("a.json", b'{"id": 1.5, "name": "x"}\nbroken\n{"id": "x", "name": {"deep": 1}}\n')
+    inbox.put("b.json", b'{"inner": {"x": "no number"}}\n')
+    follow(tr, inbox, schema=f"{SCHEMA}, inner STRUCT<x: INT>")
+    assert sorted(r[2] for r in rejects(tr)) == [
+        '"id" is 1.5, which is no BIGINT',
+        '"id" is x, which is no BIGINT',
+        "the record does not fit the columns id BIGINT, name STRING, inner STRUCT<`x`: INT>",
+        "the record is not a JSON object",
+    ]
+
+
 @pytest.mark.parametrize(
     ("choice", "expected", "noted"),
     [
@@ -378,7 +392,7 @@ def test_columns_are_those_of_the_first_files(tr: Trickle, inbox: Inbox) -> None
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
 def test_new_columns_are_added(tr: Trickle, inbox: Inbox, kind: str) -> None:
     inbox.write(f"a.{kind}", (1, "x"))
-    follow(tr, inbox, format=kind, header="true", schema="infer", evolve="add")
+    follow(tr, inbox, format=kind, schema="infer", evolve="add", **HEADER.get(kind, {}))
     tr.sql(f"CREATE STREAM TABLE totals AS {TOTALS}")
     wider = {"json": b'{"id": 2, "more": 7}\n', "csv": b"id,more\n2,7\n"}.get(kind)
     if wider is None:
@@ -435,6 +449,8 @@ REFUSED = [
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', format 'xml')", "not a value of the option"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', max_files 'no')", "Write a whole number"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/not/there')", "cannot be read"),
+    ("ATTACH SOURCE b TYPE files OPTIONS (path 'nowhere://a b')", "cannot be read"),
+    ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', format 'orc', header 'true')", "means nothing"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/in/x{table}/')", "only a part of a name"),
     ("CREATE TABLE x FROM SOURCE inbox.nothing", "nothing"),
     ("CREATE TABLE twice FROM SOURCE inbox.files", "already exists"),
@@ -564,6 +580,18 @@ def test_a_process_killed_in_the_middle_of_a_sync(
         assert len(rejects(tr)) == number + 1
         tr.refresh("totals")
         assert rows(tr.table("totals")) == rows(tr.sql(TOTALS))
+
+
+def test_many_files_are_replaced_at_once(tr: Trickle, inbox: Inbox) -> None:
+    for n in range(120):
+        inbox.write(f"{n}.json", (n, "x"))
+    follow(tr, inbox)
+    check_exact(tr, inbox)
+    for n in range(110):
+        inbox.write(f"{n}.json", (n, "y"))
+    tr.sync("inbox")
+    check_exact(tr, inbox)
+    assert len(ledger(tr)) == 120
 
 
 def test_two_that_sync_at_once_load_each_file_once(tr: Trickle, inbox: Inbox, tmp_path: Path) -> None:

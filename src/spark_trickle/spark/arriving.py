@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -22,6 +23,7 @@ from spark_trickle.errors import (
 from spark_trickle.model.arriving import FILE, LOADED_AT, FileColumn, FileFormat, FileScan
 from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import refuse_collations
+from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.errors import SPARK_ERRORS, explain_error, explain_errors
 from spark_trickle.spark.observe import observe_counts
 from spark_trickle.spark.types import cast_name, demands_a_value, has_length
@@ -29,6 +31,7 @@ from spark_trickle.sql.lexer.words import quote
 
 RECORD = "_trickle_record"  # the text of a record that does not fit
 _LETTERS, _LETTERS_OF_VALUE = 10_000, 100  # of a rejected record, and of a value that does not fit
+_LISTED = 100  # files whose names stand in a query
 _AVRO = "org.apache.spark:spark-avro_2.13"
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 # What may be wrong with files; all other errors are those of Spark, of the disk or of the network.
@@ -167,7 +170,12 @@ def _show_columns(columns: Sequence[TableColumn]) -> str:
 
 def rows_of_files(rows: DataFrame, column: str, files: Sequence[str]) -> DataFrame:
     """Rows that came from some files, as they go."""
-    return rows.where(F.col(quote(column)).isin(list(files))).withColumn(WEIGHT, F.lit(-1))
+    if len(files) <= _LISTED:
+        found = rows.where(F.col(quote(column)).isin(list(files)))
+    else:
+        names = create_frame(rows.sparkSession, pa.table({column: pa.array(files, pa.string())}))
+        found = rows.join(names, column, "left_semi")
+    return found.withColumn(WEIGHT, F.lit(-1))
 
 
 def count_by_file(rows: DataFrame, column: str = FILE) -> DataFrame:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs, orc
 
-from spark_trickle.lake.storage.outside import open_address
+from spark_trickle.errors import SourceAddressError
 from spark_trickle.model.arriving import ArrivingFile, FileFormat
+from spark_trickle.sources.files.listing import open_path
 from spark_trickle.sources.interface import Inspected
 
 _THREADS = 16
@@ -46,14 +47,17 @@ def _find_inspector(kind: FileFormat) -> _Inspect | None:
 def _inspect_file(inspect: _Inspect, file: ArrivingFile) -> Inspected:
     if file.bytes == 0:
         return Inspected(file, problem="the file is empty")
-    filesystem, path = open_address(file.address)
+    filesystem, path = open_path(file.address)
     try:
         layout, names = inspect(filesystem, path)
     except FileNotFoundError:
         return Inspected(file, is_gone=True)
     except (OSError, ValueError, pa.ArrowException, csv.Error) as error:
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, PermissionError):
-            raise
+            raise SourceAddressError(
+                f"the file {file.address} cannot be read: {error.strerror or error}",
+                "Check the storage that holds it; the next sync tries again.",
+            ) from None
         return Inspected(file, problem=str(error).splitlines()[0] if str(error) else type(error).__name__)
     return Inspected(file, layout, names)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from spark_trickle.errors import InvalidDefinitionError
@@ -19,6 +19,20 @@ class FormatName(StrEnum):
     PARQUET = "parquet"
     ORC = "orc"
     AVRO = "avro"
+
+
+_OF_CSV, _OF_TEXT = ("csv",), ("csv", "json")
+_ONLY_FOR = {
+    "header": _OF_CSV,
+    "separator": _OF_CSV,
+    "quote": _OF_CSV,
+    "escape": _OF_CSV,
+    "null_value": _OF_CSV,
+    "multiline": _OF_TEXT,
+    "encoding": _OF_TEXT,
+    "date_format": _OF_TEXT,
+    "timestamp_format": _OF_TEXT,
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,16 @@ class FilesOptions:
     encoding: str = option("UTF-8", "CSV and JSON: the encoding of the text.")
     date_format: str = option("", "CSV and JSON: the pattern of dates, as Spark writes them.")
     timestamp_format: str = option("", "CSV and JSON: the pattern of timestamps.")
+
+    def refuse_others(self) -> None:
+        """Options that mean nothing for the format would be a mistake that nobody notices."""
+        for f in fields(self):
+            formats = _ONLY_FOR.get(f.name, self.format.value)
+            if self.format.value not in formats and getattr(self, f.name) != f.default:
+                raise InvalidDefinitionError(
+                    f'the option "{f.name}" means nothing for files of the format {self.format.value}',
+                    "Leave it out, or correct the format.",
+                )
 
     @property
     def most(self) -> int:

@@ -7,13 +7,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import ClassVar
 
-from pyarrow import fs
-
 from spark_trickle.errors import InvalidDefinitionError
-from spark_trickle.lake.storage.outside import open_address
 from spark_trickle.model.arriving import ArrivingFile
 from spark_trickle.sources.files.inspect import inspect_files
-from spark_trickle.sources.files.listing import list_tables, look_again, mark_listing
+from spark_trickle.sources.files.listing import is_folder, list_tables, look_again, mark_listing
 from spark_trickle.sources.files.options import INFER, FilesOptions
 from spark_trickle.sources.files.pattern import TABLE, PathPattern, literal_path, make_absolute, parse_path
 from spark_trickle.sources.interface import (
@@ -37,6 +34,7 @@ def open_files(name: str, options: FilesOptions) -> FilesSource:
             f'{TABLE} is only a part of a name in the path "{options.path}"',
             f"A table is a folder: write '/data/{TABLE}/*.json'.",
         )
+    options.refuse_others()
     return FilesSource(options)
 
 
@@ -53,10 +51,7 @@ class FilesSource:
     @cached_property
     def _pattern(self) -> PathPattern:
         path = make_absolute(self._options.path)
-        filesystem, inner = open_address(path) if TABLE not in path else (None, "")
-        if filesystem is not None and filesystem.get_file_info(inner).type == fs.FileType.Directory:
-            return literal_path(path)
-        return parse_path(path)
+        return literal_path(path) if TABLE not in path and is_folder(path) else parse_path(path)
 
     @cached_property
     def _tables(self) -> dict[str, tuple[ArrivingFile, ...]]:

@@ -118,16 +118,17 @@ def choose_batch(arrivals: Arrivals, ledger: Ledger) -> Batch:
     """Files that are new or were overwritten, in their order, as many as one sync loads."""
     pending = [f for f in arrivals.files if f.address not in ledger]
     changed = [f for f in arrivals.files if f.address in ledger and not ledger.is_same(f)]
-    refused: tuple[ArrivingFile, ...] = ()
+    refused: list[ArrivingFile] = []
     match arrivals.overwritten:
         case Overwritten.REPLACE:
             new = {f.address for f in (*pending, *changed)}
             pending = [f for f in arrivals.files if f.address in new]
         case Overwritten.REJECT:
-            refused = tuple(changed[: arrivals.most])
-    load, rest = pending[: arrivals.most], pending[arrivals.most :]
+            refused = changed
+    most = arrivals.most
+    load, rest = pending[:most], [*pending[most:], *refused[most:]]
     replaced = frozenset(f.address for f in load if f.address in ledger)
-    return Batch(tuple(load), replaced, refused, tuple(rest))
+    return Batch(tuple(load), replaced, tuple(refused[:most]), tuple(rest))
 
 
 def choose_all(arrivals: Arrivals, ledger: Ledger) -> Batch:
