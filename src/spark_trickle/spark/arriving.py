@@ -36,6 +36,7 @@ _AVRO = "org.apache.spark:spark-avro_2.13"
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 # What may be wrong with files; all other errors are those of Spark, of the disk or of the network.
 UNREADABLE = (QueryError, DamagedFileError, UnsupportedError)
+_OF_FILES = re.compile(r"FAILED_READ_FILE|PARQUET_TYPE_\w+|Illegal Parquet type")
 _OF_THE_NETWORK = re.compile(
     r"SdkClientException|AccessDenied|SocketTimeout|ConnectException|UnknownHost|ConnectionPoolTimeout|SlowDown"
 )
@@ -188,12 +189,17 @@ def find_fault(spark: SparkSession, kind: FileFormat, scan: FileScan) -> str | N
         frame = _open_files(spark, kind, scan)
         frame.write.format("noop").mode("overwrite").save()
     except SPARK_ERRORS as error:
-        text, explained = str(error), explain_error(error)
-        by_file = "FAILED_READ_FILE" in text and not _OF_THE_NETWORK.search(text)
-        if not by_file or not isinstance(explained, UNREADABLE):
-            raise explained from None
-        return explained.message
+        return _explain_fault(error)
     return None
+
+
+def _explain_fault(error: Exception) -> str:
+    """The words for an error that is the fault of a file; any other one is raised."""
+    text, explained = str(error), explain_error(error)
+    by_file = _OF_FILES.search(text) and not _OF_THE_NETWORK.search(text)
+    if not by_file or not isinstance(explained, UNREADABLE):
+        raise explained from None
+    return explained.message
 
 
 # --- columns -------------------------------------------------------------------------------------
@@ -219,8 +225,21 @@ def infer_columns(spark: SparkSession, kind: FileFormat, files: Sequence[str]) -
     wanted = {"csv": {"inferSchema": "true"}, "json": {}}.get(kind.name, {"mergeSchema": "true"})
     with explain_errors(""):
         found = _make_reader(spark, kind).options(**wanted).load([_write_pattern(f) for f in files]).schema
-    fields: list[Any] = found.jsonValue()["fields"]
+    return _list_columns(found)
+
+
+def _list_columns(schema: StructType) -> tuple[FileColumn, ...]:
+    fields: list[Any] = schema.jsonValue()["fields"]
     return tuple(FileColumn(f["name"], f["type"]) for f in fields if f["name"] != RECORD)
+
+
+def read_layout(spark: SparkSession, kind: FileFormat, file: str) -> tuple[FileColumn, ...] | str:
+    """The columns of one file; or why Spark cannot read them."""
+    try:
+        found = _make_reader(spark, kind).load([_write_pattern(file)]).schema
+    except SPARK_ERRORS as error:
+        return _explain_fault(error)
+    return _list_columns(found)
 
 
 def require_format(spark: SparkSession, kind: FileFormat) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -59,6 +60,8 @@ def _inspect_file(inspect: _Inspect, file: ArrivingFile) -> Inspected:
                 "Check the storage that holds it; the next sync tries again.",
             ) from None
         return Inspected(file, problem=str(error).splitlines()[0] if str(error) else type(error).__name__)
+    if twins := [n for n, times in Counter(name.lower() for name in names).items() if times > 1]:
+        return Inspected(file, problem=f'there are two columns called "{twins[0]}"')
     return Inspected(file, layout, names)
 
 

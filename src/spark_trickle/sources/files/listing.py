@@ -64,10 +64,11 @@ def open_path(address: str) -> tuple[fs.FileSystem, str]:
     return filesystem, base.rstrip("/") + address[start.end() :]
 
 
-def is_folder(address: str) -> bool:
+def find_type(address: str) -> fs.FileType:
+    """Whether something is there under exactly this name, and what it is."""
     filesystem, path = open_path(address)
     with _explain_errors(address):
-        return bool(filesystem.get_file_info(path).type == fs.FileType.Directory)
+        return filesystem.get_file_info(path).type
 
 
 @contextmanager

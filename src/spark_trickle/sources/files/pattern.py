@@ -38,9 +38,14 @@ def parse_path(path: str) -> PathPattern:
     return PathPattern(start + "/".join(parts[:first]), matcher, deep, TABLE in rest)
 
 
-def literal_path(path: str) -> PathPattern:
-    """A folder whose name looks like a pattern."""
-    return PathPattern(path.rstrip("/"), re.compile(".+", re.DOTALL), True, False)
+def literal_folder(path: str) -> PathPattern:
+    """All files of a folder whose name may look like a pattern."""
+    return PathPattern(path.rstrip("/") or "/", re.compile(".+", re.DOTALL), True, False)
+
+
+def literal_file(path: str) -> PathPattern:
+    folder, _, name = path.rpartition("/")
+    return PathPattern(folder or "/", re.compile(re.escape(name)), False, False)
 
 
 def _split_path(path: str) -> tuple[str, list[str]]:

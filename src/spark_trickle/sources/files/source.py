@@ -7,12 +7,21 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import ClassVar
 
+from pyarrow.fs import FileType
+
 from spark_trickle.errors import InvalidDefinitionError
 from spark_trickle.model.arriving import ArrivingFile
 from spark_trickle.sources.files.inspect import inspect_files
-from spark_trickle.sources.files.listing import is_folder, list_tables, look_again, mark_listing
+from spark_trickle.sources.files.listing import find_type, list_tables, look_again, mark_listing
 from spark_trickle.sources.files.options import INFER, FilesOptions
-from spark_trickle.sources.files.pattern import TABLE, PathPattern, literal_path, make_absolute, parse_path
+from spark_trickle.sources.files.pattern import (
+    TABLE,
+    PathPattern,
+    literal_file,
+    literal_folder,
+    make_absolute,
+    parse_path,
+)
 from spark_trickle.sources.interface import (
     Arrivals,
     Capabilities,
@@ -41,7 +50,7 @@ def open_files(name: str, options: FilesOptions) -> FilesSource:
 class FilesSource:
     """It is listed once for each use; the version of a table is a digest of what is there."""
 
-    capabilities: ClassVar = Capabilities(in_place=False, append_only=True, loads=True)
+    capabilities: ClassVar = Capabilities(in_place=False, loads=True)
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
@@ -51,7 +60,12 @@ class FilesSource:
     @cached_property
     def _pattern(self) -> PathPattern:
         path = make_absolute(self._options.path)
-        return literal_path(path) if TABLE not in path and is_folder(path) else parse_path(path)
+        match FileType.NotFound if TABLE in path else find_type(path):
+            case FileType.Directory:
+                return literal_folder(path)
+            case FileType.File:
+                return literal_file(path)
+        return parse_path(path)
 
     @cached_property
     def _tables(self) -> dict[str, tuple[ArrivingFile, ...]]:

@@ -8,13 +8,20 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
-from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
+from spark_trickle.errors import InvalidDefinitionError, TypeNotAllowedError, UnsupportedError
 from spark_trickle.model.arriving import FILE, LOADED_AT, FileColumn, FileFormat, FileScan
 from spark_trickle.model.table import Table
-from spark_trickle.model.types import can_widen, from_spark, sql_name, to_spark, without_ids
+from spark_trickle.model.types import can_widen, from_spark, sql_name, to_spark, type_in_query, without_ids
 from spark_trickle.sources.interface import Arrivals, Inspected, LoadedTable, RemoteColumn, RemoteTable
 from spark_trickle.sources.mirrored import require_mirror
-from spark_trickle.spark.arriving import infer_columns, parse_columns, require_format
+from spark_trickle.spark.arriving import (
+    UNREADABLE,
+    find_fault,
+    infer_columns,
+    parse_columns,
+    read_layout,
+    require_format,
+)
 from spark_trickle.spark.frames import Session
 
 _TYPED = ("parquet", "orc")  # the files say which types they hold
@@ -32,14 +39,42 @@ def describe_loaded(spark: Session, table: LoadedTable, arrivals: Arrivals) -> R
 
 def _infer(spark: Session, name: str, arrivals: Arrivals) -> tuple[FileColumn, ...]:
     found = arrivals.inspect(arrivals.files[:_LOOKED_AT])
-    readable = [f.file.address for f in found if not f.problem and not f.is_gone]
-    columns = infer_columns(spark, arrivals.format, readable) if readable else ()
+    columns = infer_readable(spark, arrivals.format, [f for f in found if not f.problem and not f.is_gone])
     if not columns:
         raise InvalidDefinitionError(
             f'no file tells which columns the table "{name}" has',
             "Wait for the first file, or give the columns: OPTIONS (schema 'id BIGINT, name STRING').",
         )
     return columns
+
+
+def infer_readable(spark: Session, kind: FileFormat, files: Sequence[Inspected]) -> tuple[FileColumn, ...]:
+    """The columns that Spark finds in files of which some may be broken."""
+    addresses = [f.file.address for f in files]
+    try:
+        return infer_columns(spark, kind, addresses) if addresses else ()
+    except UNREADABLE:
+        scan = FileScan(tuple(addresses), (FileColumn("_", "string"),))
+        faults = find_faults(spark, kind, [scan])
+        whole = [a for a in addresses if a not in faults]
+        if not faults:
+            raise
+        return infer_columns(spark, kind, whole) if whole else ()
+
+
+def find_faults(spark: Session, kind: FileFormat, scans: Sequence[FileScan]) -> dict[str, str]:
+    """Which files cannot be read, and why: halves of halves, until it is certain."""
+    parts, faults = list(scans), dict[str, str]()
+    while parts:
+        scan = parts.pop()
+        if (fault := find_fault(spark, kind, scan)) is None:
+            continue
+        if len(scan.files) == 1:
+            faults[scan.files[0]] = fault
+            continue
+        middle = len(scan.files) // 2
+        parts += [FileScan(half, scan.columns) for half in (scan.files[:middle], scan.files[middle:])]
+    return faults
 
 
 def _refuse_bytes(kind: FileFormat, columns: Iterable[FileColumn]) -> None:
@@ -59,20 +94,36 @@ def _holds_bytes(spec: Any) -> bool:
 
 @dataclass(frozen=True)
 class Layouts:
-    """Inspected files by their columns: `columns` are those of each layout, where files tell their types."""
+    """Inspected files by their columns: `columns` are those of each layout, where files tell their types.
+
+    `problems` are layouts that cannot be loaded.
+    """
 
     kind: FileFormat
     files: tuple[Inspected, ...]
     columns: dict[str, tuple[FileColumn, ...]] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> dict[str, str]:
+        return {f.file.address: self.problems[f.layout] for f in self.files if f.layout in self.problems}
 
 
-def read_layouts(spark: Session, kind: FileFormat, files: Sequence[Inspected]) -> Layouts:
-    columns = {}
-    if kind.name in _TYPED:
-        for file in files:
-            if file.layout not in columns:
-                columns[file.layout] = _read_types(_Example(spark, kind, file.file.address, file.layout))
-    return Layouts(kind, tuple(files), columns)
+def read_layouts(
+    spark: Session, kind: FileFormat, files: Sequence[Inspected], table: Table, evolves: bool
+) -> Layouts:
+    """What the files have, and what of it the table cannot hold."""
+    columns, problems = dict[str, tuple[FileColumn, ...]](), dict[str, str]()
+    examples = {f.layout: f.file.address for f in reversed(files)} if kind.name in _TYPED else {}
+    for layout, address in examples.items():
+        found = _read_types(_Example(spark, kind, address, layout))
+        if isinstance(found, str):
+            problems[layout] = found
+        elif misfit := _find_misfit(table, found, evolves):
+            problems[layout] = misfit
+        else:
+            columns[layout] = found
+    return Layouts(kind, tuple(files), columns, problems)
 
 
 @dataclass(frozen=True)
@@ -86,20 +137,18 @@ class _Example:
 
 
 @lru_cache(256)
-def _read_types(example: _Example) -> tuple[FileColumn, ...]:
-    return infer_columns(example.spark, example.kind, [example.address])
+def _read_types(example: _Example) -> tuple[FileColumn, ...] | str:
+    return read_layout(example.spark, example.kind, example.address)
 
 
 def find_new_columns(spark: Session, table: Table, found: Layouts) -> tuple[RemoteColumn, ...]:
     """Columns of files that the table does not have."""
-    if not found.files:
+    if found.kind.by_position:
         return ()
-    if found.columns:
+    if found.kind.name in _TYPED:
         columns = [c for layout in found.columns.values() for c in layout]
-    elif found.kind.by_position:
-        return ()
     else:
-        columns = list(infer_columns(spark, found.kind, [f.file.address for f in found.files]))
+        columns = list(infer_readable(spark, found.kind, found.files))
     new = {c.name.lower(): c for c in reversed(columns) if not table.has_column(c.name)}
     _refuse_bytes(found.kind, new.values())
     return tuple(RemoteColumn(c.name, c.type) for c in sorted(new.values(), key=lambda c: columns.index(c)))
@@ -116,16 +165,26 @@ def widen_remote(table: Table, new: Sequence[RemoteColumn]) -> RemoteTable:
     return RemoteTable(require_mirror(table).table, (*held, *new, *_OWN))
 
 
-def find_misfits(table: Table, found: Layouts) -> dict[str, str]:
-    """Why files whose types are others cannot be loaded, by their addresses."""
+def _find_misfit(table: Table, columns: Sequence[FileColumn], evolves: bool) -> str:
+    """Why files with these columns cannot be loaded."""
     wanted = {c.name.lower(): c for c in list_file_columns(table)}
-    problems = {}
-    for layout, columns in found.columns.items():
-        wrong = [c for c in columns if (w := wanted.get(c.name.lower())) and not _fits(c.type, w.type)]
-        if wrong:
-            named = [f'column "{c.name}" is {_show(c)}, not {_show(wanted[c.name.lower()])}' for c in wrong]
-            problems[layout] = "; ".join(named)
-    return {f.file.address: problems[f.layout] for f in found.files if f.layout in problems}
+    found = [(c, wanted.get(c.name.lower())) for c in columns]
+    problems = [
+        f'column "{c.name}" is {_show(c)}, not {_show(w)}'
+        for c, w in found
+        if w is not None and not _fits(c.type, w.type)
+    ]
+    if evolves:
+        problems += [_refuse_type(c) for c, w in found if w is None]
+    return "; ".join(p for p in problems if p)
+
+
+def _refuse_type(column: FileColumn) -> str:
+    try:
+        from_spark(column.name, column.type, count())
+    except TypeNotAllowedError as error:
+        return error.message
+    return ""
 
 
 def make_scans(table: Table, found: Layouts, left_out: Iterable[str]) -> tuple[FileScan, ...]:
@@ -156,18 +215,18 @@ def _choose_columns(table: Table, kind: FileFormat, file: Inspected) -> tuple[Fi
         return wanted
     known = {c.name.lower(): c for c in wanted}
     if kind.name in _TYPED:
-        return tuple(known[n.lower()] for n in file.names if n.lower() in known)
+        return tuple(FileColumn(n, known[n.lower()].type) for n in file.names if n.lower() in known)
     return tuple(FileColumn(n, known[n.lower()].type if n.lower() in known else "string") for n in file.names)
 
 
 def _show(column: FileColumn) -> str:
-    return sql_name(from_spark(column.name, column.type, count()))
+    return sql_name(type_in_query(column.type))
 
 
 def _fits(found: Any, wanted: Any) -> bool:
     """Whether every value of one type is a value of the other; fields may be there or not."""
     if isinstance(found, str) and isinstance(wanted, str):
-        return can_widen(from_spark("", found, count()), from_spark("", wanted, count()))
+        return can_widen(type_in_query(found), type_in_query(wanted))
     if isinstance(found, str) or isinstance(wanted, str) or found["type"] != wanted["type"]:
         return False
     if found["type"] == "array":

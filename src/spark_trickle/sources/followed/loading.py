@@ -16,7 +16,7 @@ from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.sources.followed.layout import (
     Layouts,
-    find_misfits,
+    find_faults,
     find_new_columns,
     make_scans,
     read_layouts,
@@ -43,7 +43,6 @@ from spark_trickle.spark.arriving import (
     count_by_file,
     count_records,
     describe_records,
-    find_fault,
     read_arrived,
     require_format,
     rows_of_files,
@@ -147,12 +146,13 @@ def _inspect(load: _Load) -> Layouts:
     load.faults |= {f.file.address: f.problem for f in found if f.problem}
     readable = [f for f in found if not f.is_gone and not f.problem]
     spark = load.work.place.spark
-    layouts = read_layouts(spark, load.arrivals.format, readable)
-    if load.arrivals.evolves and (new := find_new_columns(spark, load.table, layouts)):
+    evolves = load.arrivals.evolves
+    layouts = read_layouts(spark, load.arrivals.format, readable, load.table, evolves)
+    if evolves and (new := find_new_columns(spark, load.table, layouts)):
         wider = adapt_table(load.table, widen_remote(load.table, new))
         load.work.define(commit.AlteredTable(load.table, wider))
         load.table = wider
-    load.faults |= find_misfits(load.table, layouts)
+    load.faults |= layouts.faults
     return layouts
 
 
@@ -167,19 +167,9 @@ def _leave_out_changed(load: _Load) -> bool:
 
 
 def _find_faults(load: _Load, scans: Sequence[FileScan]) -> bool:
-    """Halves of halves, until it is certain which files cannot be read."""
-    spark, kind, before = load.work.place.spark, load.arrivals.format, len(load.faults)
-    parts = list(scans)
-    while parts:
-        scan = parts.pop()
-        if (fault := find_fault(spark, kind, scan)) is None:
-            continue
-        if len(scan.files) == 1:
-            load.faults[scan.files[0]] = fault
-            continue
-        middle = len(scan.files) // 2
-        parts += [FileScan(half, scan.columns) for half in (scan.files[:middle], scan.files[middle:])]
-    return len(load.faults) > before
+    found = find_faults(load.work.place.spark, load.arrivals.format, scans)
+    load.faults |= found
+    return bool(found)
 
 
 def _land_rows(load: _Load, scans: Sequence[FileScan]) -> _Landed:

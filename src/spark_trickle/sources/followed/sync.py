@@ -38,6 +38,7 @@ class _Found:
     problems: dict[str, str] = field(default_factory=dict)
     versions: dict[str, Version] = field(default_factory=dict)  # by the name in the source
     waiting: dict[str, int] = field(default_factory=dict)  # files that the next sync loads
+    rejected: dict[str, int] = field(default_factory=dict)  # files and records
 
     def note_problem(self, table: Table, state: MirrorState, reason: str) -> None:
         """The rows stay the last exact ones; the other tables go on."""
@@ -97,6 +98,7 @@ def _sync_job(job: FollowJob, start: float) -> SyncReport:
         snapshot=snapshot,
         duration_ms=(time.perf_counter() - start) * 1000,
         waiting=found.waiting,
+        rejected=found.rejected,
     )
 
 
@@ -142,6 +144,8 @@ def _load_table(
     loaded = load_arrivals(work, table, arrivals)
     if loaded.waiting:
         found.waiting[table.full_name] = loaded.waiting
+    if loaded.rejected:
+        found.rejected[table.full_name] = loaded.rejected
     found.landings[table.full_name] = loaded.landing
     found.versions[remote] = version
     reached = version if loaded.whole else ""
