@@ -184,13 +184,14 @@ def test_columns_that_no_table_can_have(tr: Trickle, inbox: Inbox) -> None:
     tags = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
     inbox.put("map.parquet", parquet({"id": [1], "tags": tags}))
     inbox.put("twins.parquet", parquet({"id": [1], "ID": [2]}))
-    inbox.put("moment.parquet", parquet({"id": [1], "at": pa.array([1], pa.time64("ns"))}))
+    inbox.put("moment.parquet", parquet({"id": [1], "at": pa.array([1], pa.timestamp("ns"))}))
+    inbox.put("wide.parquet", parquet({"id": [1], "n": pa.array([1], pa.decimal256(50, 2))}))
     inbox.put("letters.parquet", parquet({"Id": [2], "NAME": ["y"]}))
     report = tr.sync("inbox")
-    assert (report.tables, report.rejected) == ({"main.clicks": (1, 0)}, {"main.clicks": 3})
+    assert (report.tables, report.rejected) == ({"main.clicks": (1, 0)}, {"main.clicks": 4})
     assert not report.problems
     assert held(tr) == Counter([(1, "x"), (2, "y")])
-    assert [r[0] for r in rejects(tr)] == ["map.parquet", "moment.parquet", "twins.parquet"]
+    assert [r[0] for r in rejects(tr)] == ["map.parquet", "moment.parquet", "twins.parquet", "wide.parquet"]
 
 
 def test_a_broken_file_does_not_hide_the_columns_of_others(tr: Trickle, inbox: Inbox) -> None:

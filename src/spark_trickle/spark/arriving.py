@@ -36,7 +36,7 @@ _AVRO = "org.apache.spark:spark-avro_2.13"
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 # What may be wrong with files; all other errors are those of Spark, of the disk or of the network.
 UNREADABLE = (QueryError, DamagedFileError, UnsupportedError)
-_OF_FILES = re.compile(r"FAILED_READ_FILE|PARQUET_TYPE_\w+|Illegal Parquet type")
+_OF_FILES = re.compile(r"FAILED_READ_FILE|PARQUET_TYPE_\w+|DECIMAL_PRECISION_EXCEEDS")
 _OF_THE_NETWORK = re.compile(
     r"SdkClientException|AccessDenied|SocketTimeout|ConnectException|UnknownHost|ConnectionPoolTimeout|SlowDown"
 )
