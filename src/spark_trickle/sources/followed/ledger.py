@@ -97,7 +97,7 @@ def _micros(moment: datetime) -> int:
 
 
 @dataclass(frozen=True)
-class Batch:
+class FileBatch:
     """What one sync does: files to load, of which some were loaded before, and files that wait for the next.
 
     `refused` were overwritten, and are only noted.
@@ -114,7 +114,7 @@ class Batch:
         return not (self.load or self.refused or self.forgotten)
 
 
-def choose_batch(arrivals: Arrivals, ledger: Ledger) -> Batch:
+def choose_batch(arrivals: Arrivals, ledger: Ledger) -> FileBatch:
     """Files that are new or were overwritten, in their order, as many as one sync loads."""
     pending = [f for f in arrivals.files if f.address not in ledger]
     changed = [f for f in arrivals.files if f.address in ledger and not ledger.is_same(f)]
@@ -128,11 +128,11 @@ def choose_batch(arrivals: Arrivals, ledger: Ledger) -> Batch:
     most = arrivals.most
     load, rest = pending[:most], [*pending[most:], *refused[most:]]
     replaced = frozenset(f.address for f in load if f.address in ledger)
-    return Batch(tuple(load), replaced, tuple(refused[:most]), tuple(rest))
+    return FileBatch(tuple(load), replaced, tuple(refused[:most]), tuple(rest))
 
 
-def choose_all(arrivals: Arrivals, ledger: Ledger) -> Batch:
+def choose_all(arrivals: Arrivals, ledger: Ledger) -> FileBatch:
     """Everything that is there, once more; what was rejected and is gone is forgotten."""
     there = {f.address for f in arrivals.files}
     replaced = frozenset(a for a in there if a in ledger)
-    return Batch(arrivals.files, replaced, forgotten=frozenset(ledger.list_rejected()) - there)
+    return FileBatch(arrivals.files, replaced, forgotten=frozenset(ledger.list_rejected()) - there)

@@ -25,8 +25,8 @@ from spark_trickle.sources.followed.layout import (
 from spark_trickle.sources.followed.ledger import (
     LOADED,
     REJECTED,
-    Batch,
     Entry,
+    FileBatch,
     Ledger,
     choose_all,
     choose_batch,
@@ -77,7 +77,7 @@ class _Load:
     work: Work
     table: Table
     arrivals: Arrivals
-    batch: Batch
+    batch: FileBatch
     ledger: Ledger
     loaded_at: datetime
     faults: dict[str, str] = field(default_factory=dict)  # why a file cannot be read
