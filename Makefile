@@ -13,7 +13,7 @@ SLOW = $(wildcard tests/laws/test_[!m]*.py) tests/crash tests/cases tests/spark 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help .venv java demo test test-all test-slow test-remote lint format check docs lock bench bench-render soak attack clean
+.PHONY: help .venv java demo test test-all test-slow test-connectors test-remote lint format check docs lock bench bench-render soak attack clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-all: .venv java  ## run all tests with WORKERS (2)
 
 test-slow: .venv java  ## run what `make test` leaves out, the most telling first, until SECONDS are over
 	.venv/bin/python -m pytest -n $(WORKERS) --dist load -m slow $(SLOW) $(if $(SECONDS),--stop-after $(SECONDS))
+
+test-connectors: .venv java .connectors/.installed  ## run the tests against the official writers (needs Maven Central)
+	.venv/bin/python -m pytest tests/connectors --interpreted
 
 test-remote: .venv java  ## run the tests of statements over Spark Connect
 	SPARK_REMOTE="local[2]" .venv/bin/python -m pytest tests/spark -m "not slow"
@@ -77,6 +80,12 @@ clean:  ## remove what builds and runs leave behind, but not .venv
 	scripts/ensure-venv.sh $(PYTHON) .venv
 	.venv/bin/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
 	.venv/bin/python -m pip install --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+# A Spark of its own: the official jars are not made for the newest one.
+.connectors/.installed: tests/connectors/requirements.txt
+	scripts/ensure-venv.sh $(PYTHON) .connectors
+	.connectors/bin/python -m pip install --disable-pip-version-check -r tests/connectors/requirements.txt
 	@touch $@
 
 java:

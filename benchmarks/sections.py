@@ -18,6 +18,7 @@ _TITLES = {
     "commit": "The catalog part of a commit",
     "dplusi": "Changes as deletes and inserts",
     "floor": "One changed row",
+    "lakes": "Delta tables in place",
     "latency": "From PostgreSQL to a stream table",
     "micro": "Steps without Spark",
     "peers": "Other ways to keep the same views",

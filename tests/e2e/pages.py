@@ -26,7 +26,10 @@ from spark_trickle.cli.script import split_script
 from spark_trickle.errors import TrickleError
 
 ROOT = Path(__file__).parents[2]
-GUIDE = [*sorted((ROOT / "docs" / "guide").glob("*.md")), ROOT / "docs" / "life-of-a-row.md"]
+GUIDE = [
+    *sorted((ROOT / "docs" / "guide").glob("*.md")),
+    *(ROOT / "docs" / p for p in ("life-of-a-row.md", "write-a-source.md")),
+]
 _FENCE = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

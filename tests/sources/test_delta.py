@@ -57,6 +57,10 @@ class Lake:
     def write(self, rows: pa.Table, name: str = "orders", mode: str = "append", **options: Any) -> None:
         write_deltalake(self.path / name, rows, mode=mode, **options)
 
+    def record_changes(self) -> None:
+        """From now on orders has a change data feed."""
+        self.table().alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+
     def append(self, *values: tuple[Any, ...]) -> None:
         self.write(orders(list(values)))
 
@@ -162,8 +166,11 @@ OPERATIONS: dict[str, tuple[Operation, tuple[int, int]]] = {
 
 
 @pytest.mark.one_in(4)
+@pytest.mark.parametrize("feed", [False, True], ids=["", "with a change data feed"])
 @pytest.mark.parametrize("name", list(OPERATIONS))
-def test_an_operation_is_followed(tr: Trickle, lake: Lake, name: str) -> None:
+def test_an_operation_is_followed(tr: Trickle, lake: Lake, name: str, feed: bool) -> None:
+    if feed:
+        lake.record_changes()
     follow(tr, lake)
     operation, expected = OPERATIONS[name]
     operation(lake)
@@ -395,6 +402,21 @@ def test_what_is_refused(tr: Trickle, lake: Lake) -> None:
         assert words in f"{caught.value.message} {caught.value.hint}", statement
 
 
+def test_a_change_data_feed_spares_reading_files(tr: Trickle, lake: Lake) -> None:
+    lake.append(*((n, "a", n) for n in range(10, 1_000)))
+    lake.record_changes()
+    follow(tr, lake)
+    lake.table().update(updates={"amount": "amount + 1"}, predicate="id = 500")
+    for file in lake.table().file_uris():
+        Path(file).rename(f"{file}.hidden")
+    report = tr.sync("lake")
+    assert (report.rows_inserted, report.rows_deleted, report.resynced) == (1, 1, {})
+    assert [r.amount for r in tr.changes("orders", report.snapshot - 1).orderBy("amount").collect()] == [
+        500,
+        501,
+    ]
+
+
 def test_a_type_we_lack_can_be_skipped(tr: Trickle, lake: Lake) -> None:
     kind = pa.map_(pa.string(), pa.int64())
     lake.write(pa.table({"id": [1], "extra": pa.array([[("a", 1)]], kind)}), "mapped")
@@ -512,6 +534,8 @@ class Walk:
 
     def run(self, steps: int) -> None:
         try:
+            if self.random.random() < 0.5:
+                self.lake.record_changes()
             for _ in range(steps):
                 self.random.choice(self.STEPS)(self)
             self.sync()

@@ -42,6 +42,7 @@ class Outside:
     address: str
     values: tuple[tuple[str, str | None], ...] = ()  # of columns that are not in it, by their names there
     mask: Mask | None = None
+    tells_changes: bool = False  # each row says how it changed, as in Delta's change data feed
 
     @property
     def path(self) -> str:
@@ -52,13 +53,21 @@ class Outside:
 
     def to_text(self) -> str:
         mask = None if self.mask is None else asdict(self.mask)
-        return json.dumps({"address": self.address, "values": self.values, "mask": mask})
+        return json.dumps(
+            {
+                "address": self.address,
+                "values": self.values,
+                "mask": mask,
+                "tells_changes": self.tells_changes,
+            }
+        )
 
     @classmethod
     def from_text(cls, text: str) -> Outside:
         given = json.loads(text)
         mask = None if given["mask"] is None else Mask(**given["mask"])
-        return cls(given["address"], tuple((name, value) for name, value in given["values"]), mask)
+        values = tuple((name, value) for name, value in given["values"])
+        return cls(given["address"], values, mask, given["tells_changes"])
 
 
 @dataclass(frozen=True)

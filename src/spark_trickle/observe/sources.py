@@ -15,6 +15,7 @@ from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.model.source import AttachedSource, CaptureMode, Mirror, MirrorState, Published
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
+from spark_trickle.refresh.identity import key_of
 from spark_trickle.sources.followed.job import read_version
 from spark_trickle.sources.followed.loading import find_pending
 from spark_trickle.sources.followed.opening import KINDS, open_attached
@@ -37,8 +38,7 @@ from spark_trickle.sources.postgres.status import (
     trigger_findings,
 )
 from spark_trickle.sources.postgres.survey import survey_captures
-from spark_trickle.targets.postgres.front import read_state as state_there
-from spark_trickle.targets.push import make_target
+from spark_trickle.targets.kinds import open_target
 from spark_trickle.txn.work import Work
 
 Row = tuple[Any, ...]
@@ -329,17 +329,15 @@ def published_status(work: Work) -> Answer:
 def _make_published_row(work: Work, found: Published) -> Row:
     table = work.catalog.table_by_id(found.table_id)
     assert table is not None
-    target = make_target(work, table, found)
     snapshot, count, problem = found.reached, None, found.error
     try:
-        attached = sources.find_source(work.place.warehouse.engine, found.source)
-        with _reach_source(attached, read_options(attached.options)) as connection:
-            there = state_there(connection, target)
+        with share_connections(), open_target(work, _LINKS.get(), table, found, "status") as target:
+            there = target.read_state()
             snapshot, count = there.snapshot, there.rows
             problem = "; ".join(there.changes) or found.error
     except TrickleError as error:
         problem = error.message
-    key, name = ", ".join(target.key), target.full_name
+    key, name = ", ".join(key_of(work, table)), ".".join(n for n in (found.schema, found.table) if n)
     newest = work.base.id
     return (table.full_name, found.source, name, key, snapshot, newest, found.applied, count, problem)
 

@@ -1,7 +1,7 @@
 """What a source is to us, whatever system it is: tables, versions of them, and what changed between two.
 
-A source that implements `Source` gets everything that belongs to sources: ATTACH, SYNC, status, metrics, the
-scheduler. `sources/followed` does all that; PostgreSQL alone has a way of its own.
+A source that implements `SourceReader` gets all that belongs to sources: ATTACH, SYNC, status, metrics, the
+scheduler. `sources/followed` does that; PostgreSQL alone has a way of its own.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LoadedTable:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ColumnBounds:
     """What a file is known to hold of one column."""
 
     nulls: int | None
@@ -84,7 +84,9 @@ class RemoteFile:
     rows: int
     values: tuple[tuple[str, str | None], ...] = ()
     mask: Mask | None = None
-    bounds: Mapping[str, Bounds] = field(default_factory=dict, compare=False)
+    deletes: int = 0  # rows that went, of a file that tells changes
+    tells_changes: bool = False
+    bounds: Mapping[str, ColumnBounds] = field(default_factory=dict, compare=False)
 
     @property
     def path(self) -> str:
@@ -112,6 +114,7 @@ class FileChange:
     replaced: tuple[str, ...] = ()
     moved_to: tuple[RemoteFile, ...] = ()
     moved_from: tuple[str, ...] = ()
+    recorded: tuple[RemoteFile, ...] = ()  # rows that tell how they changed, in files that moved
 
     @property
     def added(self) -> tuple[RemoteFile, ...]:
@@ -177,7 +180,7 @@ Content = FileContent | RowChange | Arrivals
 Change = FileChange | RowChange | Arrivals | Resync
 
 
-class Source(Protocol):
+class SourceReader(Protocol):
     """One attached source while it is used."""
 
     capabilities: ClassVar[Capabilities]

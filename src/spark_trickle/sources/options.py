@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import field, fields
 from enum import StrEnum
@@ -14,13 +15,27 @@ SWITCH = {"true": True, "false": False}
 T = TypeVar("T")
 
 
-def option(default: Any, meaning: str, choices: Mapping[str, object] | None = None) -> Any:
+def option(
+    default: Any, meaning: str, choices: Mapping[str, object] | None = None, is_path: bool = False
+) -> Any:
     """A field of a class of options; `choices` are what a user may write, with the value that each means."""
-    return field(default=default, metadata={"meaning": meaning, "choices": choices or {}})
+    return field(default=default, metadata={"meaning": meaning, "choices": choices or {}, "is_path": is_path})
 
 
 def name_members(kind: type[StrEnum]) -> dict[str, object]:
     return {member.value: member for member in kind}
+
+
+def settle_paths(kind: type[Any], given: Mapping[str, str]) -> dict[str, str]:
+    """Options whose paths mean the same from wherever a process is started."""
+    paths = {f.name for f in fields(kind) if f.metadata["is_path"]}
+    return {n: _settle_path(v) if n in paths and v else v for n, v in given.items()}
+
+
+def _settle_path(path: str) -> str:
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    return path if "://" in path else os.path.abspath(path)
 
 
 def parse_options(kind: type[T], given: Mapping[str, str]) -> T:

@@ -28,7 +28,7 @@ from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import require_mirror
 from spark_trickle.sources.postgres.buffer import claim_buffers, release_buffers
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.sources.postgres.options import CdcMode, Resync, read_options
+from spark_trickle.sources.postgres.options import CdcMode, ResyncWay, read_options
 from spark_trickle.sources.progress import Listen, ignore_progress
 from spark_trickle.sources.reading import PolledChanges, read_up_to
 from spark_trickle.sources.registering import has_part_in_source, require_registered
@@ -106,7 +106,7 @@ def _sync_job(job: Job) -> SyncReport:
     found = _read_changes(job)
     landings, resynced = dict(found.landings), {}
     problems = _find_problems(job)
-    if job.options.resync is Resync.AUTO:
+    if job.options.resync is ResyncWay.AUTO:
         resynced = {n: r for n, (status, r) in problems.items() if status is MirrorStatus.RESYNC_NEEDED}
         for table, _ in job.find_mirrors(begin_work(job.place)):
             if table.full_name in resynced:

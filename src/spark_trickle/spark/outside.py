@@ -26,6 +26,8 @@ from spark_trickle.spark.types import cast_name
 from spark_trickle.sql.lexer.words import quote
 
 OUTSIDE_FILE = "_trickle_file"  # the column with the tag of the file of a row
+# How a change data feed says what became of a row.
+_CHANGE_TYPE, _CAME = "_change_type", "'insert', 'update_postimage'"
 _NAME, _ROW, _MASK, _KEEPS = "_trickle_base", "_trickle_row", "_trickle_mask", "_trickle_keeps"
 
 
@@ -45,6 +47,7 @@ class _Scan:
 
     files: tuple[tuple[DataFile, Outside], ...]
     valued: frozenset[str]  # columns whose values are not in the files, by their names there
+    tells_changes: bool
 
 
 def read_outside(
@@ -62,14 +65,15 @@ def read_outside(
 
 def _split_scans(files: Sequence[DataFile]) -> list[_Scan]:
     """Files of one name, or one file with several masks, are read apart from each other."""
-    seen: Counter[tuple[str, frozenset[str]]] = Counter()
-    scans: dict[tuple[int, frozenset[str]], list[tuple[DataFile, Outside]]] = {}
+    seen: Counter[tuple[str, frozenset[str], bool]] = Counter()
+    scans: dict[tuple[int, frozenset[str], bool], list[tuple[DataFile, Outside]]] = {}
     for f in files:
         if f.outside is not None:
             valued = frozenset(name for name, _ in f.outside.values)
-            scans.setdefault((seen[f.name, valued], valued), []).append((f, f.outside))
-            seen[f.name, valued] += 1
-    return [_Scan(tuple(found), valued) for (_, valued), found in scans.items()]
+            key = (f.name, valued, f.outside.tells_changes)
+            scans.setdefault((seen[key], *key[1:]), []).append((f, f.outside))
+            seen[key] += 1
+    return [_Scan(tuple(found), valued, tells) for (_, valued, tells), found in scans.items()]
 
 
 def _read_scan(
@@ -78,10 +82,12 @@ def _read_scan(
     written = table.mirror.written if table.mirror is not None else None
     there = {w.column_id: w for w in written or ()}
     held = [w for w in there.values() if w.name not in scan.valued]
-    rows = reader.schema(_file_schema(held)).parquet(*data.locate(table, [f for f, _ in scan.files]))
+    schema = _file_schema(held, scan.tells_changes)
+    rows = reader.schema(schema).parquet(*data.locate(table, [f for f, _ in scan.files]))
     masked = any(outside.mask is not None for _, outside in scan.files)
     values = {name: f"_trickle_value_{n}" for n, name in enumerate(sorted(scan.valued))}
-    columns = [*(_column_sql(c, there.get(c.id), values) for c in table.columns), f"1 AS {WEIGHT}"]
+    weight = f"IF(r.{_CHANGE_TYPE} IN ({_CAME}), 1, -1)" if scan.tells_changes else "1"
+    columns = [*(_column_sql(c, there.get(c.id), values) for c in table.columns), f"{weight} AS {WEIGHT}"]
     if not (scan.valued or masked or tagged):
         return run_sql(spark, f"SELECT {', '.join(columns)} FROM {{rows}} AS r", rows=rows)
     if tagged:
@@ -150,10 +156,12 @@ def _list_words(words: list[pa.Array | None]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array([*offsets, starts[-1]], pa.int32()), values)
 
 
-def _file_schema(held: Sequence[WrittenColumn]) -> StructType:
+def _file_schema(held: Sequence[WrittenColumn], tells_changes: bool) -> StructType:
     """The columns as the files name them; what a file does not have is null."""
     fields = [
         {"name": w.name, "type": without_ids(to_spark(w.type)), "nullable": True, "metadata": {}}
         for w in held
     ]
+    if tells_changes:
+        fields.append({"name": _CHANGE_TYPE, "type": "string", "nullable": True, "metadata": {}})
     return StructType.fromJson({"type": "struct", "fields": fields})

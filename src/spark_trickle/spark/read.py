@@ -198,8 +198,11 @@ def identity_columns(table: Table) -> tuple[TableColumn, ...]:
     return table.distinct_by or table.columns
 
 
-def _same_sql(table: Table) -> str:
-    """An enforced key is never null, so plain `=` does, which lets Spark hash a single number."""
+def same_row_sql(table: Table) -> str:
+    """Whether a row of `base` is one of `gone`.
+
+    An enforced key is never null, so plain `=` does, which lets Spark hash a single number.
+    """
     if table.unique:
         return " AND ".join(f"base.{quote(c.name)} = gone.{quote(c.name)}" for c in table.key_columns)
     if table.distinct_by:
@@ -218,7 +221,7 @@ def _same_sql(table: Table) -> str:
 def _render_replaced(table: Table, hint: str) -> str:
     return (
         f"SELECT {hint} {columns_sql(table, 'base.')} FROM {{settled}} AS base "
-        f"LEFT ANTI JOIN {{gone}} AS gone ON {_same_sql(table)} "
+        f"LEFT ANTI JOIN {{gone}} AS gone ON {same_row_sql(table)} "
         f"UNION ALL SELECT {columns_sql(table)} FROM {{come}}"
     )
 
@@ -267,7 +270,7 @@ def _render_guided(table: Table, column: str, bits: Bits) -> str:
 
 def _render_counted(table: Table, hint: str) -> str:
     """Rows may repeat, so a touched row is counted; untouched rows pass by."""
-    columns, base, same = columns_sql(table), columns_sql(table, "base."), _same_sql(table)
+    columns, base, same = columns_sql(table), columns_sql(table, "base."), same_row_sql(table)
     gone = f"(SELECT {columns} FROM {{net}} WHERE {WEIGHT} < 0) AS gone"
     touched = (
         f"SELECT {hint} {base}, 1 AS {WEIGHT} FROM {{settled}} AS base LEFT SEMI JOIN {gone} ON {same} "

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_trickle.model.quoting import quote
 from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.model.types import without_ids
 from spark_trickle.spark.errors import explain_errors
 from spark_trickle.spark.observe import observe_counts
 from spark_trickle.spark.read import strict_reader
@@ -51,6 +53,16 @@ def write_by_executors(
 
 def _id_only(metadata: dict[str, object]) -> dict[str, object]:
     return {k: v for k, v in metadata.items() if k == "parquet.field.id"}
+
+
+def write_plain(frame: DataFrame, table: Table, folder: str, compression: str) -> None:
+    """Write the columns of a table for readers that know nothing of us: no weights, no ids."""
+    fields = [f for f in storage_schema(table).fields if f.name != WEIGHT]
+    schema = StructType.fromJson(without_ids(StructType(fields).jsonValue()))
+    typed = [F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata={}) for f in schema.fields]
+    writer = frame.select(*typed).write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    with explain_errors(""):
+        writer.option("compression", compression).parquet(folder)
 
 
 def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from spark_trickle.sources.progress import Listen, ignore_progress
 from spark_trickle.sources.report import SyncReport
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
+from spark_trickle.targets.kinds import choose_place
 from spark_trickle.targets.push import Pushed, publish_table, push_table, repair_table, unpublish_table
 from spark_trickle.txn.connection import WarehouseConnection
 from spark_trickle.txn.work import begin_work
@@ -74,18 +75,15 @@ class Publisher:
 
     def _publish_target(self, statement: s.PublishStream) -> Pushed:
         self._require_no_transaction()
-        if len(statement.target) > 2:
-            raise InvalidDefinitionError(
-                f'"{".".join(statement.target)}" has too many parts', "Write AS schema.table."
-            )
         place = self._connection.place
         table = find_stream_table(begin_work(place), statement.name)
         if any(p.table_id == table.id for p in self._read_published()):
             raise InvalidDefinitionError(
                 f'"{table.full_name}" is already published', "UNPUBLISH STREAM TABLE it first."
             )
-        schema = statement.target[0] if len(statement.target) == 2 else "public"
-        return publish_table(place, self._links, table, statement.source, schema, statement.target[-1])
+        attached = sources.find_source(place.warehouse.engine, statement.source)
+        schema, name = choose_place(attached, statement.target)
+        return publish_table(place, self._links, table, attached.name, schema, name)
 
     def _require_no_transaction(self) -> None:
         self._connection.require_no_transaction("a statement about a source")

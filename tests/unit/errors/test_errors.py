@@ -68,6 +68,9 @@ EXAMPLES: list[TrickleError] = [
     errors.ResyncNeededError("public.t", "its triggers were disabled"),
     errors.WalDecodeError("a string does not end", 7),
     errors.TargetExistsError("public.t", "spark-trickle did not create it"),
+    errors.OutsideFileError("main.t", "/lake/t/1.parquet", "is gone"),
+    errors.OutsideFileError("", "/lake/t/1.bin", "is damaged: its checksum is another one"),
+    errors.ChangesUnknownError("main.t", 7, "the file /lake/t/1.parquet is gone"),
     errors.NotPublishedError("main.s", "public.s"),
     errors.NotPublishedError("main.s", "public.s", '"main.s" of another warehouse'),
     errors.WarehouseCopiedError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.errors import TrickleError
-from spark_trickle.sources.postgres.options import CdcMode, CopyWay, PostgresOptions, Resync, read_options
+from spark_trickle.sources.postgres.options import CdcMode, CopyWay, PostgresOptions, ResyncWay, read_options
 
 DSN = {"dsn": "env:SHOP"}
 READ = [
@@ -15,7 +15,10 @@ READ = [
         PostgresOptions("env:SHOP", cdc_mode=CdcMode.WAL, copy=CopyWay.JDBC),
     ),
     ({"unlogged": "TRUE", "guarded": "false"}, PostgresOptions("env:SHOP", unlogged=True, guarded=False)),
-    ({"notify": "true", "resync": "manual"}, PostgresOptions("env:SHOP", notify=True, resync=Resync.MANUAL)),
+    (
+        {"notify": "true", "resync": "manual"},
+        PostgresOptions("env:SHOP", notify=True, resync=ResyncWay.MANUAL),
+    ),
     ({"capture": "row", "schema": "Own"}, PostgresOptions("env:SHOP", capture="row", schema="Own")),
 ]
 

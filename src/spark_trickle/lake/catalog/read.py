@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -158,6 +158,19 @@ def read_files(connection: Connection, table_id: int, snapshot_id: int) -> tuple
     if snapshot_id < (rows[0].oldest if rows else read_oldest_id(connection)):
         raise _make_not_found(connection, str(snapshot_id))
     return tuple(_row_to_file(row) for row in rows)
+
+
+def find_files(
+    connection: Connection, table_id: int, snapshot_id: int, paths: Collection[str]
+) -> tuple[DataFile, ...]:
+    """Those of some paths among the files of a table."""
+    query = _select_files().where(s.data_file.c.table_id == table_id, is_visible(s.data_file, snapshot_id))
+    found: list[DataFile] = []
+    wanted = sorted(paths)
+    for start in range(0, len(wanted), 500):
+        part = query.where(s.data_file.c.path.in_(wanted[start : start + 500]))
+        found += (_row_to_file(row) for row in connection.execute(part))
+    return tuple(found)
 
 
 def read_change_files(connection: Connection, table_id: int, after: int, upto: int) -> tuple[DataFile, ...]:

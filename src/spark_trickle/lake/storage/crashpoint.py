@@ -16,6 +16,8 @@ CRASH_POINTS = (
     "before_commit",
     "after_commit",
     "after_landing",
+    "before_target_commit",
+    "after_target_commit",
     "vacuum_after_forget",
     "vacuum_half_deleted",
     "backup_catalog",

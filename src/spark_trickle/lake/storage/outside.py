@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -21,6 +22,8 @@ from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
 # Days of the old calendar, which Spark tells from the others by a note in the footer.
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _MASKS = 256  # masks that are remembered
+CHANGE_TYPE = "_change_type"  # the column in which a change data feed says how a row changed
+CAME = pa.array(["insert", "update_postimage"])  # what it says of rows that came; the others went
 
 
 def open_address(address: str) -> tuple[fs.FileSystem, str]:
@@ -59,7 +62,8 @@ def read_outside(
             if any(note in (parquet.schema_arrow.metadata or {}) for note in _OLD_CALENDAR):
                 return None
             held = {id: w for id, w in there.items() if w.name in parquet.schema_arrow.names}
-            rows = parquet.read([w.name for w in held.values()])
+            kinds = [CHANGE_TYPE] if outside.tells_changes else []
+            rows = parquet.read([*(w.name for w in held.values()), *kinds])
             count = parquet.metadata.num_rows
     except FileNotFoundError:
         raise OutsideFileError(table.full_name, outside.address, "is gone") from None
@@ -77,11 +81,23 @@ def read_outside(
         else:
             taken.append(pa.nulls(count, kind))
     weights = pa.repeat(pa.scalar(1, pa.int32()), count)
+    if outside.tells_changes:
+        weights = pc.if_else(pc.is_in(rows.column(CHANGE_TYPE), value_set=CAME), weights, pc.negate(weights))
     fields = [schema.field(c.name) for c in chosen] + [schema.field(WEIGHT)]
     whole = pa.Table.from_arrays([*taken, weights], schema=pa.schema(fields))
     if outside.mask is None:
         return whole
     return mask_rows(whole, read_mask(outside.mask), outside.mask.keeps)
+
+
+def read_change_types(address: str) -> pa.ChunkedArray:
+    """How the rows of a file changed."""
+    filesystem, path = open_address(address)
+    try:
+        with filesystem.open_input_file(path) as source:
+            return pq.ParquetFile(source).read([CHANGE_TYPE]).column(0)
+    except FileNotFoundError:
+        raise OutsideFileError("", address, "is gone") from None
 
 
 def _list_written(table: Table) -> dict[int, WrittenColumn]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
@@ -99,6 +99,20 @@ class RemovedFile:
 
 
 @dataclass(frozen=True)
+class ChangeFile:
+    """A file of the change data feed: the rows that a commit changed, and how."""
+
+    path: str
+    bytes: int
+    values: tuple[tuple[str, str | None], ...]
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> ChangeFile:
+        values = given.get("partitionValues") or {}
+        return cls(unquote(given["path"]), given["size"], tuple(sorted(values.items())))
+
+
+@dataclass(frozen=True)
 class TableMetadata:
     """The columns of a table, and its settings."""
 
@@ -106,10 +120,7 @@ class TableMetadata:
     schema: Mapping[str, Any]
     partitioned_by: tuple[str, ...]
     configuration: Mapping[str, str]
-
-    @property
-    def mapping_mode(self) -> str:
-        return self.configuration.get("delta.columnMapping.mode", "none")
+    description: str = ""
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> TableMetadata:
@@ -118,6 +129,7 @@ class TableMetadata:
             json.loads(given["schemaString"]),
             tuple(given.get("partitionColumns") or ()),
             dict(given.get("configuration") or {}),
+            given.get("description") or "",
         )
 
 
@@ -154,6 +166,12 @@ class DeltaCommit:
     removed: tuple[RemovedFile, ...] = ()
     metadata: TableMetadata | None = None
     protocol: Protocol | None = None
+    recorded: tuple[ChangeFile, ...] = ()  # then they are all that it changed
+    info: Mapping[str, Any] = field(default_factory=dict)  # what its writer noted about it
+
+    @property
+    def changes_data(self) -> bool:
+        return any(r.changes_data for r in self.removed) or any(a.changes_data for a in self.added)
 
 
 def parse_commit(version: int, lines: Iterable[str]) -> DeltaCommit:
@@ -161,14 +179,19 @@ def parse_commit(version: int, lines: Iterable[str]) -> DeltaCommit:
 
 
 def collect_actions(version: int, actions: Iterable[Mapping[str, Any]]) -> DeltaCommit:
-    added, removed, metadata, protocol = [], [], None, None
+    added, removed, recorded, metadata, protocol = [], [], [], None, None
+    info: Mapping[str, Any] = {}
     for action in actions:
         if (given := action.get("add")) is not None:
             added.append(AddedFile.from_json(given))
         elif (given := action.get("remove")) is not None:
             removed.append(RemovedFile.from_json(given))
+        elif (given := action.get("cdc")) is not None:
+            recorded.append(ChangeFile.from_json(given))
+        elif (given := action.get("commitInfo")) is not None:
+            info = given
         elif (given := action.get("metaData")) is not None:
             metadata = TableMetadata.from_json(given)
         elif (given := action.get("protocol")) is not None:
             protocol = Protocol.from_json(given)
-    return DeltaCommit(version, tuple(added), tuple(removed), metadata, protocol)
+    return DeltaCommit(version, tuple(added), tuple(removed), metadata, protocol, tuple(recorded), info)

@@ -11,15 +11,16 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.errors import OutsideFileError, UnsupportedError
 from spark_trickle.lake.storage.masks import DELTA_FILE, DELTA_INLINE, decode_z85
-from spark_trickle.lake.storage.outside import open_address
+from spark_trickle.lake.storage.outside import CAME, open_address, read_change_types
 from spark_trickle.model.files import Mask, Outside
-from spark_trickle.sources.delta.actions import AddedFile, TableMetadata, Vector
+from spark_trickle.sources.delta.actions import AddedFile, ChangeFile, TableMetadata, Vector
 from spark_trickle.sources.delta.columns import find_physical_name
-from spark_trickle.sources.interface import Bounds, RemoteFile
+from spark_trickle.sources.interface import ColumnBounds, RemoteFile
 
 _THREADS = 16  # that read footers, where the log does not count rows
 _UUID_TEXT = 20  # letters of Base85 that make a UUID
@@ -33,6 +34,25 @@ def make_files(address: str, metadata: TableMetadata, added: Iterable[AddedFile]
         return tuple(_make_file(address, kinds, f) for f in listed)
     with ThreadPoolExecutor(_THREADS) as pool:
         return tuple(pool.map(lambda f: _make_file(address, kinds, f), listed))
+
+
+def make_change_files(address: str, recorded: Iterable[ChangeFile]) -> tuple[RemoteFile, ...]:
+    """Files of the change data feed; how many rows went, only they tell."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return tuple(pool.map(lambda f: _make_change_file(address, f), recorded))
+
+
+def _make_change_file(address: str, recorded: ChangeFile) -> RemoteFile:
+    at = join_address(address, recorded.path)
+    kinds = read_change_types(at)
+    return RemoteFile(
+        address=at,
+        bytes=recorded.bytes,
+        rows=len(kinds),
+        values=tuple((name, value if value != "" else None) for name, value in recorded.values),
+        deletes=len(kinds) - (pc.sum(pc.is_in(kinds, value_set=CAME)).as_py() or 0),
+        tells_changes=True,
+    )
 
 
 def find_path(address: str, path: str, vector: Vector | None) -> str:
@@ -98,7 +118,7 @@ def _make_mask(address: str, vector: Vector) -> Mask:
 
 def _read_bounds(
     kinds: Mapping[str, tuple[str, Any]], stats: Mapping[str, Any], masked: bool
-) -> dict[str, Bounds]:
+) -> dict[str, ColumnBounds]:
     lows, highs = stats.get("minValues") or {}, stats.get("maxValues") or {}
     nulls = stats.get("nullCount") or {}
     found = {}
@@ -109,7 +129,7 @@ def _read_bounds(
                 high += _ROUNDED
             # Rows that are masked were counted too.
             count = nulls.get(physical) if not masked else None
-            found[name] = Bounds(count, low, high)
+            found[name] = ColumnBounds(count, low, high)
     return found
 
 

@@ -13,7 +13,7 @@ from spark_trickle.errors import InvalidDefinitionError, SourceAddressError
 from spark_trickle.lake.storage.outside import open_address
 from spark_trickle.sources.delta.actions import AddedFile, FileKey
 from spark_trickle.sources.delta.columns import describe_table
-from spark_trickle.sources.delta.files import find_path, make_files
+from spark_trickle.sources.delta.files import find_path, make_change_files, make_files
 from spark_trickle.sources.delta.groups import group_files
 from spark_trickle.sources.delta.log import DeltaLog, TableSchema, VersionGoneError
 from spark_trickle.sources.interface import (
@@ -36,7 +36,9 @@ _GO_ON = "Run SYNC SOURCE to go on from the newest version."
 class DeltaOptions:
     """Where the tables are."""
 
-    path: str = option("", "The folder of a Delta table, or one whose subfolders are Delta tables.")
+    path: str = option(
+        "", "The folder of a Delta table, or one whose subfolders are Delta tables.", is_path=True
+    )
 
 
 def open_delta(name: str, options: DeltaOptions) -> DeltaSource:
@@ -44,7 +46,7 @@ def open_delta(name: str, options: DeltaOptions) -> DeltaSource:
         raise InvalidDefinitionError(
             f'the source "{name}" needs the path of its tables', "Write OPTIONS (path 's3://bucket/tables')."
         )
-    return DeltaSource(options.path.removeprefix("file://").rstrip("/") or "/")
+    return DeltaSource(options.path.rstrip("/") or "/")
 
 
 class DeltaSource:
@@ -119,6 +121,7 @@ class DeltaSource:
             list_paths(groups.replaced),
             make(groups.moved_to),
             list_paths(groups.moved_from),
+            make_change_files(log.address, groups.recorded),
         )
 
     def release(self, upto: Mapping[str, Version]) -> None:

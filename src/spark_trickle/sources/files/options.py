@@ -43,6 +43,7 @@ class FilesOptions:
         "",
         "The files: a folder, or a pattern with `*`, `?`, `[…]` and `**` (any folders). `{table}` stands for"
         " the name of the table.",
+        is_path=True,
     )
     format: FormatName = option(  # noqa: RUF009 a field
         FormatName.JSON, "The format of the files.", name_members(FormatName)

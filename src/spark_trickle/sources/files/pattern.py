@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
@@ -18,12 +17,6 @@ class PathPattern:
     matcher: re.Pattern[str]
     is_deep: bool  # also files in folders of the folder
     has_table: bool
-
-
-def make_absolute(path: str) -> str:
-    """Other sessions may have another current folder."""
-    path = path.removeprefix("file://")
-    return path if "://" in path else os.path.abspath(path)
 
 
 def parse_path(path: str) -> PathPattern:

@@ -19,7 +19,6 @@ from spark_trickle.sources.files.pattern import (
     PathPattern,
     literal_file,
     literal_folder,
-    make_absolute,
     parse_path,
 )
 from spark_trickle.sources.interface import (
@@ -59,7 +58,7 @@ class FilesSource:
 
     @cached_property
     def _pattern(self) -> PathPattern:
-        path = make_absolute(self._options.path)
+        path = self._options.path
         match FileType.NotFound if TABLE in path else find_type(path):
             case FileType.Directory:
                 return literal_folder(path)

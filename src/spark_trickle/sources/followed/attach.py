@@ -26,7 +26,7 @@ from spark_trickle.sources.followed.in_place import land_content
 from spark_trickle.sources.followed.job import FollowJob, move_to_version, use_followed
 from spark_trickle.sources.followed.layout import describe_loaded
 from spark_trickle.sources.followed.loading import load_arrivals
-from spark_trickle.sources.followed.opening import open_source
+from spark_trickle.sources.followed.opening import KINDS, open_source
 from spark_trickle.sources.followed.parts import define_parts
 from spark_trickle.sources.followed.tables import adapt_table, new_table
 from spark_trickle.sources.interface import (
@@ -40,6 +40,7 @@ from spark_trickle.sources.interface import (
 from spark_trickle.sources.landing import Landing, land_change, land_difference
 from spark_trickle.sources.mirror_options import read_column_lists
 from spark_trickle.sources.mirrored import require_mirror
+from spark_trickle.sources.options import settle_paths
 from spark_trickle.sql.statements import kinds as s
 from spark_trickle.txn.names import free_name
 from spark_trickle.txn.retry import retry_on_conflict
@@ -47,7 +48,8 @@ from spark_trickle.txn.work import Place, Work, begin_work, now
 
 
 def attach_followed(place: Place, statement: s.AttachSource) -> Result:
-    name, options = statement.name.lower(), dict(statement.options)
+    name, kind = statement.name.lower(), KINDS[statement.kind]
+    options = settle_paths(kind.options, dict(statement.options))
     source = open_source(name, statement.kind, options)
     try:
         if not source.discover():

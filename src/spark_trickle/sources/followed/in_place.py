@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_trickle.errors import OutsideFileError
+from spark_trickle.lake.catalog import read
+from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.storage.masks import list_numbers
 from spark_trickle.lake.storage.outside import read_mask
 from spark_trickle.lake.storage.stats import format_bound
@@ -17,7 +19,7 @@ from spark_trickle.model.commit import TableChange
 from spark_trickle.model.files import ColumnStats, DataFile, Outside, Role
 from spark_trickle.model.table import Table, TableColumn
 from spark_trickle.model.types import Scalar, find_fixed_width
-from spark_trickle.sources.interface import Bounds, FileChange, FileContent, RemoteFile
+from spark_trickle.sources.interface import ColumnBounds, FileChange, FileContent, RemoteFile
 from spark_trickle.sources.landing import Landing
 from spark_trickle.txn.net import store_difference
 from spark_trickle.txn.work import Work
@@ -28,15 +30,16 @@ _UNPACKED = 5  # times as many bytes as a file has, its rows take in memory, if 
 
 def land_files(work: Work, table: Table, change: FileChange) -> Landing:
     """From one version to another; that we know the files which went was checked before."""
-    make = _FileMaker(table, work.next_as_of())
-    known = {f.path: f for f in work.files(table)}
+    make = FileMaker(table, work.next_as_of())
+    known = _find_known(work, table, change.removed)
     inserted = tuple(make.file(f, Role.CHANGE) for f in change.inserted)
     rewritten = tuple(make.file(f, Role.BASE) for f in change.rewritten)
     moved = tuple(make.file(f, Role.BASE) for f in change.moved_to)
     deleted = [known[path] for path in change.deleted]
     replaced = [known[path] for path in change.replaced]
     gone = tuple(f.make_removal(make.as_of) for f in deleted)
-    net = _store_net(work, table, rewritten, replaced)
+    recorded = tuple(make.file(f, Role.CHANGE) for f in change.recorded)
+    net = _store_net(work, table, rewritten, replaced, recorded)
     work.change(
         TableChange(
             table,
@@ -51,15 +54,23 @@ def land_files(work: Work, table: Table, change: FileChange) -> Landing:
 
 def fit_change(work: Work, table: Table, change: FileChange) -> FileChange | None:
     """The change without files that are there already; None if it removes files that we do not know."""
-    known = {f.path for f in work.files(table)}
-    if not set(change.removed) <= known:
+    known = _find_known(work, table, (*change.removed, *(f.path for f in change.added)))
+    if not set(change.removed) <= known.keys():
         return None
+    if change.recorded and any(f.path in known for f in change.added):
+        return None  # then the feed tells more than what we lack
     return replace(
         change,
         inserted=tuple(f for f in change.inserted if f.path not in known),
         rewritten=tuple(f for f in change.rewritten if f.path not in known),
         moved_to=tuple(f for f in change.moved_to if f.path not in known),
     )
+
+
+def _find_known(work: Work, table: Table, paths: Collection[str]) -> dict[str, DataFile]:
+    """Only these are asked for: a table may have very many files, of which few change."""
+    with open_reader(work.place.warehouse.engine) as connection:
+        return {f.path: f for f in read.find_files(connection, table.id, work.base.id, paths)}
 
 
 def land_content(work: Work, table: Table, content: FileContent, reason: str) -> tuple[Landing, str]:
@@ -84,7 +95,7 @@ def land_content(work: Work, table: Table, content: FileContent, reason: str) ->
 def _land_unknown(
     work: Work, table: Table, come: Sequence[RemoteFile], gone: Sequence[str], reason: str
 ) -> None:
-    make = _FileMaker(table, work.next_as_of())
+    make = FileMaker(table, work.next_as_of())
     known = {f.path: f for f in work.files(table)}
     name = f"{work.place.storage.new_name()}: {reason}"
     unknown = DataFile(name, Role.UNKNOWN, 0, 0, 0, 0, make.as_of)
@@ -94,11 +105,15 @@ def _land_unknown(
 
 
 def _store_net(
-    work: Work, table: Table, come: Sequence[DataFile], gone: Sequence[DataFile]
+    work: Work,
+    table: Table,
+    come: Sequence[DataFile],
+    gone: Sequence[DataFile],
+    recorded: Sequence[DataFile] = (),
 ) -> tuple[DataFile, ...]:
     """What files hold beyond others; of a file with two masks only the rows that differ are read."""
     before = {_address_of(f): f for f in gone}
-    plus, minus = [], []
+    plus, minus = list(recorded), []
     for new in come:
         old = before.pop(_address_of(new), None)
         if old is None:
@@ -135,7 +150,7 @@ def _keep_rows(file: DataFile, numbers: _Numbers) -> DataFile:
 
 
 @dataclass(frozen=True)
-class _FileMaker:
+class FileMaker:
     """Files of a source -> files of our catalog."""
 
     table: Table
@@ -143,13 +158,13 @@ class _FileMaker:
 
     def file(self, found: RemoteFile, role: Role) -> DataFile:
         columns = {c.name: c for c in self.table.columns}
-        outside = Outside(found.address, found.values, found.mask)
+        outside = Outside(found.address, found.values, found.mask, found.tells_changes)
         width = find_fixed_width(c.type for c in self.table.columns)
         return DataFile(
             path=outside.path,
             role=role,
             rows=found.rows,
-            deletes=0,
+            deletes=found.deletes,
             bytes=found.bytes,
             footer_bytes=0,
             as_of=self.as_of,
@@ -161,7 +176,7 @@ class _FileMaker:
         )
 
 
-def _make_stats(column: TableColumn, rows: int, bounds: Bounds) -> ColumnStats:
+def _make_stats(column: TableColumn, rows: int, bounds: ColumnBounds) -> ColumnStats:
     low = high = None
     if isinstance(column.type, Scalar) and bounds.low is not None:
         low, high = format_bound(bounds.low, column.type), format_bound(bounds.high, column.type)

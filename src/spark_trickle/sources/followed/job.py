@@ -13,7 +13,7 @@ from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.model.source import AttachedSource, Landed, MirrorState, SourceState, StoredPosition
 from spark_trickle.model.table import Table
 from spark_trickle.sources.followed.opening import open_attached
-from spark_trickle.sources.interface import Source, Version
+from spark_trickle.sources.interface import SourceReader, Version
 from spark_trickle.txn.work import Place, Work
 
 
@@ -23,7 +23,7 @@ class FollowJob:
 
     place: Place
     attached: AttachedSource
-    source: Source
+    source: SourceReader
 
     @property
     def state(self) -> SourceState:

@@ -11,7 +11,7 @@ from spark_trickle.model.source import AttachedSource
 from spark_trickle.sources.delta.source import DeltaOptions, DeltaSource, open_delta
 from spark_trickle.sources.files.options import FilesOptions
 from spark_trickle.sources.files.source import FilesSource, open_files
-from spark_trickle.sources.interface import Capabilities, Source
+from spark_trickle.sources.interface import Capabilities, SourceReader
 from spark_trickle.sources.options import parse_options
 
 
@@ -20,7 +20,7 @@ class SourceKind:
     """How sources of one type are opened: `options` is a dataclass of `sources/options`."""
 
     options: type[Any]
-    open: Callable[[str, Any], Source]
+    open: Callable[[str, Any], SourceReader]
     capabilities: Capabilities
 
 
@@ -30,13 +30,13 @@ KINDS: dict[str, SourceKind] = {
 }
 
 
-def open_source(name: str, kind: str, given: Mapping[str, str]) -> Source:
+def open_source(name: str, kind: str, given: Mapping[str, str]) -> SourceReader:
     found = KINDS[kind]
     return found.open(name, parse_options(found.options, given))
 
 
 @contextmanager
-def open_attached(attached: AttachedSource) -> Iterator[Source]:
+def open_attached(attached: AttachedSource) -> Iterator[SourceReader]:
     source = open_source(attached.name, attached.kind, attached.options)
     try:
         yield source

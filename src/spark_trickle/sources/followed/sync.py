@@ -29,7 +29,7 @@ _DROPPED = "it was dropped in the source"
 
 
 @dataclass
-class _Found:
+class _SyncNotes:
     """What one sync has come to."""
 
     landings: dict[str, Landing] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def sync_followed(place: Place, name: str) -> SyncReport:
 
 def _sync_job(job: FollowJob, start: float) -> SyncReport:
     work = begin_work(job.place)
-    tables, found = job.find_tables(work), _Found()
+    tables, found = job.find_tables(work), _SyncNotes()
     newest = job.source.position([require_mirror(t).table for t, _ in tables])
     for table, state in tables:
         version = newest.get(require_mirror(table).table)
@@ -103,7 +103,7 @@ def _sync_job(job: FollowJob, start: float) -> SyncReport:
 
 
 def _move_table(
-    job: FollowJob, work: Work, table: Table, state: MirrorState, version: Version, found: _Found
+    job: FollowJob, work: Work, table: Table, state: MirrorState, version: Version, found: _SyncNotes
 ) -> None:
     """From the version of the last sync to this one: columns first, then rows."""
     remote, before = require_mirror(table).table, read_version(state)
@@ -135,7 +135,7 @@ def _move_table(
 
 
 def _load_table(
-    job: FollowJob, work: Work, table: Table, state: MirrorState, version: Version, found: _Found
+    job: FollowJob, work: Work, table: Table, state: MirrorState, version: Version, found: _SyncNotes
 ) -> None:
     """Files that arrived; while some of them wait, no version is reached."""
     remote = require_mirror(table).table
@@ -153,7 +153,7 @@ def _load_table(
 
 
 def _land_files(
-    job: FollowJob, work: Work, table: Table, version: Version, change: FileChange, found: _Found
+    job: FollowJob, work: Work, table: Table, version: Version, change: FileChange, found: _SyncNotes
 ) -> Landing:
     """If files of the version before are gone already, all files are compared by their paths."""
     savepoint = take_savepoint(work)
@@ -168,7 +168,7 @@ def _land_files(
     return landing
 
 
-def _commit_found(job: FollowJob, work: Work, found: _Found) -> int:
+def _commit_found(job: FollowJob, work: Work, found: _SyncNotes) -> int:
     state, moment = job.state, now().replace(microsecond=0)
     stale = state.synced is None or (moment - state.synced).total_seconds() > _NOTED_EVERY
     if work.empty and not found.states and not state.error and not stale:

@@ -28,7 +28,7 @@ class CopyWay(StrEnum):
     JDBC = "jdbc"
 
 
-class Resync(StrEnum):
+class ResyncWay(StrEnum):
     """What becomes of a mirror that lost changes."""
 
     AUTO = "auto"
@@ -71,10 +71,10 @@ class PostgresOptions:
         "Who reads a first copy: this process, or the executors of a cluster in parallel.",
         name_members(CopyWay),
     )
-    resync: Resync = option(  # noqa: RUF009 a field
-        Resync.AUTO,
+    resync: ResyncWay = option(  # noqa: RUF009 a field
+        ResyncWay.AUTO,
         "Whether a mirror that lost changes is copied again, or waits for `RESYNC TABLE`.",
-        name_members(Resync),
+        name_members(ResyncWay),
     )
 
     @property

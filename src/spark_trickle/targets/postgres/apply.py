@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from spark_trickle.errors import RepairNeededError, TargetChangedError
 from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.targets.interface import Applied, Step, require_step
 from spark_trickle.targets.postgres import rows
 from spark_trickle.targets.postgres.follow import widen_columns
-from spark_trickle.targets.postgres.ledger import Applied, LedgerEntry, lock_entry, note_change
+from spark_trickle.targets.postgres.ledger import LedgerEntry, lock_entry, note_change
 from spark_trickle.targets.postgres.run import begin_change
 from spark_trickle.targets.postgres.status import compare_table
 from spark_trickle.targets.postgres.target import Target
@@ -37,7 +38,7 @@ def apply_change(
         entry = open_entry(connection, target)
         if entry.snapshot is not None and entry.snapshot >= snapshot:
             return Applied(False, entry.snapshot)
-        _require_snapshot(target, entry, after, marks[0])
+        require_step(target.full_name, entry.snapshot, entry.mark, Step(after, snapshot, marks))
         rows.lock_target(connection, target)
         if after is None:
             _require_empty(connection, target)
@@ -63,18 +64,6 @@ def open_entry(connection: Connection, target: Target) -> LedgerEntry:
         raise TargetChangedError(target.full_name, found.changes)
     widen_columns(connection, target, found.grown)
     return entry
-
-
-def _require_snapshot(target: Target, entry: LedgerEntry, after: int | None, mark: str) -> None:
-    if entry.mark and mark and entry.mark != mark:
-        raise RepairNeededError(
-            target.full_name, f"it shows snapshot {after} of another history of the warehouse"
-        )
-    if entry.snapshot != after:
-        at, begins = (
-            "at no snapshot yet" if s is None else f"at snapshot {s}" for s in (entry.snapshot, after)
-        )
-        raise RepairNeededError(target.full_name, f"it is {at}, but the change starts {begins}")
 
 
 def _require_empty(connection: Connection, target: Target) -> None:

@@ -6,12 +6,13 @@ warehouse its writer, `drop_target` forgets it. All take an open connection in a
 (see sources.postgres.connect), and rows as Arrow tables.
 """
 
+from spark_trickle.targets.interface import Applied, PublishedState
 from spark_trickle.targets.postgres.apply import apply_change
 from spark_trickle.targets.postgres.create import adopt_target, create_target, drop_target
-from spark_trickle.targets.postgres.ledger import CHANNEL, Applied, refuse_copy
+from spark_trickle.targets.postgres.ledger import CHANNEL, refuse_copy
 from spark_trickle.targets.postgres.repair import repair_rows
 from spark_trickle.targets.postgres.rights import publish_rights
-from spark_trickle.targets.postgres.status import PublishedState, has_rows, read_published, read_state
+from spark_trickle.targets.postgres.status import has_rows, read_published, read_state
 from spark_trickle.targets.postgres.target import LEDGER, Target, target_for
 
 __all__ = [

@@ -12,6 +12,7 @@ from psycopg import sql
 from spark_trickle.errors import NotPublishedError, WarehouseCopiedError
 from spark_trickle.model.source import Site
 from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.targets.interface import Applied
 from spark_trickle.targets.postgres.run import execute_statement, read_value
 from spark_trickle.targets.postgres.target import Target
 
@@ -39,16 +40,6 @@ class LedgerEntry:
     deleted: int
     site: Site | None = None
     mark: str = ""
-
-
-@dataclass(frozen=True)
-class Applied:
-    """What became of a change; not `applied` if the table already was that far."""
-
-    applied: bool
-    snapshot: int
-    inserted: int = 0
-    deleted: int = 0
 
 
 def name_ledger(schema: str) -> sql.Identifier:

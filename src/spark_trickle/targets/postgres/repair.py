@@ -8,9 +8,10 @@ import pyarrow as pa
 from psycopg import sql
 
 from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.targets.interface import Applied
 from spark_trickle.targets.postgres import rows
 from spark_trickle.targets.postgres.apply import open_entry
-from spark_trickle.targets.postgres.ledger import Applied, note_change
+from spark_trickle.targets.postgres.ledger import note_change
 from spark_trickle.targets.postgres.run import begin_change, execute_statement
 from spark_trickle.targets.postgres.target import (
     Target,

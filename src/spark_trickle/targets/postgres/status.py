@@ -4,40 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from psycopg import sql
 
-from spark_trickle.model.source import Site
 from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.targets.interface import PublishedState
 from spark_trickle.targets.postgres.follow import find_wider
 from spark_trickle.targets.postgres.ledger import LedgerEntry, find_relation, read_entries, require_entry
 from spark_trickle.targets.postgres.rows import is_empty
 from spark_trickle.targets.postgres.run import ask_server, execute_statement
 from spark_trickle.targets.postgres.target import LEDGER, Target, pg_type
-
-
-@dataclass(frozen=True)
-class PublishedState:
-    """A published table; `changes` says what others did to it, so that it can no longer be written."""
-
-    schema: str
-    name: str
-    warehouse: str
-    stream: str
-    snapshot: int | None
-    applied_at: datetime | None
-    rows: int
-    inserted: int
-    deleted: int
-    changes: tuple[str, ...] = ()
-    site: Site | None = None
-    mark: str = ""
-    columns_behind: bool = False  # types have grown here, and the next push lets them grow there
-
-    @property
-    def drifted(self) -> bool:
-        return bool(self.changes)
 
 
 def read_published(connection: Connection, ledger: str = LEDGER) -> list[PublishedState]:

@@ -1,0 +1,120 @@
+"""A net change -> which files of the Delta table hold rows that go, and what stands in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_trickle.errors import RepairNeededError
+from spark_trickle.model.arrow import single_weights, sum_weights
+from spark_trickle.model.files import ColumnStats, DataFile
+from spark_trickle.model.room import room_of_statement
+from spark_trickle.model.table import WEIGHT, Table
+from spark_trickle.model.types import Scalar
+from spark_trickle.spark.read import NetTail, files_by_sign, read_content, rows_with_weights, same_row_sql
+from spark_trickle.spark.run import collect_rows, run_sql
+from spark_trickle.targets.delta.files import NewFile, delete_files, table_there, write_frame, write_rows
+from spark_trickle.targets.interface import NetRows
+from spark_trickle.txn.net import load_rows
+
+_TAG = "_trickle_tag"
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Files that go and files that come, and how many rows by that."""
+
+    removed: tuple[DataFile, ...]
+    added: tuple[NewFile, ...]
+    inserted: int
+    deleted: int
+    new_columns: bool = False  # then nothing of the table stays
+
+
+def plan_rewrite(address: str, name: str, files: Sequence[DataFile], rows: NetRows) -> Rewrite:
+    """Write what the change needs; only files that hold a row which goes are written again."""
+    few = rows.few
+    if few is None:
+        return _rewrite_by_executors(address, name, files, rows)
+    gone = few.filter(pc.less(few.column(WEIGHT), 0))
+    come = few.filter(pc.greater(few.column(WEIGHT), 0))
+    if not gone.num_rows:
+        return Rewrite((), tuple(write_rows(address, rows.table, come)), come.num_rows, 0)
+    candidates = [f for f in files if _may_hold(rows.table, f, gone)]
+    if not room_of_statement(rows.work.place.settings).holds(candidates):
+        return _rewrite_by_executors(address, name, files, rows)
+    touched: list[DataFile] = []
+    kept, left = come, gone
+    for f in candidates:
+        held = load_rows(rows.work, table_there(rows.table), [f])
+        if held is None:
+            return _rewrite_by_executors(address, name, files, rows)
+        net = sum_weights(rows.table, pa.concat_tables([held, left]))
+        missing = net.filter(pc.less(net.column(WEIGHT), 0))
+        if _count(missing) < _count(left):
+            touched.append(f)
+            stays = net.filter(pc.greater(net.column(WEIGHT), 0))
+            kept = pa.concat_tables([kept, single_weights(stays)])
+            left = single_weights(missing)
+    if left.num_rows:
+        raise RepairNeededError(name, f"{left.num_rows} rows that change are not there as they were")
+    return Rewrite(tuple(touched), tuple(write_rows(address, rows.table, kept)), come.num_rows, gone.num_rows)
+
+
+def _count(net: pa.Table) -> int:
+    return int(-(pc.sum(net.column(WEIGHT)).as_py() or 0))
+
+
+def _may_hold(table: Table, file: DataFile, gone: pa.Table) -> bool:
+    """Whether the bounds of a file leave room for one of the rows."""
+    stats = {s.column_id: s for s in file.stats}
+    for column in table.columns:
+        known = stats.get(column.id)
+        is_whole = isinstance(column.type, Scalar) and column.type.name in _WHOLE
+        if known is not None and is_whole and _lies_outside(known, gone.column(column.name)):
+            return False
+    return True
+
+
+_WHOLE = ("byte", "short", "integer", "long")
+
+
+def _lies_outside(known: ColumnStats, values: pa.ChunkedArray) -> bool:
+    if known.low is None or known.high is None or values.null_count:
+        return False
+    bounds = pc.min_max(values).as_py()
+    return bool(bounds["max"] < int(known.low) or bounds["min"] > int(known.high))
+
+
+def _rewrite_by_executors(address: str, name: str, files: Sequence[DataFile], rows: NetRows) -> Rewrite:
+    work, there = rows.work, table_there(rows.table)
+    spark, storage = work.place.spark, work.place.storage
+    change = rows.frame
+    counted = {
+        r[WEIGHT]: r["n"] for r in collect_rows(change.groupBy(WEIGHT).agg({"*": "count"}).toDF(WEIGHT, "n"))
+    }
+    inserted, deleted = counted.get(1, 0), counted.get(-1, 0)
+    if not deleted:
+        come = change.where(f"{WEIGHT} > 0").drop(WEIGHT)
+        return Rewrite((), tuple(write_frame(address, rows.table, come)), inserted, 0)
+    gone = change.where(f"{WEIGHT} < 0").drop(WEIGHT)
+    (held,) = files_by_sign(spark, storage, there, files, _TAG).values() if files else (None,)
+    touched: list[DataFile] = []
+    if held is not None:
+        text = (
+            f"SELECT DISTINCT base.{_TAG} AS tag FROM {{held}} AS base LEFT SEMI JOIN {{gone}} AS gone "
+            f"ON {same_row_sql(there)}"
+        )
+        tags = {r["tag"] for r in collect_rows(run_sql(spark, text, held=held, gone=gone))}
+        touched = [f for f in files if f.tag in tags]
+    settled = rows_with_weights(spark, storage, there, touched)
+    content = read_content(settled, there, NetTail(change), broadcast=False)
+    added = write_frame(address, rows.table, content)
+    expected = sum(f.rows for f in touched) + inserted - deleted
+    if sum(f.rows for f in added) != expected:
+        delete_files(address, added)
+        raise RepairNeededError(name, "rows that change are not there as they were")
+    return Rewrite(tuple(touched), tuple(added), inserted, deleted)

@@ -1,0 +1,57 @@
+"""A published table in PostgreSQL, behind the interface of all targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from spark_trickle.model.source import Site
+from spark_trickle.sources.postgres.connect import Connection
+from spark_trickle.targets.interface import Applied, NetRows, PublishedState, Step
+from spark_trickle.targets.postgres import front
+from spark_trickle.targets.postgres.target import Target
+
+
+@dataclass(frozen=True)
+class PostgresTable:
+    connection: Connection
+    target: Target
+
+    @property
+    def full_name(self) -> str:
+        return self.target.full_name
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.target.key
+
+    @property
+    def site(self) -> Site:
+        return self.target.site
+
+    def create(self) -> None:
+        front.create_target(self.connection, self.target)
+
+    def read_state(self) -> PublishedState:
+        return front.read_state(self.connection, self.target)
+
+    def has_rows(self) -> bool:
+        return front.has_rows(self.connection, self.target)
+
+    def apply(self, step: Step, rows: NetRows) -> Applied:
+        deleted, inserted = rows.read_pieces(-1), rows.read_pieces(1)
+        return front.apply_change(
+            self.connection, self.target, step.after, step.upto, deleted, inserted, marks=step.marks
+        )
+
+    def repair(self, snapshot: int, rows: NetRows, mark: str) -> Applied:
+        return front.repair_rows(self.connection, self.target, snapshot, rows.read_pieces(1), mark=mark)
+
+    def adopt(self) -> None:
+        front.adopt_target(self.connection, self.target)
+
+    def drop(self, keep: bool) -> None:
+        front.drop_target(self.connection, self.target, keep)
+
+    def refuse_copy(self, served: Site) -> NoReturn:
+        front.refuse_copy(self.target, served)

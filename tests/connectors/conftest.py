@@ -1,0 +1,68 @@
+"""The official writers, which `make test-connectors` installs; without them these tests are skipped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import spark_trickle
+from spark_trickle.session import Trickle
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".connectors" / "bin" / "python"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
+@dataclass
+class Writer:
+    """Another Spark, which runs statements one after the other."""
+
+    folder: Path
+    process: subprocess.Popen[str]
+
+    def run(self, statement: str) -> list[str]:
+        """The rows of the answer, each as JSON."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(statement) + "\n")
+        self.process.stdin.flush()
+        return self.read_answer()
+
+    def read_answer(self) -> list[str]:
+        assert self.process.stdout is not None
+        answer = json.loads(self.process.stdout.readline())
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return list(answer["rows"])
+
+
+@pytest.fixture(scope="session")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
+    if not PYTHON.exists():
+        pytest.skip("the official writers are not installed: run make test-connectors")
+    folder = tmp_path_factory.mktemp("writer")
+    command = [str(PYTHON), str(Path(__file__).with_name("writer.py")), str(folder)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(folder / "log").open("w"), text=True
+    )
+    made = Writer(folder, process)
+    made.read_answer()
+    yield made
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(60)
+
+
+@pytest.fixture
+def tr(tmp_path: Path) -> Iterator[Trickle]:
+    with spark_trickle.connect(tmp_path / "warehouse") as connection:
+        yield connection

@@ -1,0 +1,373 @@
+"""Stream tables published as Delta tables: one whole snapshot in every version, read by the `deltalake` library."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import spark_trickle
+from spark_trickle.errors import (
+    RepairNeededError,
+    SourceBusyError,
+    TargetExistsError,
+    TrickleError,
+)
+from spark_trickle.session import Trickle
+
+QUERIES = {
+    "totals": "SELECT region, count(*) AS n, sum(amount) AS total FROM orders GROUP BY region",
+    "bag": "SELECT region, amount FROM orders",
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A folder with one Delta table of somebody else."""
+    write_deltalake(tmp_path / "lake" / "theirs", pa.table({"a": [1]}))
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def tr(tmp_path: Path, lake: Path) -> Iterator[Trickle]:
+    with spark_trickle.connect(tmp_path / "warehouse") as connection:
+        fill(connection, lake)
+        yield connection
+
+
+def fill(tr: Trickle, lake: Path) -> None:
+    tr.sql("CREATE TABLE orders (id INT, region STRING, amount BIGINT)")
+    tr.sql("INSERT INTO orders VALUES (1, 'a', 10), (2, 'b', 20), (3, 'b', 20), (4, NULL, NULL), (5, 'a', 1)")
+    for name, query in QUERIES.items():
+        tr.sql(f"CREATE STREAM TABLE {name} AS {query}")
+    tr.attach_source("lake", "delta", path=str(lake))
+
+
+def read_there(lake: Path, name: str, version: int | None = None) -> Counter[tuple[Any, ...]]:
+    found = DeltaTable(lake / name, version=version).to_pyarrow_table()
+    return Counter(tuple(row[c] for c in found.column_names) for row in found.to_pylist())
+
+
+def check(tr: Trickle, lake: Path, name: str) -> None:
+    assert read_there(lake, name) == Counter(map(tuple, tr.table(name).collect())), name
+    row = next(r for r in tr.answer("published_status").dicts() if r["published_as"] == name)
+    assert row["problem"] == ""
+    assert row["rows"] == tr.table(name).count()
+
+
+def publish_all(tr: Trickle) -> None:
+    for name in QUERIES:
+        tr.sql(f"PUBLISH STREAM TABLE {name} TO SOURCE lake AS {name}")
+
+
+CHANGES = {
+    "insert": "INSERT INTO orders VALUES (6, 'c', 1), (7, 'c', 1)",
+    "update": "UPDATE orders SET amount = amount + 1 WHERE id = 1",
+    "delete one of two equal rows": "DELETE FROM orders WHERE id = 2",
+    "delete a row of nulls": "DELETE FROM orders WHERE id = 4",
+    "delete everything": "DELETE FROM orders",
+    "many": "INSERT INTO orders SELECT id, concat('r', id % 7), id FROM range(5000)",
+}
+
+
+def test_changes_follow(tr: Trickle, lake: Path) -> None:
+    publish_all(tr)
+    for statement in (*CHANGES.values(), *reversed(CHANGES.values())):
+        tr.sql(statement)
+        before = {name: DeltaTable(lake / name).version() for name in QUERIES}
+        tr.refresh_all()
+        for name, version in before.items():
+            check(tr, lake, name)
+            assert DeltaTable(lake / name).version() <= version + 1  # one commit, if anything changed
+
+
+def test_only_touched_files_are_written_again(tr: Trickle, lake: Path) -> None:
+    publish_all(tr)
+    tr.sql("INSERT INTO orders SELECT id, 'z', id FROM range(1000, 2000)")
+    tr.refresh_all()
+    files = set(DeltaTable(lake / "bag").file_uris())
+    assert len(files) == 2
+    tr.sql("UPDATE orders SET amount = -1 WHERE id = 1")
+    tr.refresh_all()
+    kept = files & set(DeltaTable(lake / "bag").file_uris())
+    assert len(kept) == 1
+    check(tr, lake, "bag")
+
+
+def test_many_rows_go_through_the_executors(tmp_path: Path, lake: Path) -> None:
+    with spark_trickle.connect(tmp_path / "warehouse", settings={"max_driver_rows": 10}) as tr:
+        fill(tr, lake)
+        publish_all(tr)
+        for statement in (
+            CHANGES["many"],
+            "DELETE FROM orders WHERE id % 3 = 0",
+            CHANGES["insert"],
+            CHANGES["delete everything"],
+        ):
+            tr.sql(statement)
+            tr.refresh_all()
+            for name in QUERIES:
+                check(tr, lake, name)
+
+
+def test_types(tr: Trickle, lake: Path) -> None:
+    instant = datetime(2024, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
+    tr.sql(
+        "CREATE TABLE typed (d DATE, m DECIMAL(10, 2), at TIMESTAMP, local TIMESTAMP_NTZ, f DOUBLE, b BINARY, "
+        "tags ARRAY<STRUCT<k: STRING, v: INT>>, s STRUCT<x: TINYINT>, ok BOOLEAN, v VARCHAR(3))"
+    )
+    tr.sql(
+        "INSERT INTO typed VALUES (DATE'2024-01-01', 1.50, TIMESTAMP'2024-05-01 12:30:15.123456Z', "
+        "TIMESTAMP_NTZ'2024-05-01 12:30:15.123456', -0.0D, X'00FF', array(named_struct('k', 'a', 'v', 1)), "
+        "named_struct('x', 1Y), true, 'abc'), "
+        "(NULL, NULL, NULL, NULL, double('NaN'), NULL, NULL, NULL, NULL, NULL)"
+    )
+    tr.sql("CREATE STREAM TABLE kept AS SELECT * FROM typed")
+    tr.sql("PUBLISH STREAM TABLE kept TO SOURCE lake")
+    found = DeltaTable(lake / "kept").to_pyarrow_table().sort_by([("d", "ascending")]).to_pylist()
+    assert repr(found[0]) == repr(
+        {
+            "d": date(2024, 1, 1),
+            "m": Decimal("1.50"),
+            "at": instant,
+            "local": instant.replace(tzinfo=None),
+            "f": -0.0,
+            "b": b"\x00\xff",
+            "tags": [{"k": "a", "v": 1}],
+            "s": {"x": 1},
+            "ok": True,
+            "v": "abc",
+        }
+    ).replace("datetime.timezone.utc", "<UTC>").replace("<UTC>", repr(found[0]["at"].tzinfo))
+    tr.sql("DELETE FROM typed WHERE d IS NULL")
+    tr.refresh_all()
+    assert DeltaTable(lake / "kept").to_pyarrow_table().num_rows == 1
+
+
+def test_compaction_by_others_does_no_harm_and_other_changes_are_repaired(tr: Trickle, lake: Path) -> None:
+    publish_all(tr)
+    tr.sql(CHANGES["insert"])
+    tr.refresh_all()
+    DeltaTable(lake / "bag").optimize.compact()
+    tr.sql(CHANGES["update"])
+    tr.refresh_all()
+    check(tr, lake, "bag")
+    DeltaTable(lake / "bag").delete("region = 'a'")
+    tr.sql(CHANGES["delete one of two equal rows"])
+    with pytest.raises(RepairNeededError, match="another writer changed its rows in version"):
+        tr.refresh_all()
+    assert "another writer" in str(tr.answer("published_status").dicts())
+    tr.sql("PUBLISH STREAM TABLE bag REPAIR")
+    check(tr, lake, "bag")
+    tr.sql(CHANGES["update"])
+    tr.refresh_all()
+    check(tr, lake, "bag")
+
+
+def test_two_processes_at_once(tr: Trickle, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one commits, the other does not commit again."""
+    publish_all(tr)
+    tr.sql(CHANGES["insert"])
+    from spark_trickle.targets.delta import table as module
+
+    commit = module.DeltaTarget._commit
+
+    def overtake(self: Any, rewrite: Any, state: Any, version: int) -> None:
+        monkeypatch.setattr(module.DeltaTarget, "_commit", commit)
+        with spark_trickle.connect(
+            tr.catalog_url.removeprefix("sqlite:///").removesuffix("/catalog.sqlite")
+        ) as other:
+            other.push("lake")
+        commit(self, rewrite, state, version)
+
+    monkeypatch.setattr(module.DeltaTarget, "_commit", overtake)
+    with pytest.raises(SourceBusyError, match="refuses the commit"):
+        tr.refresh_all()
+    tr.push("lake")
+    for name in QUERIES:
+        check(tr, lake, name)
+
+
+def test_unpublish_and_publish_again(tr: Trickle, lake: Path) -> None:
+    publish_all(tr)
+    tr.sql("UNPUBLISH STREAM TABLE totals")
+    tr.sql(CHANGES["update"])
+    tr.refresh_all()
+    tr.sql("PUBLISH STREAM TABLE totals TO SOURCE lake AS totals")
+    check(tr, lake, "totals")
+    tr.sql("UNPUBLISH STREAM TABLE totals DROP TABLE")
+    assert not (lake / "totals").exists()
+
+
+def test_a_wider_type_is_followed(tr: Trickle, lake: Path) -> None:
+    tr.sql("CREATE STREAM TABLE ids AS SELECT id FROM orders")
+    tr.sql("PUBLISH STREAM TABLE ids TO SOURCE lake")
+    tr.sql("SET trickle.block_source_ddl = false")
+    tr.sql("ALTER TABLE orders ALTER COLUMN id TYPE BIGINT")
+    tr.sql("INSERT INTO orders VALUES (10000000000, 'x', 1)")
+    tr.refresh_all()
+    check(tr, lake, "ids")
+
+
+REFUSED = [
+    ("PUBLISH STREAM TABLE totals TO SOURCE lake AS theirs", "did not create it"),
+    ("PUBLISH STREAM TABLE totals TO SOURCE lake AS a.b", "too many parts"),
+    ("PUBLISH STREAM TABLE spans TO SOURCE lake", "the type of column"),
+    ("PUBLISH STREAM TABLE totals TO SOURCE one AS x", "single Delta table"),
+]
+
+
+def test_what_is_refused(tr: Trickle, lake: Path) -> None:
+    tr.attach_source("one", "delta", path=str(lake / "theirs"))
+    tr.sql("CREATE STREAM TABLE spans AS SELECT make_dt_interval(id) AS i FROM orders")
+    for statement, words in REFUSED:
+        with pytest.raises(TrickleError) as caught:
+            tr.sql(statement)
+        assert words in caught.value.message, statement
+    with pytest.raises(TargetExistsError):
+        tr.sql("PUBLISH STREAM TABLE bag TO SOURCE lake AS theirs")
+
+
+def test_a_copy_of_the_warehouse_does_not_write(tr: Trickle, lake: Path, tmp_path: Path) -> None:
+    publish_all(tr)
+    tr.close()
+    shutil.copytree(tmp_path / "warehouse", tmp_path / "copy")
+    with spark_trickle.connect(tmp_path / "copy") as copy:
+        copy.sql(CHANGES["insert"])
+        with pytest.raises(TrickleError, match="is written by the copy of this warehouse"):
+            copy.refresh_all()
+        copy.push("lake", take_over=True)
+        for name in QUERIES:
+            check(copy, lake, name)
+
+
+_REFRESH = """
+import sys, spark_trickle
+with spark_trickle.connect(sys.argv[1]) as tr:
+    tr.refresh_all()
+"""
+
+
+@pytest.mark.parametrize("point", ["before_target_commit", "after_target_commit"])
+def test_a_killed_process_neither_loses_nor_doubles(
+    tr: Trickle, lake: Path, tmp_path: Path, point: str
+) -> None:
+    publish_all(tr)
+    tr.sql(CHANGES["insert"])
+    tr.sql(CHANGES["update"])
+    tr.close()
+    done = subprocess.run(
+        [sys.executable, "-c", _REFRESH, str(tmp_path / "warehouse")],
+        env={**os.environ, "SPARK_TRICKLE_CRASH_POINT": point},
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == -9
+    with spark_trickle.connect(tmp_path / "warehouse") as again:
+        again.push("lake")
+        for name in QUERIES:
+            check(again, lake, name)
+
+
+class Walk:
+    """A random walk over what users, other writers and other machines do."""
+
+    def __init__(self, lake: Path, place: Path, seed: int) -> None:
+        self.lake, self.place, self.random = lake, place, random.Random(seed)
+        self.tr = spark_trickle.connect(place, settings={"max_driver_rows": self.random.choice([5, 100_000])})
+        fill(self.tr, lake)
+        publish_all(self.tr)
+
+    def change(self) -> None:
+        self.tr.sql(self.random.choice(list(CHANGES.values())))
+
+    def insert(self) -> None:
+        self.tr.sql(
+            f"INSERT INTO orders VALUES ({self.random.randrange(9)}, 'abc', {self.random.randrange(3)})"
+        )
+
+    def refresh(self) -> None:
+        try:
+            self.tr.refresh_all()
+        except RepairNeededError:
+            self.repair()
+
+    def repair(self) -> None:
+        for name in QUERIES:
+            self.tr.sql(f"PUBLISH STREAM TABLE {name} REPAIR")
+
+    def compact(self) -> None:
+        DeltaTable(self.lake / "bag").optimize.compact()
+
+    def disturb(self) -> None:
+        DeltaTable(self.lake / "bag").delete("amount = 1")
+
+    def vacuum_there(self) -> None:
+        DeltaTable(self.lake / "bag").vacuum(
+            retention_hours=0, enforce_retention_duration=False, dry_run=False
+        )
+
+    def vacuum_here(self) -> None:
+        self.tr.sql("VACUUM RETAIN 0 HOURS")
+
+    def checkpoint(self) -> None:
+        DeltaTable(self.lake / "bag").create_checkpoint()
+
+    def publish_again(self) -> None:
+        self.tr.sql("UNPUBLISH STREAM TABLE totals")
+        self.tr.sql("PUBLISH STREAM TABLE totals TO SOURCE lake AS totals")
+
+    def reconnect(self) -> None:
+        self.tr.close()
+        self.tr = spark_trickle.connect(self.place)
+
+    STEPS = (
+        change,
+        change,
+        insert,
+        refresh,
+        refresh,
+        refresh,
+        repair,
+        compact,
+        disturb,
+        vacuum_there,
+        vacuum_here,
+        checkpoint,
+        publish_again,
+        reconnect,
+    )
+
+    def run(self, steps: int) -> None:
+        try:
+            for _ in range(steps):
+                self.random.choice(self.STEPS)(self)
+            self.refresh()
+            self.repair()
+            for name in QUERIES:
+                check(self.tr, self.lake, name)
+        finally:
+            self.tr.close()
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_short_walk(lake: Path, tmp_path: Path, seed: int) -> None:
+    Walk(lake, tmp_path / "warehouse", seed).run(12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_a_walk(lake: Path, tmp_path: Path, seed: int) -> None:
+    Walk(lake, tmp_path / "warehouse", seed).run(50)
