@@ -249,18 +249,25 @@ def test_bad_lines_of_csv(tr: Trickle, inbox: Inbox) -> None:
 
 
 def test_columns_of_csv_are_found_by_their_names(tr: Trickle, inbox: Inbox) -> None:
-    inbox.put("a.csv", b"name,more,ID\nx,0,1\n")
+    inbox.put("a.csv", b"name,more, ID\nx,0,1\n")
+    inbox.put("d.csv", b"5,no header\n6,at all\n")
     inbox.put("b.csv", b"id\n2\n")
     inbox.put("c.csv", b"")
     follow(tr, inbox, format="csv", header="true")
     assert held(tr) == Counter([(1, "x"), (2, None)])
-    assert [r[0] for r in rejects(tr)] == ["c.csv"]
+    assert [r[0] for r in rejects(tr)] == ["c.csv", "d.csv"]
 
 
 def test_csv_without_names(tr: Trickle, inbox: Inbox) -> None:
     inbox.put("a.csv", b"1;'x;y'\n2;-\n")
     follow(tr, inbox, format="csv", separator=";", quote="'", null_value="-")
     assert held(tr) == Counter([(1, "x;y"), (2, None)])
+
+
+def test_csv_with_tabs(tr: Trickle, inbox: Inbox) -> None:
+    inbox.put("a.csv", "name\tid\nü\t1\n".encode("ISO-8859-1"))
+    follow(tr, inbox, format="csv", separator="\\t", header="true", encoding="ISO-8859-1")
+    assert held(tr) == Counter([(1, "ü")])
 
 
 def test_reasons(tr: Trickle, inbox: Inbox) -> None:
@@ -489,6 +496,9 @@ REFUSED = [
     ("ATTACH SOURCE b TYPE files OPTIONS (path 'nowhere://a b')", "cannot be read"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', format 'orc', header 'true')", "means nothing"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/in/x{table}/')", "only a part of a name"),
+    ("ATTACH SOURCE b TYPE files OPTIONS (path '/in/[z-a]*')", "is not a pattern"),
+    ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', encoding 'no')", "no encoding"),
+    ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', format 'csv', quote '')", "Write one letter"),
     ("CREATE TABLE x FROM SOURCE inbox.nothing", "nothing"),
     ("CREATE TABLE twice FROM SOURCE inbox.files", "already exists"),
     ("CREATE TABLE x FROM SOURCE spare.files (id)", "schema"),

@@ -74,7 +74,7 @@ def _read_scan(
     rows = _open_files(spark, kind, scan)
     micros = int(loaded_at.timestamp()) * 1_000_000 + loaded_at.microsecond
     own = {FILE: _name_file(), LOADED_AT: F.timestamp_micros(F.lit(micros))}
-    there = {c.name.lower(): c.name for c in scan.columns}
+    there = {c.name.strip().lower(): c.name for c in scan.columns}
     columns = [
         own[c.name] if c.name in own else _select_column(c, there.get(written[c.id].lower()))
         for c in table.columns

@@ -54,15 +54,24 @@ def _inspect_file(inspect: _Inspect, file: ArrivingFile) -> Inspected:
     except FileNotFoundError:
         return Inspected(file, is_gone=True)
     except (OSError, ValueError, pa.ArrowException, csv.Error) as error:
-        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, PermissionError):
-            raise SourceAddressError(
-                f"the file {file.address} cannot be read: {error.strerror or error}",
-                "Check the storage that holds it; the next sync tries again.",
-            ) from None
+        if isinstance(error, OSError) and not isinstance(error, PermissionError):
+            _require_storage(filesystem, path, file)
         return Inspected(file, problem=str(error).splitlines()[0] if str(error) else type(error).__name__)
-    if twins := [n for n, times in Counter(name.lower() for name in names).items() if times > 1]:
+    if twins := [n for n, times in Counter(name.strip().lower() for name in names).items() if times > 1]:
         return Inspected(file, problem=f'there are two columns called "{twins[0]}"')
     return Inspected(file, layout, names)
+
+
+def _require_storage(filesystem: fs.FileSystem, path: str, file: ArrivingFile) -> None:
+    """What the storage refuses is not the fault of the file: its bytes cannot be had."""
+    try:
+        with filesystem.open_input_file(path) as source:
+            source.read_at(min(file.bytes, _HEADER), 0)
+    except OSError as error:
+        raise SourceAddressError(
+            f"the file {file.address} cannot be read: {error}",
+            "Check the storage that holds it; the next sync tries again.",
+        ) from None
 
 
 def _read_parquet_footer(filesystem: fs.FileSystem, path: str) -> tuple[str, tuple[str, ...]]:
@@ -92,7 +101,7 @@ def _read_header(
     lines = text.removeprefix("\ufeff").splitlines()
     line = next((part for part in lines if part.strip()), "")
     rows = csv.reader([line], delimiter=options["sep"], quotechar=options["quote"])
-    names = tuple(name.strip() for name in next(rows, []))
+    names = tuple(next(rows, []))
     if not names:
         raise ValueError("there is no line with the names of the columns")
     return "\0".join(names), names

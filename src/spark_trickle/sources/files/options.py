@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
@@ -86,6 +87,18 @@ class FilesOptions:
                     "Leave it out, or correct the format.",
                 )
 
+    def refuse_bad_text(self) -> None:
+        """Spark would take its own default for what is empty, or find out in the middle of a load."""
+        for name in ("separator", "quote", "escape"):
+            if len(_unescape(getattr(self, name))) != 1:
+                raise InvalidDefinitionError(f'the option "{name}" is not one letter', "Write one letter.")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise InvalidDefinitionError(
+                f'there is no encoding "{self.encoding}"', "Write one such as UTF-8 or ISO-8859-1."
+            ) from None
+
     @property
     def most(self) -> int:
         return _read_number("max_files", self.max_files, 1)
@@ -108,14 +121,18 @@ class FilesOptions:
             given |= {
                 "header": "true" if self.header else "",
                 "enforceSchema": "false" if self.header else "",
-                "sep": self.separator,
-                "quote": self.quote,
-                "escape": self.escape,
+                "sep": _unescape(self.separator),
+                "quote": _unescape(self.quote),
+                "escape": _unescape(self.escape),
                 "nullValue": self.null_value,
             }
         chosen = tuple((name, value) for name, value in given.items() if value)
         by_position = self.format is FormatName.CSV and not self.header
         return FileFormat(self.format.value, chosen, by_record=True, by_position=by_position)
+
+
+def _unescape(text: str) -> str:
+    return "\t" if text == "\\t" else text
 
 
 def _read_number(name: str, text: str, least: int) -> int:

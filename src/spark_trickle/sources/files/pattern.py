@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from spark_trickle.errors import InvalidDefinitionError
+
 TABLE = "{table}"
 _SPECIAL = re.compile(r"[*?\[]")
 
@@ -27,7 +29,12 @@ def parse_path(path: str) -> PathPattern:
     if not rest or rest[-1] == TABLE:
         rest = [*rest, "**"]
     deep = len(rest) > 1 or rest[0] == "**"
-    matcher = re.compile("".join(_translate(rest)), re.DOTALL)
+    try:
+        matcher = re.compile("".join(_translate(rest)), re.DOTALL)
+    except re.error as error:
+        raise InvalidDefinitionError(
+            f'"{path}" is not a pattern: {error}', "Correct what is in brackets, and write {table} once."
+        ) from None
     return PathPattern(start + "/".join(parts[:first]), matcher, deep, TABLE in rest)
 
 

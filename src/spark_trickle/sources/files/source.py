@@ -43,6 +43,7 @@ def open_files(name: str, options: FilesOptions) -> FilesSource:
             f"A table is a folder: write '/data/{TABLE}/*.json'.",
         )
     options.refuse_others()
+    options.refuse_bad_text()
     return FilesSource(options)
 
 

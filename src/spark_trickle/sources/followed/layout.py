@@ -123,6 +123,11 @@ def read_layouts(
             problems[layout] = misfit
         else:
             columns[layout] = found
+    known = {_key(c.name) for c in list_file_columns(table)}
+    for file in files:
+        if file.names and not known & {_key(n) for n in file.names}:
+            problems[file.layout] = "the file has none of the columns of the table"
+            columns.pop(file.layout, None)
     return Layouts(kind, tuple(files), columns, problems)
 
 
@@ -148,7 +153,9 @@ def find_new_columns(spark: Session, table: Table, found: Layouts) -> tuple[Remo
     if found.kind.name in _TYPED:
         columns = [c for layout in found.columns.values() for c in layout]
     else:
-        columns = list(infer_readable(spark, found.kind, found.files))
+        fitting = [f for f in found.files if f.layout not in found.problems]
+        columns = list(infer_readable(spark, found.kind, fitting))
+    columns = [FileColumn(c.name.strip(), c.type) for c in columns]
     new = {c.name.lower(): c for c in reversed(columns) if not table.has_column(c.name)}
     _refuse_bytes(found.kind, new.values())
     return tuple(RemoteColumn(c.name, c.type) for c in sorted(new.values(), key=lambda c: columns.index(c)))
@@ -213,10 +220,15 @@ def _choose_columns(table: Table, kind: FileFormat, file: Inspected) -> tuple[Fi
     wanted = list_file_columns(table)
     if not file.names:
         return wanted
-    known = {c.name.lower(): c for c in wanted}
+    known = {_key(c.name): c.type for c in wanted}
     if kind.name in _TYPED:
-        return tuple(FileColumn(n, known[n.lower()].type) for n in file.names if n.lower() in known)
-    return tuple(FileColumn(n, known[n.lower()].type if n.lower() in known else "string") for n in file.names)
+        return tuple(FileColumn(n, known[_key(n)]) for n in file.names if _key(n) in known)
+    return tuple(FileColumn(n, known.get(_key(n), "string")) for n in file.names)
+
+
+def _key(name: str) -> str:
+    """By which a column is found: headers have blanks around names."""
+    return name.strip().lower()
 
 
 def _show(column: FileColumn) -> str:
