@@ -152,13 +152,19 @@ def rows(frame: Any) -> list[Row]:
 DuckQuery = Callable[..., list[tuple[Any, ...]]]
 
 
-@pytest.fixture
-def duck(location: Location) -> Iterator[DuckQuery]:
-    """Asks DuckDB's own DuckLake client: duck("SELECT … FROM lake.t", snapshot=3)."""
+def duckdb_client() -> duckdb.DuckDBPyConnection:
+    """DuckDB with the extensions that read our catalogs."""
     folder = next(p for p in map(Path, sys.path) if (p / "duckdb_extension_ducklake").is_dir())
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
     for extension in sorted(folder.glob("duckdb_extension_*/**/*.duckdb_extension")):
         connection.execute(f"LOAD '{extension}'")
+    return connection
+
+
+@pytest.fixture
+def duck(location: Location) -> Iterator[DuckQuery]:
+    """Asks DuckDB's own DuckLake client: duck("SELECT … FROM lake.t", snapshot=3)."""
+    connection = duckdb_client()
 
     def ask(query: str, snapshot: int | None = None) -> list[tuple[Any, ...]]:
         if location.is_postgres:

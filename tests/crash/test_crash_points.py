@@ -108,6 +108,8 @@ KILLED = {
 }
 ELSEWHERE = {  # tests/sources and tests/unit/lake/storage/test_backup.py kill there
     "after_landing",
+    "before_target_commit",
+    "after_target_commit",
     "backup_catalog",
     "backup_files",
 }

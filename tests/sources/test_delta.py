@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +24,7 @@ from deltalake.exceptions import DeltaError
 import spark_trickle
 from spark_trickle.errors import ChangesUnknownError, InUseError, OutsideFileError, TrickleError
 from spark_trickle.session import Trickle
-from tests.conftest import rows
+from tests.conftest import duckdb_client, rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
 FIRST = [(1, "a", 10), (2, "b", 20), (3, None, None), (3, None, None)]
@@ -425,6 +426,20 @@ def test_a_type_we_lack_can_be_skipped(tr: Trickle, lake: Lake) -> None:
         tr.sql("CREATE TABLE mapped FROM SOURCE lake.mapped")
     tr.sql("CREATE TABLE mapped FROM SOURCE lake.mapped OPTIONS (skip 'extra')")
     assert rows(tr.table("mapped")) == [(1,)]
+
+
+def test_duckdb_is_told_to_read_it_there(tr_sqlite: Trickle, lake: Lake, tmp_path: Path) -> None:
+    attach(tr_sqlite, lake)
+    tr_sqlite.sql("CREATE TABLE orders FROM SOURCE lake.orders")
+    with duckdb_client() as client:
+        client.execute(f"ATTACH 'ducklake:sqlite:{tmp_path}/warehouse/catalog.sqlite' AS lake (READ_ONLY)")
+        for query in (
+            "SELECT * FROM lake.orders",
+            "SELECT count(*) FROM lake.orders",
+            "SELECT 1 FROM lake.orders",
+        ):
+            with pytest.raises(duckdb.Error, match="read in place from a source; read it there"):
+                client.execute(query).fetchall()
 
 
 def test_detach_and_attach_again(tr: Trickle, lake: Lake) -> None:

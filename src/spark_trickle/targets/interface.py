@@ -49,7 +49,7 @@ class Applied:
     deleted: int = 0
 
 
-class NetRows(Protocol):
+class RowsToPublish(Protocol):
     """The net change of a table, or all that it holds: each row with weight +1 or −1."""
 
     @property
@@ -75,7 +75,7 @@ class NetRows(Protocol):
 
 
 @dataclass(frozen=True)
-class Step:
+class SnapshotStep:
     """From one snapshot to a later one, whose times are the marks; `after` None is the first fill."""
 
     after: int | None
@@ -83,7 +83,7 @@ class Step:
     marks: tuple[str, str]
 
 
-def require_step(name: str, snapshot: int | None, mark: str, step: Step) -> None:
+def require_step(name: str, snapshot: int | None, mark: str, step: SnapshotStep) -> None:
     """A change fits only the snapshot that it begins with, of the same history."""
     if mark and step.marks[0] and mark != step.marks[0]:
         raise RepairNeededError(name, f"it shows snapshot {step.after} of another history of the warehouse")
@@ -113,10 +113,10 @@ class TargetTable(Protocol):
     def has_rows(self) -> bool:
         """Whether it holds any row."""
 
-    def apply(self, step: Step, rows: NetRows) -> Applied:
+    def apply(self, step: SnapshotStep, rows: RowsToPublish) -> Applied:
         """Move the table on in one transaction; doing it again does nothing."""
 
-    def repair(self, snapshot: int, rows: NetRows, mark: str) -> Applied:
+    def repair(self, snapshot: int, rows: RowsToPublish, mark: str) -> Applied:
         """Bring the table to exactly these rows, whatever it holds."""
 
     def adopt(self) -> None:

@@ -13,7 +13,7 @@ from spark_trickle.model.source import Published
 from spark_trickle.model.table import Table
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.ownership import Evidence, Ownership, catalog_exists, judge_site
-from spark_trickle.targets.interface import Applied, PublishedState, Step, TargetTable
+from spark_trickle.targets.interface import Applied, PublishedState, SnapshotStep, TargetTable
 from spark_trickle.targets.kinds import open_target
 from spark_trickle.targets.rows import AllRows, ChangedRows
 from spark_trickle.txn.work import Place, Work, begin_work, now
@@ -134,7 +134,7 @@ def _move_table(work: Work, table: Table, target: TargetTable, there: PublishedS
         return _repair_rows(work, table, target)
     if after is None:
         try:
-            return target.apply(Step(None, newest, marks), AllRows(work, table))
+            return target.apply(SnapshotStep(None, newest, marks), AllRows(work, table))
         finally:
             work.discard()
     if after > newest:  # another process pushed a newer snapshot meanwhile
@@ -149,7 +149,7 @@ def _move_table(work: Work, table: Table, target: TargetTable, there: PublishedS
     if not files and not there.columns_behind and newest - after < _QUIET_SNAPSHOTS:
         return Applied(False, after)
     try:
-        return target.apply(Step(after, newest, marks), ChangedRows(work, table, files))
+        return target.apply(SnapshotStep(after, newest, marks), ChangedRows(work, table, files))
     finally:
         work.discard()
 

@@ -24,7 +24,7 @@ from spark_trickle.spark.collect import collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.write import write_staged
-from spark_trickle.targets.interface import NetRows
+from spark_trickle.targets.interface import RowsToPublish
 from spark_trickle.txn.net import load_rows, net_change
 from spark_trickle.txn.work import Work
 
@@ -112,7 +112,7 @@ def _read_frame(work: Work, table: Table, frame: Frame, most: int) -> Iterator[p
 class Difference:
     """What a table holds beyond the rows of some files, and what these hold beyond it."""
 
-    ours: NetRows
+    ours: RowsToPublish
     there: Table
     files: Sequence[DataFile]
 

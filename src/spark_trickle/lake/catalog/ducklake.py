@@ -117,6 +117,11 @@ def physical_name(table: Table) -> str:
 def view_sql(table: Table) -> str:
     """The content of a table for DuckDB: each row as often as its weights say."""
     columns = ", ".join(quote_name(c) for c in table.column_names)
+    if table.mirror is not None and table.mirror.in_place:
+        # Its files are not what it holds: rows of them may be deleted, and values may not be in them.
+        nothing = ", ".join(f"NULL AS {quote_name(c)}" for c in table.column_names)
+        reason = f"{table.full_name} is read in place from a source; read it there".replace("'", "''")
+        return f"SELECT {nothing} WHERE CAST(error('{reason}') AS BOOLEAN)"
     # DuckDB groups −0.0 with 0.0; their texts differ.
     signs = "".join(f", CAST({quote_name(c.name)} AS VARCHAR)" for c in table.columns if holds_float(c.type))
     source = f"{{DUCKLAKE_CATALOG}}.{quote_name(HIDDEN_SCHEMA)}.{quote_name(physical_name(table))}"

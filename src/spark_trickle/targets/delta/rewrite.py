@@ -17,7 +17,7 @@ from spark_trickle.model.types import Scalar
 from spark_trickle.spark.read import NetTail, files_by_sign, read_content, rows_with_weights, same_row_sql
 from spark_trickle.spark.run import collect_rows, run_sql
 from spark_trickle.targets.delta.files import NewFile, delete_files, table_there, write_frame, write_rows
-from spark_trickle.targets.interface import NetRows
+from spark_trickle.targets.interface import RowsToPublish
 from spark_trickle.txn.net import load_rows
 
 _TAG = "_trickle_tag"
@@ -34,7 +34,7 @@ class Rewrite:
     new_columns: bool = False  # then nothing of the table stays
 
 
-def plan_rewrite(address: str, name: str, files: Sequence[DataFile], rows: NetRows) -> Rewrite:
+def plan_rewrite(address: str, name: str, files: Sequence[DataFile], rows: RowsToPublish) -> Rewrite:
     """Write what the change needs; only files that hold a row which goes are written again."""
     few = rows.few
     if few is None:
@@ -89,7 +89,7 @@ def _lies_outside(known: ColumnStats, values: pa.ChunkedArray) -> bool:
     return bool(bounds["max"] < int(known.low) or bounds["min"] > int(known.high))
 
 
-def _rewrite_by_executors(address: str, name: str, files: Sequence[DataFile], rows: NetRows) -> Rewrite:
+def _rewrite_by_executors(address: str, name: str, files: Sequence[DataFile], rows: RowsToPublish) -> Rewrite:
     work, there = rows.work, table_there(rows.table)
     spark, storage = work.place.spark, work.place.storage
     change = rows.frame

@@ -34,7 +34,7 @@ from spark_trickle.targets.delta.files import delete_files, files_there, plain_s
 from spark_trickle.targets.delta.library import require_deltalake
 from spark_trickle.targets.delta.rewrite import Rewrite, plan_rewrite
 from spark_trickle.targets.delta.state import NOTE, DeltaState, Found, describe_owner, find_state
-from spark_trickle.targets.interface import Applied, NetRows, PublishedState, Step, require_step
+from spark_trickle.targets.interface import Applied, PublishedState, RowsToPublish, SnapshotStep, require_step
 from spark_trickle.targets.rows import AllRows, Difference
 
 _NOWHERE = DeltaState(None, "", "", "")
@@ -171,7 +171,7 @@ class DeltaTarget:
 
     # --- moving on -------------------------------------------------------------------------------
 
-    def apply(self, step: Step, rows: NetRows) -> Applied:
+    def apply(self, step: SnapshotStep, rows: RowsToPublish) -> Applied:
         found = self._find()
         state = found.state or self._new_state
         if state.snapshot is not None and state.snapshot >= step.upto and not state.kept:
@@ -188,7 +188,7 @@ class DeltaTarget:
         self._commit(rewrite, moved, found.version)
         return Applied(True, step.upto, rewrite.inserted, rewrite.deleted)
 
-    def repair(self, snapshot: int, rows: NetRows, mark: str) -> Applied:
+    def repair(self, snapshot: int, rows: RowsToPublish, mark: str) -> Applied:
         found = self._find()
         state, files = found.state or self._new_state, self._files(found.version)
         if self._has_columns(found.version):
@@ -200,7 +200,7 @@ class DeltaTarget:
         self._commit(rewrite, replace(moved, rows=rows.most, kept=False), found.version)
         return Applied(True, snapshot, rewrite.inserted, rewrite.deleted)
 
-    def _replace_all(self, files: Sequence[DataFile], rows: NetRows) -> Rewrite:
+    def _replace_all(self, files: Sequence[DataFile], rows: RowsToPublish) -> Rewrite:
         """Columns have other types than before: every file is written again."""
         whole = AllRows(rows.work, rows.table)
         empty = plan_rewrite(self.address, self.full_name, (), whole)

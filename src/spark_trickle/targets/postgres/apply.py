@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from spark_trickle.errors import RepairNeededError, TargetChangedError
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.targets.interface import Applied, Step, require_step
+from spark_trickle.targets.interface import Applied, SnapshotStep, require_step
 from spark_trickle.targets.postgres import rows
 from spark_trickle.targets.postgres.follow import widen_columns
 from spark_trickle.targets.postgres.ledger import LedgerEntry, lock_entry, note_change
@@ -38,7 +38,7 @@ def apply_change(
         entry = open_entry(connection, target)
         if entry.snapshot is not None and entry.snapshot >= snapshot:
             return Applied(False, entry.snapshot)
-        require_step(target.full_name, entry.snapshot, entry.mark, Step(after, snapshot, marks))
+        require_step(target.full_name, entry.snapshot, entry.mark, SnapshotStep(after, snapshot, marks))
         rows.lock_target(connection, target)
         if after is None:
             _require_empty(connection, target)

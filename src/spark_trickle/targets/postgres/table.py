@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from spark_trickle.model.source import Site
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.targets.interface import Applied, NetRows, PublishedState, Step
+from spark_trickle.targets.interface import Applied, PublishedState, RowsToPublish, SnapshotStep
 from spark_trickle.targets.postgres import front
 from spark_trickle.targets.postgres.target import Target
 
@@ -38,13 +38,13 @@ class PostgresTable:
     def has_rows(self) -> bool:
         return front.has_rows(self.connection, self.target)
 
-    def apply(self, step: Step, rows: NetRows) -> Applied:
+    def apply(self, step: SnapshotStep, rows: RowsToPublish) -> Applied:
         deleted, inserted = rows.read_pieces(-1), rows.read_pieces(1)
         return front.apply_change(
             self.connection, self.target, step.after, step.upto, deleted, inserted, marks=step.marks
         )
 
-    def repair(self, snapshot: int, rows: NetRows, mark: str) -> Applied:
+    def repair(self, snapshot: int, rows: RowsToPublish, mark: str) -> Applied:
         return front.repair_rows(self.connection, self.target, snapshot, rows.read_pieces(1), mark=mark)
 
     def adopt(self) -> None:
