@@ -151,20 +151,30 @@ def drop_table(work: Work, statement: s.DropTable) -> None:
     if found is None and statement.if_exists:
         return
     table = _find_movable(work, statement.name)
-    refuse_readers(work, table, "dropped")
-    work.define(commit.DroppedTable(table))
+    leaving = (table, *work.catalog.find_parts(table))
+    for each in leaving:
+        refuse_readers(work, each, "dropped")
+    for each in leaving:
+        work.define(commit.DroppedTable(each))
 
 
 def _find_movable(work: Work, name: s.Name) -> Table:
     """A table that may go or get another name: also a mirror, although nobody may change its rows."""
     table = work.catalog.table(name, work.place.schema)
-    return table if table.mirror is not None else work.find_target(name)
+    return table if table.mirror is not None and not table.mirror.part else work.find_target(name)
 
 
 def rename_table(work: Work, statement: s.RenameTable) -> None:
     table = _find_movable(work, statement.table)
     target = statement.new if len(statement.new) == 2 else (table.schema, statement.new[-1])
     schema, name = free_name(work, target)
+    _give_name(work, table, schema, name)
+    for part in work.catalog.find_parts(table):
+        assert part.mirror is not None
+        _give_name(work, part, schema, f"{name}_{part.mirror.part}")
+
+
+def _give_name(work: Work, table: Table, schema: str, name: str) -> None:
     existing = work.catalog.find((schema, name), schema)
     if existing is not None and existing.id != table.id:
         raise AlreadyExistsError("table", existing.full_name)

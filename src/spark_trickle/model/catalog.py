@@ -67,6 +67,14 @@ class Catalog:
             if t.stream is not None and any(source.table_id == table.id for source in t.stream.sources)
         ]
 
+    def find_parts(self, table: Table) -> list[Table]:
+        """The tables that tell of a mirror, and come and go with it."""
+        own = table.mirror
+        if own is None or own.part:
+            return []
+        found = [(t, t.mirror) for t in self.tables() if t.mirror is not None and t.mirror.part]
+        return [t for t, m in found if (m.source, m.table) == (own.source, own.table)]
+
     def schema(self, name: str) -> Schema:
         if (found := self.schemas.get(name.lower())) is None or name.lower() == HIDDEN_SCHEMA:
             raise SchemaNotFoundError(name, tuple(s for s in self.schemas if s != HIDDEN_SCHEMA))

@@ -61,6 +61,7 @@ class Mirror:
     becomes: tuple[str, str] | None = None  # the schema and name that it gets once its copy is whole
     written: tuple[WrittenColumn, ...] | None = None  # of a table in place
     lasting: tuple[tuple[int, str], ...] = ()  # what stays of each column if the source renames it
+    part: str = ""  # what it tells of the mirror of the same table: its files, or its rejects
 
     @property
     def in_place(self) -> bool:

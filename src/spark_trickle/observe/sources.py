@@ -12,12 +12,15 @@ from typing import Any
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import sources
 from spark_trickle.lake.catalog.engine import open_reader
-from spark_trickle.model.source import AttachedSource, CaptureMode, MirrorState, Published
+from spark_trickle.model.source import AttachedSource, CaptureMode, Mirror, MirrorState, Published
 from spark_trickle.model.table import Table
 from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.identity import key_of
 from spark_trickle.sources.followed.job import read_version
+from spark_trickle.sources.followed.loading import find_pending
 from spark_trickle.sources.followed.opening import KINDS, open_attached
+from spark_trickle.sources.followed.parts import REJECTS
+from spark_trickle.sources.interface import LoadedTable
 from spark_trickle.sources.kinds import POSTGRES
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import find_mirror_drift, require_mirror
@@ -52,7 +55,7 @@ def source_status(work: Work) -> Answer:
         if source.kind == POSTGRES:
             rows += _ask_source(source, read_options(source.options), mirrors)
         else:
-            rows += _make_followed_rows(source, mirrors)
+            rows += _make_followed_rows(work, source, mirrors)
     columns = {
         "source": "string",
         "mirror": "string",
@@ -110,20 +113,28 @@ def _mirror_rows(
     return rows
 
 
-def _make_followed_rows(source: AttachedSource, mirrors: list[tuple[Table, MirrorState]]) -> list[Row]:
+def _make_followed_rows(
+    work: Work, source: AttachedSource, mirrors: list[tuple[Table, MirrorState]]
+) -> list[Row]:
     """Whether a table of the source has a version that is not here yet, and columns that it has more."""
     if not mirrors:
         return [_mirror_row(source, None, None, None, None, "", source.state.error)]
     names = [require_mirror(t).table for t, _ in mirrors]
     error, behind, new = source.state.error, dict[str, bool](), dict[str, str]()
+    sizes: dict[str, int] = {}
     try:
         with open_attached(source) as reader:
             newest = reader.position(names)
             for table, state in mirrors:
                 name = require_mirror(table).table
                 if name in newest and newest[name] != read_version(state):
+                    described = reader.describe(name, newest[name])
+                    if isinstance(described, LoadedTable):
+                        pending = find_pending(work, table, reader.read(name, newest[name]))
+                        behind[name], sizes[name] = bool(pending), sum(f.bytes for f in pending)
+                        continue
                     behind[name] = True
-                    there = [c.name for c in reader.describe(name, newest[name]).columns]
+                    there = [c.name for c in described.columns]
                     new[name] = ", ".join(c for c in there if not table.has_column(c))
     except TrickleError as unreachable:
         error = unreachable.message
@@ -133,7 +144,8 @@ def _make_followed_rows(source: AttachedSource, mirrors: list[tuple[Table, Mirro
         name = require_mirror(table).table
         # How many rows wait is known once the files are compared; until then, that there are some.
         waiting = None if behind.get(name) else 0
-        row = _mirror_row(source, table, state, waiting, None, new.get(name, ""), error)
+        size = sizes.get(name, 0) if KINDS[source.kind].capabilities.loads else None
+        row = _mirror_row(source, table, state, waiting, size, new.get(name, ""), error)
         rows.append((*row[:5], capture, "", *row[7:]))
     return rows
 
@@ -234,7 +246,17 @@ def check_cdc_health(work: Work) -> Answer:
 
     found = _collect_findings(work, find_issues)
     others = [_check_followed(s) for s in _list_sources(work) if s.kind != POSTGRES]
-    return replace(found, rows=sorted([*found.rows, *others], key=lambda row: row[0]))
+    rejects = [
+        _check_rejects(work, t, m) for t in work.catalog.tables() if (m := t.mirror) and m.part == REJECTS
+    ]
+    return replace(found, rows=sorted([*found.rows, *others, *rejects], key=lambda row: row[0]))
+
+
+def _check_rejects(work: Work, table: Table, mirror: Mirror) -> Row:
+    """Whether files or records could not be loaded."""
+    count = work.row_count(table)
+    fix = f"Look at {table.full_name} and correct the files; RESYNC TABLE tries again."
+    return (mirror.source, "rejects", table.full_name, f"{count} rejects", count == 0, fix if count else "")
 
 
 def _check_followed(source: AttachedSource) -> Row:

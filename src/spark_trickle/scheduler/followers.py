@@ -87,7 +87,7 @@ class Followers:
             self.tell("source_resynced", table, reason)
         growing = self._growing.setdefault(name, Streaks(self.cycles))
         for mirror in sorted(growing.note_found(report.waiting)):
-            message = f"more than {report.waiting[mirror]} changed rows wait in the source {name}"
+            message = f"more than {report.waiting[mirror]} changes wait in the source {name}"
             self.tell("change_buffer_backpressure", mirror, message)
         trouble = "; ".join(f"{table}: {reason}" for table, reason in sorted(report.problems.items()))
         self._tell_once(name, "source_needs_help", trouble)

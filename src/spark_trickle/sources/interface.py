@@ -6,12 +6,14 @@ scheduler. `sources/followed` does that; PostgreSQL alone has a way of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
+from spark_trickle.model.arriving import ArrivingFile, FileFormat
 from spark_trickle.model.files import Mask, Outside
 from spark_trickle.model.table import WEIGHT
 
@@ -25,6 +27,7 @@ class Capabilities:
     in_place: bool  # its tables are Parquet files that Spark reads where they are
     append_only: bool = False  # rows only come
     transactional: bool = False  # all of its tables change in one transaction
+    loads: bool = False  # its tables are files that Spark loads once each (`Arrivals`)
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,14 @@ class RemoteColumn:
 class RemoteTable:
     name: str
     columns: tuple[RemoteColumn, ...]
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table whose columns Spark tells: from their definition, or from the files if there is none."""
+
+    name: str
+    schema: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,38 @@ class RowChange:
     pieces: Iterator[pa.Table]
 
 
+class Overwritten(StrEnum):
+    """What happens when a file that was loaded is overwritten."""
+
+    REPLACE = "replace"
+    REJECT = "reject"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """What a file tells of itself: `layout` is the same for files with the same columns."""
+
+    file: ArrivingFile
+    layout: str = ""
+    names: tuple[str, ...] = ()
+    problem: str = ""  # why it cannot be read
+    is_gone: bool = False
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Files that are there, in the order to load them in; which of them were loaded, we know."""
+
+    files: tuple[ArrivingFile, ...]
+    format: FileFormat
+    most: int  # files at a time
+    overwritten: Overwritten
+    evolves: bool  # columns that files have more become columns of the table
+    inspect: Callable[[Sequence[ArrivingFile]], tuple[Inspected, ...]]
+    look_again: Callable[[Sequence[ArrivingFile]], tuple[ArrivingFile | None, ...]]
+
+
 def weigh_rows(rows: pa.Table, weight: int) -> pa.Table:
     """Rows that came (1) or went (-1)."""
     return rows.append_column(WEIGHT, pa.repeat(pa.scalar(weight, pa.int32()), rows.num_rows))
@@ -133,8 +176,8 @@ class Resync:
     reason: str
 
 
-Content = FileContent | RowChange
-Change = FileChange | RowChange | Resync
+Content = FileContent | RowChange | Arrivals
+Change = FileChange | RowChange | Arrivals | Resync
 
 
 class SourceReader(Protocol):
@@ -148,7 +191,7 @@ class SourceReader(Protocol):
     def position(self, tables: Sequence[str]) -> dict[str, Version]:
         """The newest version of each table, of one moment where it can; a table that is gone is left out."""
 
-    def describe(self, table: str, at: Version) -> RemoteTable:
+    def describe(self, table: str, at: Version) -> RemoteTable | LoadedTable:
         """The columns of a table."""
 
     def read(self, table: str, at: Version) -> Content:

@@ -21,4 +21,5 @@ class SyncReport:
     transactions: int = 0
     snapshot: int = 0
     duration_ms: float = 0.0
-    waiting: Mapping[str, int] = field(default_factory=dict)  # more changes than this are left in the source
+    waiting: Mapping[str, int] = field(default_factory=dict)  # changes, or files, that are left in the source
+    rejected: Mapping[str, int] = field(default_factory=dict)  # files and records that could not be loaded

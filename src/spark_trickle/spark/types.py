@@ -101,7 +101,7 @@ def parse_type(spark: SparkSession, column: str, text: str) -> Any:
     if len(fields) != 1:
         raise QueryError(f'"{text}" is not a type', "PARSE_SYNTAX_ERROR")
     metadata = fields[0].get("metadata", {})
-    if _demands_a_value(fields[0]["type"]):
+    if demands_a_value(fields[0]["type"]):
         raise UnsupportedError(
             f'NOT NULL inside the type of column "{column}"', "Leave it out, or use columns of their own."
         )
@@ -109,12 +109,21 @@ def parse_type(spark: SparkSession, column: str, text: str) -> Any:
     return metadata.get(_CHAR, fields[0]["type"])
 
 
-def _demands_a_value(spec: Any) -> bool:
+def demands_a_value(spec: Any) -> bool:
     if isinstance(spec, str):
         return False
     if spec["type"] == "array":
-        return _demands_a_value(spec["elementType"])
-    return any(not f["nullable"] or _demands_a_value(f["type"]) for f in spec.get("fields", ()))
+        return demands_a_value(spec["elementType"])
+    return any(not f["nullable"] or demands_a_value(f["type"]) for f in spec.get("fields", ()))
+
+
+def has_length(spec: Any) -> bool:
+    """Whether a type, in Spark's JSON form, has texts of limited length."""
+    if isinstance(spec, str):
+        return spec.startswith(("varchar", "char"))
+    if spec["type"] == "array":
+        return has_length(spec["elementType"])
+    return any(has_length(f["type"]) for f in spec.get("fields", ()))
 
 
 def type_of_field(field: StructField) -> ColumnType:

@@ -24,9 +24,19 @@ from spark_trickle.sources.attach import (
 )
 from spark_trickle.sources.followed.in_place import land_content
 from spark_trickle.sources.followed.job import FollowJob, move_to_version, use_followed
+from spark_trickle.sources.followed.layout import describe_loaded
+from spark_trickle.sources.followed.loading import load_arrivals
 from spark_trickle.sources.followed.opening import KINDS, open_source
+from spark_trickle.sources.followed.parts import define_parts
 from spark_trickle.sources.followed.tables import adapt_table, new_table
-from spark_trickle.sources.interface import Content, FileContent, Version
+from spark_trickle.sources.interface import (
+    Arrivals,
+    Content,
+    FileContent,
+    LoadedTable,
+    RemoteTable,
+    Version,
+)
 from spark_trickle.sources.landing import Landing, land_change, land_difference
 from spark_trickle.sources.mirror_options import read_column_lists
 from spark_trickle.sources.mirrored import require_mirror
@@ -119,11 +129,22 @@ def _follow(
     if (taken := work.catalog.find(name, name[0])) is not None:
         raise AlreadyExistsError("table", taken.full_name)
     version = _find_version(job, remote)
-    described = job.source.describe(remote, version)
+    content = job.source.read(remote, version)
+    if isinstance(content, Arrivals) and (chosen or skip):
+        raise UnsupportedError(
+            f"a choice of columns for a source of type {job.attached.kind}",
+            "Name the columns in its option schema.",
+        )
+    described = describe_table(work.place, job.source.describe(remote, version), content)
     in_place = job.source.capabilities.in_place
     table = new_table(work, job.attached.name, described, name, chosen, skip, in_place)
     work.define(commit.CreatedTable(table))
-    landing, _ = land_version(work, table, job.source.read(remote, version), "")
+    if isinstance(content, Arrivals):
+        define_parts(work, table)
+        loaded = load_arrivals(work, table, content)
+        landing, version = loaded.landing, version if loaded.whole else ""
+    else:
+        landing, _ = land_version(work, table, content, "")
     state = move_to_version(MirrorState(table.id, job.attached.name, MirrorStatus.ACTIVE), version)
     job.commit_work(work, f"follow {require_mirror(table).full_name}", [state])
     return Result(rows_inserted=landing.come)
@@ -136,8 +157,17 @@ def _find_version(job: FollowJob, remote: str) -> Version:
     return found[remote]
 
 
+def describe_table(place: Place, found: RemoteTable | LoadedTable, content: Content) -> RemoteTable:
+    """The columns of a new table, which Spark may have to read from its files."""
+    if isinstance(found, RemoteTable):
+        return found
+    assert isinstance(content, Arrivals)
+    return describe_loaded(place.spark, found, content)
+
+
 def land_version(work: Work, table: Table, content: Content, reason: str) -> tuple[Landing, str]:
     """All that a version of a table holds, as the difference to what we have; and why that is unknown."""
+    assert not isinstance(content, Arrivals)  # they are loaded, not compared
     if isinstance(content, FileContent):
         return land_content(work, table, content, reason)
     if work.files(table):
@@ -151,10 +181,16 @@ def compare_followed(place: Place, table: Table, more: Sequence[str] = ()) -> Re
         work, remote = begin_work(place), require_mirror(table).table
         state = next(s for t, s in job.find_tables(work) if t.id == table.id)
         version = _find_version(job, remote)
-        new = adapt_table(table, job.source.describe(remote, version), more)
-        if new != table:
-            work.define(commit.AlteredTable(table, new))
-        landing, _ = land_version(work, new, job.source.read(remote, version), "the table was compared anew")
+        content = job.source.read(remote, version)
+        if isinstance(content, Arrivals):
+            loaded = load_arrivals(work, table, content, again=True)
+            landing, version = loaded.landing, version if loaded.whole else ""
+        else:
+            described = describe_table(place, job.source.describe(remote, version), content)
+            new = adapt_table(table, described, more)
+            if new != table:
+                work.define(commit.AlteredTable(table, new))
+            landing, _ = land_version(work, new, content, "the table was compared anew")
         done = move_to_version(MirrorState(table.id, state.source, MirrorStatus.ACTIVE), version)
         job.commit_work(work, f"comparison of {require_mirror(table).full_name}", [done])
         return Result(landing.come, 0, landing.gone)
@@ -169,6 +205,8 @@ def find_more_columns(place: Place, table: Table) -> tuple[str, ...]:
     with use_followed(place, require_mirror(table).source) as job:
         remote = require_mirror(table).table
         described = job.source.describe(remote, _find_version(job, remote))
+        if isinstance(described, LoadedTable):  # its columns are those of files that were loaded
+            return ()
         return tuple(c.name for c in described.columns if not table.has_column(c.name))
 
 

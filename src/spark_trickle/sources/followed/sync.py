@@ -13,8 +13,9 @@ from spark_trickle.model.table import Table
 from spark_trickle.sources.followed.attach import land_version
 from spark_trickle.sources.followed.in_place import fit_change, land_files
 from spark_trickle.sources.followed.job import FollowJob, move_to_version, read_version, use_followed
+from spark_trickle.sources.followed.loading import load_arrivals
 from spark_trickle.sources.followed.tables import adapt_table
-from spark_trickle.sources.interface import FileChange, Resync, Version
+from spark_trickle.sources.interface import Arrivals, FileChange, LoadedTable, Resync, Version
 from spark_trickle.sources.landing import Landing, land_change
 from spark_trickle.sources.mirrored import require_mirror
 from spark_trickle.sources.report import SyncReport
@@ -36,6 +37,8 @@ class _SyncNotes:
     compared: dict[str, str] = field(default_factory=dict)  # why, by table
     problems: dict[str, str] = field(default_factory=dict)
     versions: dict[str, Version] = field(default_factory=dict)  # by the name in the source
+    waiting: dict[str, int] = field(default_factory=dict)  # files that the next sync loads
+    rejected: dict[str, int] = field(default_factory=dict)  # files and records
 
     def note_problem(self, table: Table, state: MirrorState, reason: str) -> None:
         """The rows stay the last exact ones; the other tables go on."""
@@ -80,7 +83,9 @@ def _sync_job(job: FollowJob, start: float) -> SyncReport:
     job.source.release(found.versions)
     in_place = job.source.capabilities.in_place
     if not in_place:
-        compact.tidy_tables(job.place, [t.id for t, _ in tables if t.full_name in found.landings])
+        changed = [t for t, _ in tables if t.full_name in found.landings]
+        parts = [p for t in changed for p in work.catalog.find_parts(t)]
+        compact.tidy_tables(job.place, [t.id for t in (*changed, *parts)])
     return SyncReport(
         source=job.attached.name,
         capture="IN PLACE" if in_place else "READER",
@@ -92,6 +97,8 @@ def _sync_job(job: FollowJob, start: float) -> SyncReport:
         transactions=len(found.versions),
         snapshot=snapshot,
         duration_ms=(time.perf_counter() - start) * 1000,
+        waiting=found.waiting,
+        rejected=found.rejected,
     )
 
 
@@ -100,7 +107,10 @@ def _move_table(
 ) -> None:
     """From the version of the last sync to this one: columns first, then rows."""
     remote, before = require_mirror(table).table, read_version(state)
-    new = adapt_table(table, job.source.describe(remote, version))
+    described = job.source.describe(remote, version)
+    if isinstance(described, LoadedTable):
+        return _load_table(job, work, table, state, version, found)
+    new = adapt_table(table, described)
     if new != table:
         work.define(commit.AlteredTable(table, new))
     change = (
@@ -117,10 +127,29 @@ def _move_table(
     elif isinstance(change, FileChange):
         landing = _land_files(job, work, new, version, change, found)
     else:
+        assert not isinstance(change, Arrivals)
         landing = land_change(work, new, change.pieces)
     found.landings[table.full_name] = landing
     found.versions[remote] = version
     found.states.append(move_to_version(replace(state, status=MirrorStatus.ACTIVE, reason=""), version))
+
+
+def _load_table(
+    job: FollowJob, work: Work, table: Table, state: MirrorState, version: Version, found: _SyncNotes
+) -> None:
+    """Files that arrived; while some of them wait, no version is reached."""
+    remote = require_mirror(table).table
+    arrivals = job.source.changes(remote, read_version(state), version)
+    assert isinstance(arrivals, Arrivals)
+    loaded = load_arrivals(work, table, arrivals)
+    if loaded.waiting:
+        found.waiting[table.full_name] = loaded.waiting
+    if loaded.rejected:
+        found.rejected[table.full_name] = loaded.rejected
+    found.landings[table.full_name] = loaded.landing
+    found.versions[remote] = version
+    reached = version if loaded.whole else ""
+    found.states.append(move_to_version(replace(state, status=MirrorStatus.ACTIVE, reason=""), reached))
 
 
 def _land_files(
