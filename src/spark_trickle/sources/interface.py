@@ -32,7 +32,8 @@ class RemoteColumn:
     """A column of a table there: `type` is Spark's JSON form of a type.
 
     `lasting` is what stays when the column is renamed. `written` and `written_type` are how the files hold
-    the column, where that differs.
+    the column, where that differs. If files tell columns apart by numbers, `field_id` is that of the column,
+    and `written_type` has those of its parts, as metadata of its fields.
     """
 
     name: str
@@ -40,6 +41,7 @@ class RemoteColumn:
     lasting: str = ""
     written: str = ""
     written_type: Any = None
+    field_id: int | None = None
 
     @property
     def identity(self) -> str:

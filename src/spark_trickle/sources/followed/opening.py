@@ -9,6 +9,8 @@ from typing import Any
 
 from spark_trickle.model.source import AttachedSource
 from spark_trickle.sources.delta.source import DeltaOptions, DeltaSource, open_delta
+from spark_trickle.sources.iceberg.opening import CAPABILITIES, open_iceberg
+from spark_trickle.sources.iceberg.options import IcebergOptions
 from spark_trickle.sources.interface import Capabilities, SourceReader
 from spark_trickle.sources.options import parse_options
 
@@ -22,7 +24,10 @@ class SourceKind:
     capabilities: Capabilities
 
 
-KINDS: dict[str, SourceKind] = {"delta": SourceKind(DeltaOptions, open_delta, DeltaSource.capabilities)}
+KINDS: dict[str, SourceKind] = {
+    "delta": SourceKind(DeltaOptions, open_delta, DeltaSource.capabilities),
+    "iceberg": SourceKind(IcebergOptions, open_iceberg, CAPABILITIES),
+}
 
 
 def open_source(name: str, kind: str, given: Mapping[str, str]) -> SourceReader:
