@@ -245,7 +245,7 @@ def _write_parquet(
     path = Path(place.removeprefix("file://"))
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, path)
-    return _describe_file(place, content, FileFormat.PARQUET, rows.num_rows, partition)
+    return describe_file(place, content, FileFormat.PARQUET, rows.num_rows, partition)
 
 
 def write_vector(table: Table, path: str, numbers: Sequence[int]) -> DataFile:
@@ -255,7 +255,7 @@ def write_vector(table: Table, path: str, numbers: Sequence[int]) -> DataFile:
     blob = len(vector).to_bytes(4, "big") + vector + zlib.crc32(vector).to_bytes(4, "big")
     place = f"{table.location()}/data/{uuid.uuid4()}.puffin"
     Path(place.removeprefix("file://")).write_bytes(b"PFA1" + blob)
-    return _describe_file(
+    return describe_file(
         place,
         DataFileContent.POSITION_DELETES,
         FileFormat.PUFFIN,
@@ -267,7 +267,7 @@ def write_vector(table: Table, path: str, numbers: Sequence[int]) -> DataFile:
     )
 
 
-def _describe_file(
+def describe_file(
     place: str, content: DataFileContent, kind: FileFormat, rows: int, partition: Record | None, **more: Any
 ) -> DataFile:
     found = DataFile.from_args(

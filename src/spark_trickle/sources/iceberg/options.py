@@ -30,7 +30,7 @@ class IcebergOptions:
         "",
         "The name that an SQL catalog notes beside each table; that of the source if not given.",
     )
-    uri: str = option("", "The address of the catalog, without a password, or `env:NAME`.")
+    uri: str = option("", "The address of the catalog, without a password, or `env:NAME`.", is_path=True)
     warehouse: str = option("", "The folder or the name of the Iceberg warehouse, if its catalog needs one.")
     token: str = option("", "`env:NAME`: the environment variable that holds the token for a REST catalog.")
     credential: str = option(
