@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,13 +27,12 @@ from pyiceberg.types import (
     MapType,
     NestedField,
     StringType,
-    TimestampNanoType,
     TimeType,
     UUIDType,
 )
 
 import spark_trickle
-from spark_trickle.errors import ChangesUnknownError, TrickleError
+from spark_trickle.errors import ChangesUnknownError, SourceLostError, TrickleError
 from spark_trickle.session import Trickle
 from tests.conftest import rows
 from tests.sources.iceberg_tables import (
@@ -123,7 +123,7 @@ def follow_one(tr: Trickle, lake: IcebergLake, name: str) -> None:
 
 
 def check_table(tr: Trickle, lake: IcebergLake, name: str) -> None:
-    expected = Counter(map(repr, lake.read(name).to_pylist()))
+    expected = Counter(repr(plain(row)) for row in lake.read(name).to_pylist())
     tr.refresh_all()
     for mine in (name, "kept"):
         found = tr.table(mine)
@@ -132,7 +132,7 @@ def check_table(tr: Trickle, lake: IcebergLake, name: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """As pyarrow gives values to Python."""
+    """A value in one form, whether pyarrow gives it or Spark."""
     match value:
         case dict():
             return {k: plain(v) for k, v in value.items()}
@@ -140,6 +140,8 @@ def plain(value: Any) -> Any:
             return [plain(v) for v in value]
         case bytearray():
             return bytes(value)
+        case dt.datetime() if value.tzinfo is not None:
+            return value.astimezone().replace(tzinfo=None)  # Spark gives the time of this machine
     return value
 
 
@@ -149,6 +151,7 @@ def test_columns_are_found_by_their_ids(tr: Trickle, lake: IcebergLake) -> None:
     tr.sql("CREATE STREAM TABLE regions AS SELECT region, count(*) AS n FROM orders GROUP BY region")
     with lake.table().update_schema() as change:
         change.rename_column("region", "area")
+    with lake.table().update_schema() as change:
         change.add_column("region", LongType())  # another column of the old name
     tr.sync("ice")
     assert tr.table("orders").columns == ["id", "area", "amount", "region"]
@@ -186,6 +189,9 @@ def test_parts_of_nested_columns_are_found_by_their_ids(tr: Trickle, lake: Icebe
     tr.sql("DROP STREAM TABLE kept")
     tr.sql("CREATE STREAM TABLE kept AS SELECT * FROM nested")
     check_table(tr, lake, "nested")
+    lake.table("nested").delete(EqualTo("id", 3))  # the file is written again, with other names
+    assert tr.sync("ice").tables == {"main.nested": (0, 1)}
+    check_table(tr, lake, "nested")
     with lake.table("nested").update_schema() as change:
         change.delete_column("point.y")
     with lake.table("nested").update_schema() as change:
@@ -193,6 +199,10 @@ def test_parts_of_nested_columns_are_found_by_their_ids(tr: Trickle, lake: Icebe
     with lake.table("nested").update_schema() as change:
         change.move_first("point.y")
     tr.sync("ice")
+    with pytest.raises(SourceLostError, match="another column"):
+        tr.refresh("kept")
+    tr.sql("DROP STREAM TABLE kept")
+    tr.sql("CREATE STREAM TABLE kept AS SELECT * FROM nested")
     assert all(r.point is None or r.point.y is None for r in tr.table("nested").collect())
     check_table(tr, lake, "nested")
 
@@ -241,7 +251,7 @@ def test_partitions_and_types(tr: Trickle, lake: IcebergLake, transform: str) ->
     check_table(tr, lake, "typed")
     for test in (
         "day < DATE'2000-01-01'",
-        "kind > 'a=b/c%20 a long text with more'",
+        "kind = 'a=b/c%20 a long text with more letters'",
         "exact > 5",
         "small < 0",
     ):
@@ -333,11 +343,11 @@ def test_other_branches_are_not_seen(tr: Trickle, lake: IcebergLake) -> None:
     check_change(tr, lake, "ice", (0, 0))
 
 
-def expire_old(lake: IcebergLake) -> None:
-    now = lake.table().current_snapshot()
-    old = [s.snapshot_id for s in lake.table().snapshots() if now and s.snapshot_id != now.snapshot_id]
+def expire_old(lake: IcebergLake, name: str = "orders") -> None:
+    now = lake.table(name).current_snapshot()
+    old = [s.snapshot_id for s in lake.table(name).snapshots() if now and s.snapshot_id != now.snapshot_id]
     if old:
-        lake.table().maintenance.expire_snapshots().by_ids(old).commit()
+        lake.table(name).maintenance.expire_snapshots().by_ids(old).commit()
 
 
 def test_snapshots_that_expired_are_not_guessed(tr: Trickle, lake: IcebergLake) -> None:
@@ -372,6 +382,16 @@ def test_old_files_that_are_gone_are_not_guessed(tr: Trickle, lake: IcebergLake)
     tr.sync("ice")
     assert {r.action.value for r in tr.refresh_all()} <= {"DIFFERENTIAL", "FULL", "NO_DATA"}
     check_exact(tr, lake)
+
+
+def test_a_table_that_was_empty_has_no_history(tr: Trickle, lake: IcebergLake) -> None:
+    lake.catalog.create_table("shop.late", schema=Schema(NestedField(1, "id", LongType())))
+    lake.attach(tr)
+    tr.sql("CREATE TABLE late FROM SOURCE ice.shop.late")
+    for n in range(2):
+        lake.table("late").append(pa.table({"id": [n]}))
+    expire_old(lake, "late")
+    assert tr.sync("ice").tables == {"main.late": (2, 0)}
 
 
 def make_again(lake: IcebergLake, *values: tuple[Any, ...]) -> None:
@@ -416,15 +436,13 @@ def test_tables_of_all_namespaces(tr: Trickle, lake: IcebergLake) -> None:
     [
         (UUIDType(), "UUID"),
         (TimeType(), "TIME"),
-        (TimestampNanoType(), "TIMESTAMP_NS"),
         (MapType(10, StringType(), 11, LongType()), "MAP"),
     ],
-    ids=["uuid", "time", "nanoseconds", "map"],
+    ids=["uuid", "time", "map"],
 )
 def test_a_type_we_lack_can_be_skipped(tr: Trickle, lake: IcebergLake, kind: IcebergType, word: str) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "extra", kind))
-    version = {"format-version": "3" if word == "TIMESTAMP_NS" else "2"}
-    lake.catalog.create_table("shop.odd", schema=schema, properties=version)
+    lake.catalog.create_table("shop.odd", schema=schema)
     lake.attach(tr)
     with pytest.raises(TrickleError, match=f'column "extra" has type {word}'):
         tr.sql("CREATE TABLE odd FROM SOURCE ice.shop.odd")
@@ -484,11 +502,36 @@ def test_imported_files_without_field_ids_are_refused(tr: Trickle, lake: Iceberg
         tr.sql("CREATE TABLE orders FROM SOURCE ice.shop.orders")
 
 
-def test_a_future_version_of_the_format_is_refused(tr: Trickle, lake: IcebergLake) -> None:
+def use_version_3(table: dict[str, Any]) -> None:
+    table |= {"format-version": 3, "next-row-id": 0}
+
+
+def store_nanoseconds(table: dict[str, Any]) -> None:
+    use_version_3(table)
+    table["schemas"][0]["fields"][2]["type"] = "timestamp_ns"
+
+
+def add_default(table: dict[str, Any]) -> None:
+    use_version_3(table)
+    table["schemas"][0]["fields"][2]["initial-default"] = 7
+
+
+METADATA: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
+    "version 9": (lambda table: table.update({"format-version": 9}), "the metadata of the table"),
+    "nanoseconds": (store_nanoseconds, 'column "amount" has type TIMESTAMP_NS'),
+    "defaults": (add_default, "an initial default"),
+}
+
+
+@pytest.mark.parametrize("name", list(METADATA))
+def test_metadata_that_we_do_not_know_are_refused(tr: Trickle, lake: IcebergLake, name: str) -> None:
+    edit, words = METADATA[name]
     path = Path(lake.table().metadata_location.removeprefix("file://"))
-    path.write_text(path.read_text().replace('"format-version":2', '"format-version":9'))
+    metadata = json.loads(path.read_text())
+    edit(metadata)
+    path.write_text(json.dumps(metadata))
     lake.attach(tr)
-    with pytest.raises(TrickleError, match="Unknown format version: 9"):
+    with pytest.raises(TrickleError, match=words):
         tr.sql("CREATE TABLE orders FROM SOURCE ice.shop.orders")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeVar
 
 import pydantic
 from pyiceberg.catalog import Catalog, load_catalog
@@ -18,7 +18,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 
 from spark_trickle.errors import (
-    OutsideFileError,
+    SourceAddressError,
     SourceSetupError,
     TrickleError,
     UnsupportedError,
@@ -26,7 +26,7 @@ from spark_trickle.errors import (
 from spark_trickle.sources.iceberg.options import IcebergOptions, find_secrets, resolve_properties
 from spark_trickle.sources.postgres.connect import first_line, scrub_secrets
 
-_CHECK = "Check the options of the source, and that its catalog is running."
+T = TypeVar("T")
 
 
 class IcebergCatalog:
@@ -42,53 +42,67 @@ class IcebergCatalog:
 
     def list_tables(self) -> tuple[str, ...]:
         """All tables of all namespaces, as namespace.table."""
-        with self.explain_errors("its tables"):
-            namespaces = _list_namespaces(self._catalog, ())
-            tables = [
-                table for namespace in sorted(namespaces) for table in self._catalog.list_tables(namespace)
-            ]
-        return tuple(sorted({".".join(table) for table in tables}))
+        return self.ask("its tables", self._list_tables)
 
     def load_table(self, name: str) -> Table | None:
         """The table as it is now; None if there is none of that name."""
-        with self.explain_errors(f'the table "{name}"'):
-            try:
-                return self._catalog.load_table(tuple(name.split(".")))
-            except (NoSuchTableError, NoSuchNamespaceError):
-                return None
+        return self.ask(f'the table "{name}"', lambda: self._load_table(name))
 
     def close(self) -> None:
         if "_catalog" in self.__dict__:
             self._catalog.close()
 
-    @contextmanager
-    def explain_errors(self, what: str) -> Iterator[None]:
+    def ask(self, what: str, action: Callable[[], T]) -> T:
+        """The answer of the catalog, or of files that it leads to."""
         try:
-            yield
-            return
+            return action()
         except TrickleError:
             raise
-        except NotInstalledError as error:
-            found: TrickleError = UnsupportedError(
-                f"the catalog {self._options.catalog} as pyiceberg is installed here",
-                f"{self._scrub(error)}: pip install 'pyiceberg[{self._options.catalog}]'.",
-            )
-        except (ValidationError, pydantic.ValidationError) as error:
-            found = UnsupportedError(
-                f"the metadata of {what} ({self._scrub(error)})",
-                "Versions 1 to 3 of the table format can be read, as far as pyiceberg knows them.",
-            )
-        except FileNotFoundError as error:
-            found = OutsideFileError("", self._scrub(error), f"is gone, which the metadata of {what} needs")
         except Exception as error:  # each catalog has errors of its own: of HTTP, of SQLAlchemy, of Thrift
-            found = SourceSetupError(
-                f'the catalog of the source "{self._name}" does not show {what}: {self._scrub(error)}', _CHECK
-            )
+            found = self._explain_error(what, error)
         # Raised outside of the handler, so that no traceback leads back to the secrets.
         raise found
 
-    def _scrub(self, error: Exception) -> str:
-        return scrub_secrets(first_line(error), find_secrets(self._options, self._properties))
+    def _explain_error(self, what: str, error: Exception) -> TrickleError:
+        detail = scrub_secrets(_first_words(error), find_secrets(self._options, self._properties))
+        match error:
+            case NotInstalledError():
+                kind = self._options.catalog
+                return UnsupportedError(
+                    f"an Iceberg catalog of type {kind} without what it needs ({detail})",
+                    f"Install it: pip install 'pyiceberg[{kind}]'.",
+                )
+            case ValidationError() | pydantic.ValidationError():
+                return UnsupportedError(
+                    f"the metadata of {what} ({detail})",
+                    "Tables of the versions 1 to 3 can be read, as far as pyiceberg knows them.",
+                )
+            case FileNotFoundError():
+                return SourceAddressError(
+                    f"metadata of {what} are gone: {detail}",
+                    "Run SYNC SOURCE to go on from the newest snapshot.",
+                )
+        return SourceSetupError(
+            f'the catalog of the source "{self._name}" does not show {what}: {detail}',
+            "Check the options of the source, and that its catalog is running.",
+        )
+
+    def _list_tables(self) -> tuple[str, ...]:
+        namespaces = _list_namespaces(self._catalog, ())
+        tables = [table for namespace in sorted(namespaces) for table in self._catalog.list_tables(namespace)]
+        return tuple(sorted({".".join(table) for table in tables}))
+
+    def _load_table(self, name: str) -> Table | None:
+        try:
+            return self._catalog.load_table(tuple(name.split(".")))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+
+def _first_words(error: Exception) -> str:
+    if isinstance(error, pydantic.ValidationError):
+        return "; ".join(e["msg"] for e in error.errors(include_url=False, include_input=False))
+    return first_line(error)
 
 
 def _list_namespaces(catalog: Catalog, parent: tuple[str, ...]) -> set[tuple[str, ...]]:

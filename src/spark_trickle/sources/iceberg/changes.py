@@ -8,8 +8,9 @@ from typing import Never
 
 from pyiceberg.table.snapshots import Operation, Snapshot
 
+from spark_trickle.errors import UnsupportedError
 from spark_trickle.sources.followed.groups import FileGroups, FileStep, group_steps
-from spark_trickle.sources.iceberg.deletes import DeleteContents
+from spark_trickle.sources.iceberg.deletes import DeleteContents, refuse_unreadable
 from spark_trickle.sources.iceberg.manifests import EntryStatus, FileKind, ListedFile, ManifestLine, Manifests
 
 Step = FileStep[str, ListedFile, Never]
@@ -28,17 +29,15 @@ class TouchedFiles:
     masked: frozenset[str]
 
 
-def list_between(snapshots: Mapping[int, Snapshot], after: int | None, upto: int) -> list[Snapshot]:
+def list_between(snapshots: Mapping[int, Snapshot], after: int, upto: int | None) -> list[Snapshot]:
     """The snapshots in (after, upto], the oldest first."""
+    if after not in snapshots:
+        raise HistoryLostError(f"snapshot {after} of the table has expired")
     found: list[Snapshot] = []
-    at: int | None = upto
+    at = upto
     while at != after:
-        if at is None:
-            raise HistoryLostError(
-                f"the table was rolled back: snapshot {after} is not one of its history now"
-            )
-        if at not in snapshots:
-            raise HistoryLostError(f"snapshot {at} of the table has expired")
+        if at is None or at not in snapshots:  # one whose parent expired may have none any more
+            raise HistoryLostError(f"the table was rolled back: snapshot {after} does not lead to {upto}")
         found.append(snapshots[at])
         at = snapshots[at].parent_snapshot_id
     return found[::-1]
@@ -51,18 +50,26 @@ def find_touched(manifests: Manifests, contents: DeleteContents, between: Sequen
     masked: set[str] = set()
     for snapshot in between:
         changed = manifests.list_changed(snapshot)
-        if any(e.file.kind is FileKind.EQUALITY_DELETES and e.status is EntryStatus.ADDED for e in changed):
-            raise HistoryLostError(f"snapshot {snapshot.snapshot_id} deleted rows by their values")
         changes_data = snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE
         of_data = [e for e in changed if e.file.kind is FileKind.DATA]
         steps += _split_data(of_data, changes_data)
         gone.update((e.file.path, e.file) for e in of_data if e.status is EntryStatus.DELETED)
-        deletes = [e.file for e in changed if e.file.kind is FileKind.POSITION_DELETES]
+        deletes = [e.file for e in changed if e.file.kind is not FileKind.DATA]
+        _require_readable(deletes)
         contents.load(deletes)
         paths = {path for file in deletes for path in contents.list_paths(file)}
         steps += [FileStep(frozenset([path]), changes_data=changes_data) for path in sorted(paths)]
         masked |= paths
     return TouchedFiles(group_steps(steps), gone, frozenset(masked))
+
+
+def _require_readable(deletes: Sequence[ListedFile]) -> None:
+    """If one cannot be read, nobody knows which rows it deleted; it may be gone again by now."""
+    for file in deletes:
+        try:
+            refuse_unreadable(file)
+        except UnsupportedError as error:
+            raise HistoryLostError(f"between two syncs there was {error.feature}") from None
 
 
 def _split_data(entries: Sequence[ManifestLine], changes_data: bool) -> Iterator[Step]:

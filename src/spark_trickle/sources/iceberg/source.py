@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from spark_trickle.errors import SourceAddressError, TableNotFoundError
+from spark_trickle.errors import OutsideFileError, SourceAddressError, TableNotFoundError
 from spark_trickle.sources.iceberg.catalog import IcebergCatalog
 from spark_trickle.sources.iceberg.changes import HistoryLostError, TouchedFiles, find_touched, list_between
 from spark_trickle.sources.iceberg.columns import describe_table
@@ -83,38 +83,41 @@ class IcebergSource:
         return describe_table(table, self._find_schema(table, _Point.parse(at)))
 
     def read(self, table: str, at: Version) -> Content:
-        point, loaded = _Point.parse(at), self._find_table(table)
+        point = _Point.parse(at)
+        return FileContent(self._catalog.ask(f'the table "{table}"', lambda: self._list_files(table, point)))
+
+    def _list_files(self, table: str, point: _Point) -> tuple[RemoteFile, ...]:
         if point.snapshot is None:
-            return FileContent(())
-        with self._catalog.explain_errors(f'the table "{table}"'):
-            snapshot = self._find_snapshot(table, point.snapshot)
-            listed = self._list_data(table, snapshot)
-            index = self._index_deletes(table, snapshot)
-            return FileContent(make_files(loaded, self._find_schema(table, point), index, listed))
+            return ()
+        snapshot = self._find_snapshot(table, point.snapshot)
+        index = self._index_deletes(table, snapshot)
+        schema = self._find_schema(table, point)
+        return make_files(self._find_table(table), schema, index, self._list_data(table, snapshot))
 
     def changes(self, table: str, after: Version, upto: Version) -> Change:
         first, last = _Point.parse(after), _Point.parse(upto)
         if first.table != last.table:
             return Resync("the table was made again")
-        if first.snapshot == last.snapshot or last.snapshot is None:
-            return FileChange() if first.snapshot == last.snapshot else Resync("the table was emptied")
-        with self._catalog.explain_errors(f'the table "{table}"'):
-            try:
-                return self._compare(table, first, last, last.snapshot)
-            except HistoryLostError as error:
-                return Resync(str(error))
-            except FileNotFoundError as error:
-                return Resync(f"metadata of the table are gone: {error}")
+        if first.snapshot == last.snapshot:
+            return FileChange()
+        return self._catalog.ask(f'the table "{table}"', lambda: self._compare(table, first, last))
 
-    def _compare(self, table: str, first: _Point, last: _Point, upto: int) -> FileChange:
+    def _compare(self, table: str, first: _Point, last: _Point) -> Change:
+        try:
+            return self._find_change(table, first, last)
+        except HistoryLostError as error:
+            return Resync(str(error))
+        except OutsideFileError as error:
+            return Resync(error.message)
+
+    def _find_change(self, table: str, first: _Point, last: _Point) -> FileChange:
+        if first.snapshot is None:  # whatever happened since, the table was empty
+            return FileChange(inserted=self._list_files(table, last))
         snapshots = {s.snapshot_id: s for s in self._find_table(table).snapshots()}
-        between = list_between(snapshots, first.snapshot, upto)
+        between = list_between(snapshots, first.snapshot, last.snapshot)
         touched = find_touched(self._manifests_of(table), self._contents, between)
-        before = None if first.snapshot is None else snapshots.get(first.snapshot)
-        if before is None and first.snapshot is not None and (touched.gone or touched.masked):
-            raise HistoryLostError(f"snapshot {first.snapshot} of the table has expired")
-        old = self._index_deletes(table, before)
-        new = self._index_deletes(table, snapshots[upto])
+        old = self._index_deletes(table, snapshots[first.snapshot])
+        new = self._index_deletes(table, between[-1])
         schema, groups = self._find_schema(table, last), touched.groups
 
         def make(files: Iterable[ListedFile]) -> tuple[RemoteFile, ...]:
@@ -125,7 +128,7 @@ class IcebergSource:
             old.load_for(gone)
             return tuple(find_path(f, old.make_mask(f)) for f in gone)
 
-        remasked = self._find_remasked(table, snapshots[upto], touched)
+        remasked = self._find_remasked(table, between[-1], touched)
         masks = [(f, old.make_mask(f), new.make_mask(f)) for f in remasked]
         masks = [(f, was, now) for f, was, now in masks if was != now]
         return FileChange(
