@@ -39,8 +39,8 @@ Options belong to one stream table, source or mirror, and are stored in the cata
 ## Of a source
 
 `ATTACH SOURCE … TYPE … OPTIONS (name 'value', …)`; all values are strings. For `postgres`, one of `dsn` and
-`service` is needed. [PostgreSQL as a source and as a target](../guide/postgresql-sources.md) and
-[Delta Lake](../guide/delta-lake.md) explain them.
+`service` is needed. [PostgreSQL as a source and as a target](../guide/postgresql-sources.md),
+[Delta Lake](../guide/delta-lake.md) and [Iceberg](../guide/iceberg.md) explain them.
 
 {sources}
 
