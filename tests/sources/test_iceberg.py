@@ -409,6 +409,26 @@ def test_a_table_made_again_is_compared(tr: Trickle, lake: IcebergLake) -> None:
     check_exact(tr, lake)
 
 
+def test_columns_of_a_table_made_again_are_known_by_their_names(tr: Trickle, lake: IcebergLake) -> None:
+    lake.follow(tr)
+    lake.catalog.drop_table("shop.orders")
+    lake.create(orders([(7, "z", 1), (1, "a", 10)]).select(["amount", "region", "id"]))
+    tr.sync("ice")
+    assert tr.table("orders").columns == ["amount", "region", "id"]
+    tr.refresh_all()
+    check_exact(tr, lake)
+
+
+def test_tables_of_version_1(tr: Trickle, lake: IcebergLake) -> None:
+    lake.catalog.drop_table("shop.orders")
+    lake.formats = {"format-version": "1"}
+    lake.create(orders(FIRST))
+    lake.follow(tr)
+    lake.append((4, "b", 1))
+    lake.table().delete(EqualTo("id", 3))
+    check_change(tr, lake, "ice", (1, 2))
+
+
 def test_a_dropped_table_does_not_stop_the_others(tr: Trickle, lake: IcebergLake) -> None:
     lake.follow(tr)
     lake.catalog.drop_table("shop.shops")

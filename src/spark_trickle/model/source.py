@@ -75,6 +75,7 @@ class Mirror:
     becomes: tuple[str, str] | None = None  # the schema and name that it gets once its copy is whole
     written: tuple[WrittenColumn, ...] | None = None  # of a table in place
     lasting: tuple[tuple[int, str], ...] = ()  # what stays of each column if the source renames it
+    identity: str = ""  # of the table there: another one was made again, and so were its columns
 
     @property
     def in_place(self) -> bool:

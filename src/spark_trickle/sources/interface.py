@@ -50,8 +50,11 @@ class RemoteColumn:
 
 @dataclass(frozen=True)
 class RemoteTable:
+    """A table there; `identity` tells it from one that is made again under its name, with other columns."""
+
     name: str
     columns: tuple[RemoteColumn, ...]
+    identity: str = ""
 
 
 @dataclass(frozen=True)

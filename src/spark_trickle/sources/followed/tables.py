@@ -68,6 +68,7 @@ def new_table(
             chosen=len(wanted) < len(names),
             written=written,
             lasting=_list_lasting(columns, wanted),
+            identity=remote.identity,
         ),
     )
 
@@ -75,29 +76,34 @@ def new_table(
 def adapt_table(table: Table, remote: RemoteTable, more: Sequence[str] = ()) -> Table:
     """The table with the columns that its source has now, and more of them if asked for.
 
-    A renamed column keeps its id, so that stream tables follow it; so does one of a wider type.
+    A renamed column keeps its id, so that stream tables follow it; so does one of a wider type. If the table
+    was made again, what lasted until then may stand for anything, and columns are known by their names.
     """
     names = [c.name for c in remote.columns]
     if unknown := [c for c in more if c not in names]:
         raise ColumnNotFoundError(unknown[0], tuple(names))
     mirror = require_mirror(table)
-    lasting = dict(mirror.lasting)
-    known = {lasting[c.id]: c for c in table.columns}
-    parts = {w.column_id: w.type for w in mirror.written or ()}
-    wanted = [c for c in remote.columns if c.identity in known or c.name in more or not mirror.chosen]
+    lasting, again = dict(mirror.lasting), remote.identity != mirror.identity
+    keys = [c.name if again else c.identity for c in remote.columns]
+    known = {c.name if again else lasting[c.id]: c for c in table.columns}
+    parts = {} if again else {w.column_id: w.type for w in mirror.written or ()}
+    found = [(c, known.get(key)) for c, key in zip(remote.columns, keys, strict=True)]
+    wanted = [(c, old) for c, old in found if old is not None or c.name in more or not mirror.chosen]
     if not wanted:
         raise InvalidDefinitionError(
             f'all columns of "{table.full_name}" were dropped in the source', "Drop the table."
         )
-    check_column_names([c.name for c in wanted])
+    chosen = [c for c, _ in wanted]
+    check_column_names([c.name for c in chosen])
     ids = count(table.next_column_id)
-    columns = tuple(_adapt_column(c, known.get(c.identity), parts, ids) for c in wanted)
-    written = None if mirror.written is None else _list_written(columns, wanted)
+    columns = tuple(_adapt_column(c, old, parts, ids) for c, old in wanted)
+    written = None if mirror.written is None else _list_written(columns, chosen)
     kept = replace(
         mirror,
         chosen=len(wanted) < len(names),
         written=written,
-        lasting=_list_lasting(columns, wanted),
+        lasting=_list_lasting(columns, chosen),
+        identity=remote.identity,
     )
     return replace(table, columns=columns, next_column_id=next(ids), mirror=kept)
 

@@ -12,7 +12,8 @@ from spark_trickle.sources.options import option
 
 _ENVIRONMENT = "env:"
 _SECRET = re.compile(
-    r"token|credential|secret|password|access-key|account-key|connection-string", re.IGNORECASE
+    "token|credential|secret|password|authorization|connection-string|(access|account|private)-key",
+    re.IGNORECASE,
 )
 _HINT = "Put it into an environment variable NAME and write {0} 'env:NAME'."
 

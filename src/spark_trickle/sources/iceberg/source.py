@@ -80,7 +80,8 @@ class IcebergSource:
         return found
 
     def describe(self, table: str, at: Version) -> RemoteTable:
-        return describe_table(table, self._find_schema(table, _Point.parse(at)))
+        point = _Point.parse(at)
+        return describe_table(table, self._find_schema(table, point), point.table)
 
     def read(self, table: str, at: Version) -> Content:
         point = _Point.parse(at)
