@@ -25,7 +25,7 @@ from spark_trickle.sources.attach import (
 from spark_trickle.sources.followed.in_place import land_content
 from spark_trickle.sources.followed.job import FollowJob, move_to_version, use_followed
 from spark_trickle.sources.followed.opening import KINDS, open_source
-from spark_trickle.sources.followed.tables import adapt_table, new_table
+from spark_trickle.sources.followed.tables import adapt_table, can_compare, new_table
 from spark_trickle.sources.interface import Content, FileContent, Version
 from spark_trickle.sources.landing import Landing, land_change, land_difference
 from spark_trickle.sources.mirror_options import read_column_lists
@@ -136,10 +136,12 @@ def _find_version(job: FollowJob, remote: str) -> Version:
     return found[remote]
 
 
-def land_version(work: Work, table: Table, content: Content, reason: str) -> tuple[Landing, str]:
+def land_version(
+    work: Work, table: Table, content: Content, reason: str, can_compare: bool = True
+) -> tuple[Landing, str]:
     """All that a version of a table holds, as the difference to what we have; and why that is unknown."""
     if isinstance(content, FileContent):
-        return land_content(work, table, content, reason)
+        return land_content(work, table, content, reason, can_compare)
     if work.files(table):
         return land_difference(work, table, content.pieces), ""
     return land_change(work, table, content.pieces), ""
@@ -154,7 +156,8 @@ def compare_followed(place: Place, table: Table, more: Sequence[str] = ()) -> Re
         new = adapt_table(table, job.source.describe(remote, version), more)
         if new != table:
             work.define(commit.AlteredTable(table, new))
-        landing, _ = land_version(work, new, job.source.read(remote, version), "the table was compared anew")
+        content, reason = job.source.read(remote, version), "the table was compared anew"
+        landing, _ = land_version(work, new, content, reason, can_compare(table, new))
         done = move_to_version(MirrorState(table.id, state.source, MirrorStatus.ACTIVE), version)
         job.commit_work(work, f"comparison of {require_mirror(table).full_name}", [done])
         return Result(landing.come, 0, landing.gone)

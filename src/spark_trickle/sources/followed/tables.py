@@ -108,6 +108,17 @@ def adapt_table(table: Table, remote: RemoteTable, more: Sequence[str] = ()) -> 
     return replace(table, columns=columns, next_column_id=next(ids), mirror=kept)
 
 
+def can_compare(old: Table, new: Table) -> bool:
+    """Whether the files of before can be read by what is known of the columns now.
+
+    They cannot if the table was made again, and its files number columns in another way.
+    """
+    before, after = require_mirror(old), require_mirror(new)
+    known = {w.column_id: w for w in before.written or ()}
+    same = all(known.get(w.column_id, w) == w for w in after.written or ())
+    return before.identity == after.identity or same
+
+
 def _adapt_column(
     new: RemoteColumn, old: TableColumn | None, parts: Mapping[int, ColumnType], ids: Iterator[int]
 ) -> TableColumn:
