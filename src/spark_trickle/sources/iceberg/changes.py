@@ -37,7 +37,9 @@ def list_between(snapshots: Mapping[int, Snapshot], after: int, upto: int | None
     at = upto
     while at != after:
         if at is None or at not in snapshots:  # one whose parent expired may have none any more
-            raise HistoryLostError(f"the table was rolled back: snapshot {after} does not lead to {upto}")
+            raise HistoryLostError(
+                f"snapshot {after} does not lead to {upto}: the table was rolled back, or some expired"
+            )
         found.append(snapshots[at])
         at = snapshots[at].parent_snapshot_id
     return found[::-1]

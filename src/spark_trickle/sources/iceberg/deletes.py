@@ -40,7 +40,8 @@ class DeleteContents:
     def list_paths(self, file: ListedFile) -> Iterable[str]:
         """The data files of which it deletes rows."""
         if is_vector(file):
-            return (file.referenced or "",)
+            assert file.referenced is not None
+            return (file.referenced,)
         return self._found[find_address(file.path)].keys()
 
     def find_rows(self, file: ListedFile, path: str) -> Numbers | None:
@@ -113,6 +114,10 @@ def refuse_unreadable(file: ListedFile) -> None:
         raise UnsupportedError(
             f"the file {file.path} of format {file.format}",
             "Rewrite the table with write.format.default = parquet.",
+        )
+    if is_vector(file) and file.referenced is None:
+        raise UnsupportedError(
+            f"the deletion vector {file.path}, which names no data file,", "Rewrite the files of the table."
         )
     if file.encrypted:
         raise UnsupportedError(f"the encrypted file {file.path}", "Copy the table to one without encryption.")

@@ -10,7 +10,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from spark_trickle.errors import OutsideFileError, SourceAddressError, TableNotFoundError
+from spark_trickle.errors import (
+    OutsideFileError,
+    SourceAddressError,
+    TableNotFoundError,
+    TrickleError,
+    UnsupportedError,
+)
 from spark_trickle.sources.iceberg.catalog import IcebergCatalog
 from spark_trickle.sources.iceberg.changes import HistoryLostError, TouchedFiles, find_touched, list_between
 from spark_trickle.sources.iceberg.columns import describe_table
@@ -31,6 +37,7 @@ from spark_trickle.sources.interface import (
     Version,
 )
 
+_UNREADABLE = "unreadable"  # the version of a table whose metadata we cannot read
 _GO_ON = "Run SYNC SOURCE to go on from the newest snapshot."
 
 
@@ -61,6 +68,7 @@ class IcebergSource:
     def __init__(self, name: str, options: IcebergOptions) -> None:
         self._catalog = IcebergCatalog(name, options)
         self._tables: dict[str, Table] = {}
+        self._unreadable: dict[str, TrickleError] = {}
         self._manifests: dict[str, Manifests] = {}
         self._contents = DeleteContents()
 
@@ -70,16 +78,21 @@ class IcebergSource:
     def position(self, tables: Sequence[str]) -> dict[str, Version]:
         found = {}
         for name in tables:
-            if (table := self._catalog.load_table(name)) is not None:
+            try:
+                table = self._catalog.load_table(name)
+            except (UnsupportedError, SourceAddressError) as error:  # it does not stop the others
+                self._unreadable[name], found[name] = error, _UNREADABLE
+                continue
+            if table is not None:
                 self._tables[name] = table
-                metadata = table.metadata
-                point = _Point(
-                    metadata.current_snapshot_id, metadata.current_schema_id, str(metadata.table_uuid)
-                )
+                now = table.metadata
+                point = _Point(now.current_snapshot_id, now.current_schema_id, str(now.table_uuid))
                 found[name] = str(point)
         return found
 
     def describe(self, table: str, at: Version) -> RemoteTable:
+        if at == _UNREADABLE:
+            raise self._unreadable[table]
         point = _Point.parse(at)
         return describe_table(table, self._find_schema(table, point), point.table)
 
@@ -108,6 +121,8 @@ class IcebergSource:
             return self._find_change(table, first, last)
         except HistoryLostError as error:
             return Resync(str(error))
+        except FileNotFoundError:
+            return Resync("metadata of a snapshot before are gone")
         except OutsideFileError as error:
             return Resync(error.message)
 
