@@ -169,6 +169,20 @@ def test_columns_are_found_by_their_ids(tr: Trickle, lake: IcebergLake) -> None:
     assert rows(tr.table("regions")) == [("a", 1), ("b", 2), (None, 2)]
 
 
+def test_a_filter_does_not_judge_old_files_by_names(tr: Trickle, lake: IcebergLake) -> None:
+    """The first file has a column of this name without nulls: another one."""
+    lake.attach(tr)
+    tr.sql("CREATE TABLE orders FROM SOURCE ice.shop.orders")
+    with lake.table().update_schema() as change:
+        change.rename_column("id", "key")
+    with lake.table().update_schema() as change:
+        change.add_column("id", LongType())
+    lake.table().append(pa.table({"key": [4], "region": ["b"], "amount": [7], "id": [1]}))
+    tr.sync("ice")
+    assert tr.sql("SELECT * FROM orders WHERE id IS NULL").count() == 4
+    assert rows(tr.sql("SELECT key FROM orders WHERE id = 1")) == [(4,)]
+
+
 POINT = pa.struct(
     [("x", pa.int32()), ("tags", pa.list_(pa.struct([("k", pa.string()), ("v", pa.float32())])))]
 )
