@@ -40,7 +40,8 @@ Options belong to one stream table, source or mirror, and are stored in the cata
 
 `ATTACH SOURCE … TYPE … OPTIONS (name 'value', …)`; all values are strings. For `postgres`, one of `dsn` and
 `service` is needed. [PostgreSQL as a source and as a target](../guide/postgresql-sources.md),
-[Delta Lake](../guide/delta-lake.md) and [files that arrive](../guide/files.md) explain them.
+[Delta Lake](../guide/delta-lake.md), [Iceberg](../guide/iceberg.md) and
+[files that arrive](../guide/files.md) explain them.
 
 {sources}
 

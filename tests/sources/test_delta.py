@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,28 +21,21 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 import spark_trickle
-from spark_trickle.errors import ChangesUnknownError, InUseError, OutsideFileError, TrickleError
+from spark_trickle.errors import ChangesUnknownError, InUseError, TrickleError
 from spark_trickle.session import Trickle
 from tests.conftest import duckdb_client, rows
-
-SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
-FIRST = [(1, "a", 10), (2, "b", 20), (3, None, None), (3, None, None)]
-QUERIES = {
-    "copied": "SELECT id, region, amount FROM orders",
-    "grouped": "SELECT region, count(*) AS n, sum(amount) AS total, max(id) AS last FROM orders GROUP BY region",
-    "joined": "SELECT o.id, s.name FROM orders o JOIN shops s ON o.region = s.region",
-    "distinct_": "SELECT DISTINCT region FROM orders",
-}
-
-
-def orders(values: list[tuple[Any, ...]]) -> pa.Table:
-    return pa.table(
-        [pa.array(c, f.type) for c, f in zip(zip(*values, strict=True), SCHEMA, strict=True)], SCHEMA
-    )
-
-
-def shops(*pairs: tuple[str, str]) -> pa.Table:
-    return pa.table({"region": [p[0] for p in pairs], "name": [p[1] for p in pairs]})
+from tests.sources.lakes import (
+    FIRST,
+    QUERIES,
+    SCHEMA,
+    LakeWalk,
+    check_change,
+    check_exact,
+    count_rows,
+    define_streams,
+    orders,
+    shops,
+)
 
 
 @dataclass
@@ -69,9 +61,20 @@ class Lake:
         merging = self.table().merge(orders(list(values)), "t.id = s.id", source_alias="s", target_alias="t")
         merging.when_matched_update_all().when_not_matched_insert_all().execute()
 
+    def read(self, name: str = "orders") -> pa.Table:
+        return self.table(name).to_pyarrow_table()
+
     def rows(self, name: str = "orders") -> Counter[tuple[Any, ...]]:
-        found = self.table(name).to_pyarrow_table()
-        return Counter(tuple(row[c] for c in found.column_names) for row in found.to_pylist())
+        return count_rows(self.read(name))
+
+    def attach(self, tr: Trickle) -> None:
+        tr.sql(f"ATTACH SOURCE lake TYPE delta OPTIONS (path '{self.path}')")
+
+    def follow(self, tr: Trickle) -> None:
+        self.attach(tr)
+        tr.sql("CREATE TABLE orders FROM SOURCE lake.orders")
+        tr.sql("CREATE TABLE shops FROM SOURCE lake.shops")
+        define_streams(tr)
 
 
 @pytest.fixture
@@ -86,36 +89,6 @@ def lake(tmp_path: Path) -> Lake:
 def tr(tmp_path: Path) -> Iterator[Trickle]:
     with spark_trickle.connect(tmp_path / "warehouse") as connection:
         yield connection
-
-
-def attach(tr: Trickle, lake: Lake) -> None:
-    tr.sql(f"ATTACH SOURCE lake TYPE delta OPTIONS (path '{lake.path}')")
-
-
-def follow(tr: Trickle, lake: Lake) -> None:
-    attach(tr, lake)
-    tr.sql("CREATE TABLE orders FROM SOURCE lake.orders")
-    tr.sql("CREATE TABLE shops FROM SOURCE lake.shops")
-    for name, query in QUERIES.items():
-        tr.sql(f"CREATE STREAM TABLE {name} AS {query}")
-
-
-def check_tables(tr: Trickle, lake: Lake) -> None:
-    """Our tables hold what the library says that theirs do."""
-    for name in ("orders", "shops"):
-        assert Counter(map(tuple, tr.table(name).collect())) == lake.rows(name), name
-
-
-def check_exact(tr: Trickle, lake: Lake) -> None:
-    """And stream tables hold what Spark answers for their queries over rows that the library read."""
-    check_tables(tr, lake)
-    for name in ("orders", "shops"):
-        found = lake.table(name).to_pyarrow_table()
-        tr.spark.createDataFrame(found).createOrReplaceTempView(f"oracle_{name}")
-    for name, query in QUERIES.items():
-        for table in ("orders", "shops"):
-            query = query.replace(f" {table}", f" oracle_{table}")
-        assert rows(tr.table(name)) == rows(tr.spark.sql(query)), name
 
 
 def nothing(lake: Lake) -> None: ...
@@ -172,25 +145,15 @@ OPERATIONS: dict[str, tuple[Operation, tuple[int, int]]] = {
 def test_an_operation_is_followed(tr: Trickle, lake: Lake, name: str, feed: bool) -> None:
     if feed:
         lake.record_changes()
-    follow(tr, lake)
+    lake.follow(tr)
     operation, expected = OPERATIONS[name]
     operation(lake)
-    before = tr.snapshot
-    report = tr.sync("lake")
-    assert (report.rows_inserted, report.rows_deleted) == expected
-    assert not report.problems
-    assert not report.resynced
-    tr.refresh_all()
-    check_exact(tr, lake)
-    # The feed tells the same as the report.
-    types = Counter(r._change_type for r in tr.changes("orders", before).collect())
-    came, went = types["insert"] + types["update_postimage"], types["delete"] + types["update_preimage"]
-    assert (came, went) == expected
+    check_change(tr, lake, "lake", expected)
 
 
 def test_only_changed_rows_of_rewritten_files_are_stored(tr: Trickle, lake: Lake, tmp_path: Path) -> None:
     lake.append(*((n, "a", n) for n in range(10, 1_000)))
-    attach(tr, lake)
+    lake.attach(tr)
     tr.sql("CREATE TABLE orders FROM SOURCE lake.orders")
 
     def stored() -> int:
@@ -208,7 +171,7 @@ def test_only_changed_rows_of_rewritten_files_are_stored(tr: Trickle, lake: Lake
 
 
 def test_all_tables_change_in_one_snapshot(tr: Trickle, lake: Lake) -> None:
-    follow(tr, lake)
+    lake.follow(tr)
     lake.append((4, "b", 1))
     lake.write(shops(("c", "Cleo")), "shops")
     before = tr.snapshot
@@ -236,7 +199,7 @@ def test_partitions_and_types(tr: Trickle, lake: Lake) -> None:
         }
     )
     lake.write(values, "typed", partition_by=["day", "kind"])
-    attach(tr, lake)
+    lake.attach(tr)
     tr.sql("CREATE TABLE typed FROM SOURCE lake.typed")
     tr.sql("CREATE STREAM TABLE kept AS SELECT * FROM typed")
     lake.write(values.slice(0, 2), "typed", partition_by=["day", "kind"])
@@ -253,7 +216,7 @@ def test_partitions_and_types(tr: Trickle, lake: Lake) -> None:
 
 
 def test_new_columns_come_with_the_next_sync(tr: Trickle, lake: Lake) -> None:
-    follow(tr, lake)
+    lake.follow(tr)
     wider = orders([(4, "b", 1)]).append_column("note", pa.array(["new"]))
     lake.write(wider, schema_mode="merge")
     tr.sync("lake")
@@ -264,7 +227,7 @@ def test_new_columns_come_with_the_next_sync(tr: Trickle, lake: Lake) -> None:
 
 def test_chosen_columns_are_widened_when_a_query_needs_more(tr: Trickle, lake: Lake) -> None:
     lake.write(orders(FIRST), "parted", partition_by=["region"])
-    attach(tr, lake)
+    lake.attach(tr)
     tr.sql("CREATE TABLE parted FROM SOURCE lake.parted (id)")
     assert tr.table("parted").columns == ["id"]
     tr.sql("CREATE STREAM TABLE regions AS SELECT region, count(*) AS n FROM parted GROUP BY region")
@@ -272,7 +235,7 @@ def test_chosen_columns_are_widened_when_a_query_needs_more(tr: Trickle, lake: L
 
 
 def test_a_table_made_again_is_compared(tr: Trickle, lake: Lake) -> None:
-    follow(tr, lake)
+    lake.follow(tr)
     shutil.move(lake.path / "orders", lake.path.parent / "old")
     lake.write(orders([(7, "z", 1)]))
     report = tr.sync("lake")
@@ -284,7 +247,7 @@ def test_a_table_made_again_is_compared(tr: Trickle, lake: Lake) -> None:
 
 def test_old_versions_that_are_gone_are_not_guessed(tr: Trickle, lake: Lake) -> None:
     """VACUUM there deleted files that a rewrite replaced before we looked."""
-    follow(tr, lake)
+    lake.follow(tr)
     before = tr.snapshot
     lake.table().update(updates={"amount": "amount * 2"})
     lake.table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
@@ -304,7 +267,7 @@ def test_old_versions_that_are_gone_are_not_guessed(tr: Trickle, lake: Lake) -> 
 
 def test_a_refresh_that_comes_too_late_computes_everything(tr: Trickle, lake: Lake) -> None:
     """The change is known, but the files of the version before, which a join needs, are gone."""
-    follow(tr, lake)
+    lake.follow(tr)
     lake.table().update(updates={"amount": "amount * 2"}, predicate="id = 1")
     tr.sync("lake")
     lake.table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
@@ -313,7 +276,7 @@ def test_a_refresh_that_comes_too_late_computes_everything(tr: Trickle, lake: La
 
 
 def test_an_old_snapshot_needs_the_old_files(tr: Trickle, lake: Lake) -> None:
-    follow(tr, lake)
+    lake.follow(tr)
     before = tr.snapshot
     lake.table().delete("id = 1")
     tr.sync("lake")
@@ -324,7 +287,7 @@ def test_an_old_snapshot_needs_the_old_files(tr: Trickle, lake: Lake) -> None:
 
 
 def test_a_dropped_table_does_not_stop_the_others(tr: Trickle, lake: Lake) -> None:
-    follow(tr, lake)
+    lake.follow(tr)
     shutil.rmtree(lake.path / "shops")
     lake.append((4, "b", 1))
     report = tr.sync("lake")
@@ -342,7 +305,7 @@ def test_one_table_is_a_source_too(tr: Trickle, lake: Lake) -> None:
 
 
 def test_many_tables_at_once(tr: Trickle, lake: Lake) -> None:
-    attach(tr, lake)
+    lake.attach(tr)
     done = tr.add_tables("lake", "or*, shop?")
     assert done.rows_inserted == 7
     assert tr.add_tables("lake", "*").rows_inserted == 0
@@ -371,7 +334,7 @@ def test_what_we_do_not_know_is_refused_by_name(
     tr: Trickle, lake: Lake, protocol: dict[str, Any], words: str
 ) -> None:
     edit_protocol(lake, **protocol)
-    attach(tr, lake)
+    lake.attach(tr)
     with pytest.raises(TrickleError, match=words):
         tr.sql("CREATE TABLE orders FROM SOURCE lake.orders")
 
@@ -396,7 +359,7 @@ REFUSED = [
 
 def test_what_is_refused(tr: Trickle, lake: Lake) -> None:
     lake.write(shops(("a", "Ann")), "spare")
-    follow(tr, lake)
+    lake.follow(tr)
     for statement, words in REFUSED:
         with pytest.raises(TrickleError) as caught:
             tr.sql(statement)
@@ -406,7 +369,7 @@ def test_what_is_refused(tr: Trickle, lake: Lake) -> None:
 def test_a_change_data_feed_spares_reading_files(tr: Trickle, lake: Lake) -> None:
     lake.append(*((n, "a", n) for n in range(10, 1_000)))
     lake.record_changes()
-    follow(tr, lake)
+    lake.follow(tr)
     lake.table().update(updates={"amount": "amount + 1"}, predicate="id = 500")
     for file in lake.table().file_uris():
         Path(file).rename(f"{file}.hidden")
@@ -421,7 +384,7 @@ def test_a_change_data_feed_spares_reading_files(tr: Trickle, lake: Lake) -> Non
 def test_a_type_we_lack_can_be_skipped(tr: Trickle, lake: Lake) -> None:
     kind = pa.map_(pa.string(), pa.int64())
     lake.write(pa.table({"id": [1], "extra": pa.array([[("a", 1)]], kind)}), "mapped")
-    attach(tr, lake)
+    lake.attach(tr)
     with pytest.raises(TrickleError, match="MAP"):
         tr.sql("CREATE TABLE mapped FROM SOURCE lake.mapped")
     tr.sql("CREATE TABLE mapped FROM SOURCE lake.mapped OPTIONS (skip 'extra')")
@@ -429,7 +392,7 @@ def test_a_type_we_lack_can_be_skipped(tr: Trickle, lake: Lake) -> None:
 
 
 def test_duckdb_is_told_to_read_it_there(tr_sqlite: Trickle, lake: Lake, tmp_path: Path) -> None:
-    attach(tr_sqlite, lake)
+    lake.attach(tr_sqlite)
     tr_sqlite.sql("CREATE TABLE orders FROM SOURCE lake.orders")
     with duckdb_client() as client:
         client.execute(f"ATTACH 'ducklake:sqlite:{tmp_path}/warehouse/catalog.sqlite' AS lake (READ_ONLY)")
@@ -443,29 +406,18 @@ def test_duckdb_is_told_to_read_it_there(tr_sqlite: Trickle, lake: Lake, tmp_pat
 
 
 def test_detach_and_attach_again(tr: Trickle, lake: Lake) -> None:
-    follow(tr, lake)
+    lake.follow(tr)
     with pytest.raises(InUseError):
         tr.detach_source("lake", cascade=True)
     for name in QUERIES:
         tr.sql(f"DROP STREAM TABLE {name}")
     tr.detach_source("lake", cascade=True)
     assert lake.rows()  # nothing of the source was touched
-    follow(tr, lake)
+    lake.follow(tr)
     check_exact(tr, lake)
 
 
-class Walk:
-    """A random walk over what applications, other tools and users of the warehouse do."""
-
-    def __init__(self, lake: Lake, place: Path, seed: int) -> None:
-        self.lake, self.place, self.random = lake, place, random.Random(seed)
-        self.tr = spark_trickle.connect(place)
-        follow(self.tr, lake)
-
-    def row(self) -> tuple[Any, ...]:
-        choose = self.random.choice
-        return (choose(range(8)), choose(["a", "b", "c", None]), choose([None, 1, 2, 10**12]))
-
+class Walk(LakeWalk):
     def append(self) -> None:
         self.lake.append(self.row())
 
@@ -511,53 +463,15 @@ class Walk:
     def change_shops(self) -> None:
         self.lake.write(shops((self.random.choice("abc"), f"N{self.random.randrange(9)}")), "shops")
 
-    def sync(self) -> None:
-        assert not self.tr.sync("lake").problems
-
-    def refresh(self) -> None:
-        with suppress(OutsideFileError):  # the version that we pinned is gone: only a sync helps
-            self.tr.refresh_all()
-
-    def compare(self) -> None:
-        self.tr.sql("RESYNC TABLE orders")
-
-    def vacuum_ours(self) -> None:
-        self.tr.sql("VACUUM RETAIN 0 HOURS")
-
-    def reconnect(self) -> None:
-        self.tr.close()
-        self.tr = spark_trickle.connect(self.place)
-
-    STEPS = (
-        *(
-            append,
-            append,
-            append_many,
-            update,
-            update,
-            delete,
-            delete,
-            merge,
-            merge,
-            overwrite,
-            compact,
-            compact,
-        ),
-        *(restore, checkpoint, clean_log, vacuum, make_again, change_shops, sync, sync, sync, sync, refresh),
-        *(refresh, refresh, compare, vacuum_ours, reconnect),
+    steps = (
+        *(append, append, append_many, update, update, delete, delete, merge, merge, overwrite),
+        *(compact, compact, restore, checkpoint, clean_log, vacuum, make_again, change_shops),
     )
 
-    def run(self, steps: int) -> None:
-        try:
-            if self.random.random() < 0.5:
-                self.lake.record_changes()
-            for _ in range(steps):
-                self.random.choice(self.STEPS)(self)
-            self.sync()
-            self.tr.refresh_all()
-            check_exact(self.tr, self.lake)
-        finally:
-            self.tr.close()
+    def run(self, count: int) -> None:
+        if self.random.random() < 0.5:
+            self.lake.record_changes()
+        super().run(count)
 
 
 @pytest.mark.parametrize("seed", [1])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from hashlib import sha256
 
 from spark_trickle.model.table import Table
 
@@ -20,6 +21,7 @@ class Role(StrEnum):
     UNKNOWN = "unknown"  # no file: what this commit changed in detail is not known any more, only why
 
 
+_LONGEST_WHERE = 1_000  # letters of a mask that are part of the name of its file
 FEED = (Role.CHANGE, Role.REMOVED, Role.UNKNOWN)
 
 
@@ -49,7 +51,10 @@ class Outside:
         """What tells it apart from the same file with other rows deleted."""
         if self.mask is None:
             return self.address
-        return f"{self.address}#{self.mask.where}@{self.mask.offset}"
+        where = self.mask.where
+        if len(where) > _LONGEST_WHERE:
+            where = sha256(where.encode()).hexdigest()
+        return f"{self.address}#{where}@{self.mask.offset}"
 
     def to_text(self) -> str:
         mask = None if self.mask is None else asdict(self.mask)

@@ -39,11 +39,25 @@ class MirrorColumn:
 
 @dataclass(frozen=True)
 class WrittenColumn:
-    """A column of a table in place: under which name, and as which type, its files hold it."""
+    """A column of a table in place: under which name, and as which type, its files hold it.
+
+    With a `field_id`, files are asked for that id instead, whatever they call the column, and for the ids of
+    the parts of its type.
+    """
 
     column_id: int
     name: str
     type: ColumnType
+    field_id: int | None = None
+
+    def to_json(self) -> list[Any]:
+        own = [self.column_id, self.name, to_json(self.type)]
+        return own if self.field_id is None else [*own, self.field_id]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> WrittenColumn:
+        id, name, kind, *more = value  # there were no field ids before Iceberg tables could be read
+        return cls(id, name, from_json(kind), *more)
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,7 @@ class Mirror:
     written: tuple[WrittenColumn, ...] | None = None  # of a table in place
     lasting: tuple[tuple[int, str], ...] = ()  # what stays of each column if the source renames it
     part: str = ""  # what it tells of the mirror of the same table: its files, or its rejects
+    identity: str = ""  # of the table there: another one was made again, and so were its columns
 
     @property
     def in_place(self) -> bool:
@@ -72,7 +87,7 @@ class Mirror:
         return ".".join(part for part in (self.source, self.schema, self.table) if part)
 
     def to_json(self) -> dict[str, Any]:
-        written = self.written and [(w.column_id, w.name, to_json(w.type)) for w in self.written]
+        written = self.written and [w.to_json() for w in self.written]
         return {**asdict(replace(self, written=None)), "written": written}
 
     @classmethod
@@ -81,7 +96,7 @@ class Mirror:
         becomes = tuple(value["becomes"]) if value["becomes"] else None
         written = value.get("written")  # not there before tables could be in place
         if written is not None:
-            written = tuple(WrittenColumn(id, name, from_json(kind)) for id, name, kind in written)
+            written = tuple(WrittenColumn.from_json(w) for w in written)
         own = {"columns": columns, "as_text": tuple(value["as_text"]), "becomes": becomes, "written": written}
         lasting = tuple((id, name) for id, name in value.get("lasting", ()))
         return cls(**{**value, **own, "lasting": lasting})

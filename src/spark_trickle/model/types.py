@@ -75,6 +75,18 @@ def from_spark(column: str, spec: Any, ids: Iterator[int], nested: bool = False)
     raise TypeNotAllowedError(column, str(spec["type"]).upper(), _find_advice(spec["type"]))
 
 
+def list_field_ids(spec: Any) -> Iterator[int]:
+    """The ids that the parts of Spark's JSON type have, in the order in which `from_spark` takes them."""
+    if isinstance(spec, str):
+        return
+    if spec["type"] == "array":
+        yield 0  # files have one element in a list, so nobody asks for its id
+        yield from list_field_ids(spec["elementType"])
+    for part in spec.get("fields", ()):
+        yield part["metadata"][FIELD_ID]
+        yield from list_field_ids(part["type"])
+
+
 def type_in_query(spec: Any) -> ColumnType:
     """The type of a query's value, whatever it is; it is only compared with the type of a column."""
     if isinstance(spec, str):

@@ -35,7 +35,8 @@ class RemoteColumn:
     """A column of a table there: `type` is Spark's JSON form of a type.
 
     `lasting` is what stays when the column is renamed. `written` and `written_type` are how the files hold
-    the column, where that differs.
+    the column, where that differs. If files tell columns apart by numbers, `field_id` is that of the column,
+    and `written_type` has those of its parts, as metadata of its fields.
     """
 
     name: str
@@ -43,6 +44,7 @@ class RemoteColumn:
     lasting: str = ""
     written: str = ""
     written_type: Any = None
+    field_id: int | None = None
 
     @property
     def identity(self) -> str:
@@ -51,8 +53,11 @@ class RemoteColumn:
 
 @dataclass(frozen=True)
 class RemoteTable:
+    """A table there; `identity` tells it from one that is made again under its name, with other columns."""
+
     name: str
     columns: tuple[RemoteColumn, ...]
+    identity: str = ""
 
 
 @dataclass(frozen=True)

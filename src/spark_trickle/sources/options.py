@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from spark_trickle.errors import InvalidDefinitionError, suggest_closest
 
+_SQLITE = "sqlite:///"
 SWITCH = {"true": True, "false": False}
 
 T = TypeVar("T")
@@ -35,7 +36,9 @@ def settle_paths(kind: type[Any], given: Mapping[str, str]) -> dict[str, str]:
 def _settle_path(path: str) -> str:
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
-    return path if "://" in path else os.path.abspath(path)
+    if path.startswith(_SQLITE):
+        return _SQLITE + os.path.abspath(path.removeprefix(_SQLITE))
+    return path if "://" in path or path.startswith("env:") else os.path.abspath(path)
 
 
 def parse_options(kind: type[T], given: Mapping[str, str]) -> T:

@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, Stru
 from spark_trickle.model.files import DataFile, Mask, Outside
 from spark_trickle.model.source import WrittenColumn
 from spark_trickle.model.table import WEIGHT, Table, TableColumn
-from spark_trickle.model.types import to_spark, without_ids
+from spark_trickle.model.types import FIELD_ID, to_spark, without_ids
 from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
@@ -157,11 +157,16 @@ def _list_words(words: list[pa.Array | None]) -> pa.Array:
 
 
 def _file_schema(held: Sequence[WrittenColumn], tells_changes: bool) -> StructType:
-    """The columns as the files name them; what a file does not have is null."""
-    fields = [
-        {"name": w.name, "type": without_ids(to_spark(w.type)), "nullable": True, "metadata": {}}
-        for w in held
-    ]
+    """The columns as the files name or number them; what a file does not have is null."""
+    fields = [_file_field(w) for w in held]
     if tells_changes:
         fields.append({"name": _CHANGE_TYPE, "type": "string", "nullable": True, "metadata": {}})
     return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def _file_field(column: WrittenColumn) -> dict[str, Any]:
+    kind = to_spark(column.type)
+    if column.field_id is None:
+        return {"name": column.name, "type": without_ids(kind), "nullable": True, "metadata": {}}
+    metadata = {FIELD_ID: column.field_id}
+    return {"name": column.name, "type": kind, "nullable": True, "metadata": metadata}

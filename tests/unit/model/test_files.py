@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_trickle.model.files import DataFile, Role, split_log
+from spark_trickle.model.files import DataFile, Mask, Outside, Role, split_log
 
 
 def file(path: str, as_of: int, rows: int = 10, deletes: int = 0, role: Role = Role.CHANGE) -> DataFile:
@@ -49,3 +49,10 @@ def test_weight_counts_deletions_against_insertions() -> None:
         -10,
         1,
     ]
+
+
+def test_a_long_mask_makes_no_long_name() -> None:
+    short, long = (Outside("/t/f", mask=Mask("form", "d" * n, 4, 1, 1)).path for n in (10, 5_000))
+    assert short == "/t/f#dddddddddd@4"
+    assert len(long) < 100
+    assert long != Outside("/t/f", mask=Mask("form", "d" * 5_001, 4, 1, 1)).path

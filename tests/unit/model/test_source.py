@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta, timezone
 
-from spark_trickle.model.source import CaptureMode, SourceState, Transition
+from spark_trickle.model.source import CaptureMode, Mirror, SourceState, Transition, WrittenColumn
+from spark_trickle.model.types import Scalar
 
 SECOND = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
 TEXT = (
@@ -50,3 +51,11 @@ def test_a_state_of_an_older_version_has_fewer_fields() -> None:
         del kept[name]
     read = SourceState.from_text(json.dumps(kept))
     assert (read.read_until, read.warehouse, read.synced) == (None, "", SECOND)
+
+
+def test_columns_in_place_had_no_field_ids_once() -> None:
+    written = (WrittenColumn(1, "a", Scalar("long")), WrittenColumn(2, "b", Scalar("string"), 7))
+    mirror = Mirror("lake", "", "t", 0, (), 0, written=written)
+    kept = json.loads(json.dumps(mirror.to_json()))
+    assert kept["written"] == [[1, "a", "long"], [2, "b", "string", 7]]
+    assert Mirror.from_json(kept) == mirror

@@ -17,6 +17,7 @@ import pyarrow as pa
 from spark_trickle.errors import OutsideFileError
 from spark_trickle.model.files import Mask
 
+# A deletion vector of Iceberg is a file of Delta's form too: the specification wants it so.
 DELTA_FILE, DELTA_INLINE, NUMBERS = "delta file", "delta inline", "numbers"
 _MAGIC = 1_681_511_377  # of Delta's bitmaps
 _NO_RUNS, _RUNS = 12_346, 12_347  # cookies of a bitmap

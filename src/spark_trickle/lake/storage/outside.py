@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from spark_trickle.errors import OutsideFileError
+from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.lake.storage.masks import mask_rows, read_row_numbers
+from spark_trickle.lake.storage.positions import POSITIONS, read_positions
 from spark_trickle.model.arrow import arrow_schema
 from spark_trickle.model.files import DataFile, Mask, Outside
 from spark_trickle.model.source import WrittenColumn
@@ -24,15 +25,6 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 _MASKS = 256  # masks that are remembered
 CHANGE_TYPE = "_change_type"  # the column in which a change data feed says how a row changed
 CAME = pa.array(["insert", "update_postimage"])  # what it says of rows that came; the others went
-
-
-def open_address(address: str) -> tuple[fs.FileSystem, str]:
-    """The filesystem of an address, and what it calls the file."""
-    if "://" not in address:
-        return fs.LocalFileSystem(), address
-    # Hadoop calls its client of S3 s3a, pyarrow calls its own s3.
-    filesystem, path = fs.FileSystem.from_uri(address.replace("s3a://", "s3://", 1))
-    return filesystem, path
 
 
 def check_outside(table: Table, file: DataFile, outside: Outside) -> None:
@@ -61,9 +53,9 @@ def read_outside(
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
             if any(note in (parquet.schema_arrow.metadata or {}) for note in _OLD_CALENDAR):
                 return None
-            held = {id: w for id, w in there.items() if w.name in parquet.schema_arrow.names}
+            held = _find_columns(there, parquet.schema_arrow)
             kinds = [CHANGE_TYPE] if outside.tells_changes else []
-            rows = parquet.read([*(w.name for w in held.values()), *kinds])
+            rows = parquet.read([*(name for name, _ in held.values()), *kinds])
             count = parquet.metadata.num_rows
     except FileNotFoundError:
         raise OutsideFileError(table.full_name, outside.address, "is gone") from None
@@ -77,7 +69,8 @@ def read_outside(
         if name in values:
             taken.append(pa.repeat(_parse_value(values[name], kind), count))
         elif column.id in held:
-            taken.append(_convert_column(rows.column(name), held[column.id].type, column.type, kind))
+            found, written_column = held[column.id]
+            taken.append(_convert_column(rows.column(found), written_column, column.type, kind))
         else:
             taken.append(pa.nulls(count, kind))
     weights = pa.repeat(pa.scalar(1, pa.int32()), count)
@@ -106,11 +99,35 @@ def _list_written(table: Table) -> dict[int, WrittenColumn]:
     return {w.column_id: w for w in written or ()}
 
 
+def _find_columns(
+    there: Mapping[int, WrittenColumn], schema: pa.Schema
+) -> dict[int, tuple[str, WrittenColumn]]:
+    """What this file calls the columns that it has, by our ids."""
+    by_id = {_field_id(f): f.name for f in schema}
+    found = {}
+    for id, column in there.items():
+        if column.field_id is None:
+            name = column.name if column.name in schema.names else None
+        elif set(by_id) == {None}:
+            raise pa.ArrowInvalid("its columns have no field ids")
+        else:
+            name = by_id.get(column.field_id)
+        if name is not None:
+            found[id] = (name, column)
+    return found
+
+
+def _field_id(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(b"PARQUET:field_id")
+    return None if text is None else int(text)
+
+
 def _convert_column(
-    found: pa.ChunkedArray, written: ColumnType, wanted: ColumnType, kind: pa.DataType
+    found: pa.ChunkedArray, written: WrittenColumn, wanted: ColumnType, kind: pa.DataType
 ) -> pa.ChunkedArray:
     if not isinstance(wanted, Scalar):
-        parts = [_rename_parts(part, written, wanted) for part in found.chunks]
+        by_id = written.field_id is not None
+        parts = [_rename_parts(part, written.type, wanted, by_id) for part in found.chunks]
         found = pa.chunked_array(parts or [pa.nulls(0, kind)])
     return found.cast(kind)
 
@@ -122,22 +139,24 @@ def _parse_value(text: str | None, kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(text.removesuffix("Z") if pa.types.is_timestamp(kind) else text).cast(kind)
 
 
-def _rename_parts(values: pa.Array, written: ColumnType, kind: ColumnType) -> pa.Array:
-    """The parts of a nested column, found by the names that the file has, under the names that we have."""
+def _rename_parts(values: pa.Array, written: ColumnType, kind: ColumnType, by_id: bool) -> pa.Array:
+    """The parts of a nested column, found by what the file calls them, under the names that we have."""
     match written, kind:
         case Array(element), Array(wanted):
-            parts = _rename_parts(values.values, element, wanted)
+            parts = _rename_parts(values.values, element, wanted, by_id)
             return pa.ListArray.from_arrays(values.offsets, parts, mask=_mask_of(values))
         case Struct(fields), Struct(wanted_fields):
-            held = [values.type.field(n).name for n in range(values.type.num_fields)]
+            there_fields = [values.type.field(n) for n in range(values.type.num_fields)]
+            held = [_field_id(f) if by_id else f.name for f in there_fields]
             parts, names = [], []
             for there, here in zip(fields, wanted_fields, strict=True):
                 names.append(here.name)
-                if there.name not in held:  # added to the struct after this file was written
+                key = there.id if by_id else there.name
+                if key not in held:  # added to the struct after this file was written
                     parts.append(pa.nulls(len(values)))
                 else:
-                    part = values.field(held.index(there.name))
-                    parts.append(_rename_parts(part, there.type, here.type))
+                    part = values.field(held.index(key))
+                    parts.append(_rename_parts(part, there.type, here.type, by_id))
             return pa.StructArray.from_arrays(parts, names=names, mask=_mask_of(values))
     return values
 
@@ -149,6 +168,8 @@ def _mask_of(values: pa.Array) -> pa.Array | None:
 @lru_cache(_MASKS)
 def read_mask(mask: Mask) -> pa.Array:
     """The row numbers of a mask."""
+    if mask.form == POSITIONS:
+        return read_positions(mask)
     return read_row_numbers(mask, _read_bytes)
 
 

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.errors import OutsideFileError, UnsupportedError
+from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.lake.storage.masks import DELTA_FILE, DELTA_INLINE, decode_z85
-from spark_trickle.lake.storage.outside import CAME, open_address, read_change_types
+from spark_trickle.lake.storage.outside import CAME, read_change_types
 from spark_trickle.model.files import Mask, Outside
 from spark_trickle.sources.delta.actions import AddedFile, ChangeFile, TableMetadata, Vector
 from spark_trickle.sources.delta.columns import find_physical_name

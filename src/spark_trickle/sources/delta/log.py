@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from spark_trickle.errors import SourceAddressError, UnsupportedError
-from spark_trickle.lake.storage.outside import open_address
+from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.sources.delta.actions import (
     AddedFile,
     DeltaCommit,

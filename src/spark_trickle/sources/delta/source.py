@@ -10,7 +10,7 @@ from typing import ClassVar
 from pyarrow import fs
 
 from spark_trickle.errors import InvalidDefinitionError, SourceAddressError
-from spark_trickle.lake.storage.outside import open_address
+from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.sources.delta.actions import AddedFile, FileKey
 from spark_trickle.sources.delta.columns import describe_table
 from spark_trickle.sources.delta.files import find_path, make_change_files, make_files

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pyarrow import fs
 
 from spark_trickle.errors import SourceAddressError
-from spark_trickle.lake.storage.outside import open_address
+from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.model.arriving import ArrivingFile
 from spark_trickle.sources.files.pattern import PathPattern
 

@@ -28,7 +28,7 @@ from spark_trickle.sources.followed.layout import describe_loaded
 from spark_trickle.sources.followed.loading import load_arrivals
 from spark_trickle.sources.followed.opening import KINDS, open_source
 from spark_trickle.sources.followed.parts import define_parts
-from spark_trickle.sources.followed.tables import adapt_table, new_table
+from spark_trickle.sources.followed.tables import adapt_table, can_compare, new_table
 from spark_trickle.sources.interface import (
     Arrivals,
     Content,
@@ -165,11 +165,13 @@ def describe_table(place: Place, found: RemoteTable | LoadedTable, content: Cont
     return describe_loaded(place.spark, found, content)
 
 
-def land_version(work: Work, table: Table, content: Content, reason: str) -> tuple[Landing, str]:
+def land_version(
+    work: Work, table: Table, content: Content, reason: str, can_compare: bool = True
+) -> tuple[Landing, str]:
     """All that a version of a table holds, as the difference to what we have; and why that is unknown."""
     assert not isinstance(content, Arrivals)  # they are loaded, not compared
     if isinstance(content, FileContent):
-        return land_content(work, table, content, reason)
+        return land_content(work, table, content, reason, can_compare)
     if work.files(table):
         return land_difference(work, table, content.pieces), ""
     return land_change(work, table, content.pieces), ""
@@ -190,7 +192,8 @@ def compare_followed(place: Place, table: Table, more: Sequence[str] = ()) -> Re
             new = adapt_table(table, described, more)
             if new != table:
                 work.define(commit.AlteredTable(table, new))
-            landing, _ = land_version(work, new, content, "the table was compared anew")
+            reason = "the table was compared anew"
+            landing, _ = land_version(work, new, content, reason, can_compare(table, new))
         done = move_to_version(MirrorState(table.id, state.source, MirrorStatus.ACTIVE), version)
         job.commit_work(work, f"comparison of {require_mirror(table).full_name}", [done])
         return Result(landing.come, 0, landing.gone)

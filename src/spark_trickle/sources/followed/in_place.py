@@ -73,7 +73,9 @@ def _find_known(work: Work, table: Table, paths: Collection[str]) -> dict[str, D
         return {f.path: f for f in read.find_files(connection, table.id, work.base.id, paths)}
 
 
-def land_content(work: Work, table: Table, content: FileContent, reason: str) -> tuple[Landing, str]:
+def land_content(
+    work: Work, table: Table, content: FileContent, reason: str, can_compare: bool = True
+) -> tuple[Landing, str]:
     """All files of a version, compared with those we know; and why nobody knows what changed, if it is so.
 
     `reason` says why they have to be compared.
@@ -82,6 +84,9 @@ def land_content(work: Work, table: Table, content: FileContent, reason: str) ->
     new = {f.path: f for f in content.files}
     come = tuple(f for path, f in new.items() if path not in known)
     gone = tuple(path for path in sorted(known) if path not in new)
+    if gone and not can_compare:
+        _land_unknown(work, table, come, gone, reason)
+        return Landing(), reason
     if not (come and gone):
         return land_files(work, table, FileChange(inserted=come, deleted=gone)), ""
     try:

@@ -11,6 +11,8 @@ from spark_trickle.model.source import AttachedSource
 from spark_trickle.sources.delta.source import DeltaOptions, DeltaSource, open_delta
 from spark_trickle.sources.files.options import FilesOptions
 from spark_trickle.sources.files.source import FilesSource, open_files
+from spark_trickle.sources.iceberg.opening import CAPABILITIES, open_iceberg
+from spark_trickle.sources.iceberg.options import IcebergOptions
 from spark_trickle.sources.interface import Capabilities, SourceReader
 from spark_trickle.sources.options import parse_options
 
@@ -27,6 +29,7 @@ class SourceKind:
 KINDS: dict[str, SourceKind] = {
     "delta": SourceKind(DeltaOptions, open_delta, DeltaSource.capabilities),
     "files": SourceKind(FilesOptions, open_files, FilesSource.capabilities),
+    "iceberg": SourceKind(IcebergOptions, open_iceberg, CAPABILITIES),
 }
 
 

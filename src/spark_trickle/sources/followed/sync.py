@@ -14,7 +14,7 @@ from spark_trickle.sources.followed.attach import land_version
 from spark_trickle.sources.followed.in_place import fit_change, land_files
 from spark_trickle.sources.followed.job import FollowJob, move_to_version, read_version, use_followed
 from spark_trickle.sources.followed.loading import load_arrivals
-from spark_trickle.sources.followed.tables import adapt_table
+from spark_trickle.sources.followed.tables import adapt_table, can_compare
 from spark_trickle.sources.interface import Arrivals, FileChange, LoadedTable, Resync, Version
 from spark_trickle.sources.landing import Landing, land_change
 from spark_trickle.sources.mirrored import require_mirror
@@ -122,7 +122,7 @@ def _move_table(
         change = fit_change(work, new, change) or Resync("files of the version before are not known")
     if isinstance(change, Resync):
         content = job.source.read(remote, version)
-        landing, _ = land_version(work, new, content, change.reason)
+        landing, _ = land_version(work, new, content, change.reason, can_compare(table, new))
         found.compared[table.full_name] = change.reason
     elif isinstance(change, FileChange):
         landing = _land_files(job, work, new, version, change, found)

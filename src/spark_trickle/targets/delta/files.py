@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from spark_trickle.lake.storage.outside import open_address
+from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.lake.storage.stats import column_stats
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.files import ColumnStats, DataFile, Role

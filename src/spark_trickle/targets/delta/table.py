@@ -20,8 +20,8 @@ from spark_trickle.errors import (
     UnsupportedError,
     WarehouseCopiedError,
 )
+from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.lake.storage.crashpoint import crash_point
-from spark_trickle.lake.storage.outside import open_address
 from spark_trickle.model.arrow import can_hold
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.source import Site

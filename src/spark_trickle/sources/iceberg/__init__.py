@@ -1,0 +1,1 @@
+"""Iceberg tables, read in place: the metadata by pyiceberg, the data files by Spark."""
