@@ -353,7 +353,7 @@ REFUSED = [
     ("ATTACH SOURCE b TYPE delta OPTIONS (path '/not/there')", "cannot be read"),
     ("ATTACH SOURCE b TYPE detla OPTIONS (path '/x')", "The types are postgres, delta"),
     ("ATTACH SOURCE lake TYPE delta OPTIONS (path '/x')", "already exists"),
-    ("PUBLISH STREAM TABLE copied TO SOURCE lake AS x.y", "publishing"),
+    ("PUBLISH STREAM TABLE copied TO SOURCE lake AS x.y", "too many parts"),
 ]
 
 

@@ -97,6 +97,8 @@ class IcebergSource:
         return describe_table(table, self._find_schema(table, point), point.table)
 
     def read(self, table: str, at: Version) -> Content:
+        if at == _UNREADABLE:
+            raise self._unreadable[table]
         point = _Point.parse(at)
         return FileContent(self._catalog.ask(f'the table "{table}"', lambda: self._list_files(table, point)))
 
