@@ -62,6 +62,7 @@ class Mirror:
     written: tuple[WrittenColumn, ...] | None = None  # of a table in place
     lasting: tuple[tuple[int, str], ...] = ()  # what stays of each column if the source renames it
     part: str = ""  # what it tells of the mirror of the same table: its files, or its rejects
+    options: tuple[tuple[str, str], ...] = ()  # what its kind of source has to know of the table
 
     @property
     def in_place(self) -> bool:
@@ -84,7 +85,8 @@ class Mirror:
             written = tuple(WrittenColumn(id, name, from_json(kind)) for id, name, kind in written)
         own = {"columns": columns, "as_text": tuple(value["as_text"]), "becomes": becomes, "written": written}
         lasting = tuple((id, name) for id, name in value.get("lasting", ()))
-        return cls(**{**value, **own, "lasting": lasting})
+        options = tuple((name, given) for name, given in value.get("options", ()))
+        return cls(**{**value, **own, "lasting": lasting, "options": options})
 
 
 @dataclass(frozen=True)

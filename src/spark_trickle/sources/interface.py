@@ -28,6 +28,7 @@ class Capabilities:
     append_only: bool = False  # rows only come
     transactional: bool = False  # all of its tables change in one transaction
     loads: bool = False  # its tables are files that Spark loads once each (`Arrivals`)
+    log: bool = False  # its tables are logs that are read in batches (`Records`)
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,12 @@ class RemoteColumn:
 
 @dataclass(frozen=True)
 class RemoteTable:
+    """`key` names the columns that tell rows apart, `rejects` those that tell of bad records."""
+
     name: str
     columns: tuple[RemoteColumn, ...]
+    key: tuple[str, ...] = ()
+    rejects: tuple[RemoteColumn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,29 @@ class RowChange:
     pieces: Iterator[pa.Table]
 
 
+@dataclass(frozen=True)
+class Records:
+    """The next batch of a log, some rows at a time; `reached` is the version that it ends with.
+
+    With `by_key`, a row replaces the one of the same key; one with the weight −1 says that the key is gone.
+    """
+
+    pieces: Iterator[pa.Table]
+    rejects: Callable[[], pa.Table]  # what does not fit, once all pieces were read
+    reached: Version
+    size: int  # records at most
+    waiting: int  # records at most that come after it
+    by_key: bool = False
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Records were deleted before they were read. `rest` comes after them; without it, all has to be read."""
+
+    reason: str
+    rest: Records | None = None
+
+
 class Overwritten(StrEnum):
     """What happens when a file that was loaded is overwritten."""
 
@@ -176,8 +204,8 @@ class Resync:
     reason: str
 
 
-Content = FileContent | RowChange | Arrivals
-Change = FileChange | RowChange | Arrivals | Resync
+Content = FileContent | RowChange | Arrivals | Records
+Change = FileChange | RowChange | Arrivals | Records | Lost | Resync
 
 
 class SourceReader(Protocol):
@@ -205,3 +233,10 @@ class SourceReader(Protocol):
 
     def close(self) -> None:
         """End its connections."""
+
+
+class Configurable(Protocol):
+    """A source whose tables have options of their own."""
+
+    def configure(self, table: str, options: Any) -> None:
+        """What was said of a table when it was made, told before anything is asked of the table."""
