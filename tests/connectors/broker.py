@@ -6,12 +6,20 @@ import base64
 import os
 import socket
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 JARS = Path(__file__).parents[2] / ".connectors" / "kafka"
@@ -126,6 +134,13 @@ class Broker:
         assert self._producer.flush(60) == 0
 
     def write_transaction(self, topic: str, values: Iterable[Any], commit: bool, partition: int = 0) -> None:
+        with self.open_transaction(topic, values, partition) as producer:
+            if commit:
+                producer.commit_transaction(60)
+
+    @contextmanager
+    def open_transaction(self, topic: str, values: Iterable[Any], partition: int = 0) -> Iterator[Producer]:
+        """Records that nobody may read yet; what is not committed is aborted."""
         self.made += 1
         producer = Producer(
             {"bootstrap.servers": self.servers, "transactional.id": f"t{self.made}", "log_level": 0}
@@ -135,10 +150,22 @@ class Broker:
         for value in values:
             producer.produce(topic, value, None, partition)
         assert producer.flush(60) == 0
-        if commit:
-            producer.commit_transaction(60)
-        else:
+        yield producer
+        with suppress(KafkaException):  # it was committed
             producer.abort_transaction(60)
+
+    def read_offsets(self, topic: str) -> list[int]:
+        """The offsets of the records that are in the only partition now."""
+        config = {"bootstrap.servers": self.servers, "group.id": "tests", "enable.partition.eof": True}
+        consumer, found = Consumer({**config, "log_level": 0}), list[int]()
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        while (message := consumer.poll(60)) is not None and message.error() is None:
+            found.append(message.offset())
+        consumer.close()
+        return found
+
+    def await_compaction(self, topic: str, fewer_than: int) -> None:
+        self._await(lambda: len(self.read_offsets(topic)) < fewer_than)
 
     def _await(self, done: Any) -> None:
         """The broker tells of a topic a little after it was made; how long that takes does not matter."""
