@@ -22,6 +22,7 @@ from tests.conftest import rows
 from tests.connectors.broker import JARS, Broker
 from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
+from tests.e2e.pages import ROOT, find_need, reader_in
 
 pytestmark = pytest.mark.slow
 
@@ -526,3 +527,10 @@ def test_a_random_walk(tr: Trickle, broker: Broker, topic: str, seed: int, tmp_p
         "SELECT c.name, count(*) AS n FROM clicks c JOIN mirror m ON c.id = m.id GROUP BY c.name"
     )
     assert rows(tr.table("both")) == rows(expected)
+
+
+def test_the_page_of_the_guide(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "docs" / "guide" / "kafka.md"
+    assert find_need(page)
+    with reader_in(tmp_path, monkeypatch, {"broker.example.com:9092": broker.servers}) as someone:
+        someone.read(page)

@@ -19,7 +19,7 @@ from spark_trickle.refresh.identity import key_of
 from spark_trickle.sources.followed.job import read_version
 from spark_trickle.sources.followed.loading import find_pending
 from spark_trickle.sources.followed.opening import KINDS, configure_table, open_attached
-from spark_trickle.sources.followed.parts import REJECTS
+from spark_trickle.sources.followed.parts import LEDGER, REJECTS
 from spark_trickle.sources.interface import LoadedTable, Records, SourceReader, Version
 from spark_trickle.sources.kinds import POSTGRES
 from spark_trickle.sources.link import Links
@@ -266,7 +266,9 @@ def check_cdc_health(work: Work) -> Answer:
 def _check_rejects(work: Work, table: Table, mirror: Mirror) -> Row:
     """Whether files or records could not be loaded."""
     count = work.row_count(table)
-    fix = f"Look at {table.full_name} and correct the files; RESYNC TABLE tries again."
+    fix = f"Look at {table.full_name}: it has the reasons."
+    if any(m.part == LEDGER for t in work.catalog.tables() if (m := t.mirror) and m.table == mirror.table):
+        fix = f"Look at {table.full_name} and correct the files; RESYNC TABLE tries again."
     return (mirror.source, "rejects", table.full_name, f"{count} rejects", count == 0, fix if count else "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from spark_trickle.errors import ConflictError, Kind, ResyncNeededError, TrickleError
+from spark_trickle.errors import ConflictError, ResyncNeededError, SourceUnavailableError, TrickleError
 from spark_trickle.lake.catalog import sources
 from spark_trickle.model import commit
 from spark_trickle.model.source import Landed, MirrorState, MirrorStatus
@@ -94,10 +94,11 @@ def _sync_job(job: FollowJob, start: float) -> SyncReport:
         except ResyncNeededError as error:
             roll_back(work, savepoint)
             found.note_problem(table, state, error.reason, MirrorStatus.RESYNC_NEEDED)
+        except SourceUnavailableError:  # the next sync begins where this one did
+            work.discard()
+            raise
         except TrickleError as error:
             roll_back(work, savepoint)
-            if error.kind is Kind.TRANSIENT:
-                raise
             found.note_problem(table, state, error.message)
     snapshot = _commit_found(job, work, found)
     job.source.release(found.versions)
