@@ -112,6 +112,7 @@ class Broker:
     def add_partitions(self, topic: str, total: int) -> None:
         self.admin.create_partitions([NewPartitions(topic, total)])[topic].result(60)
         self._await(lambda: len(self.admin.list_topics(timeout=10).topics[topic].partitions) == total)
+        self._producer = None  # it would learn of them later
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """What retention does, at once."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_trickle.sources.kafka.offsets import (
     Gap,
     Offsets,
-    choose_batch,
+    choose_range,
     find_gaps,
     find_loss,
     find_restart,
@@ -65,7 +65,7 @@ def test_batches_read_everything_once(partitions: list[tuple[int, int, int]], mo
     expected = {(n, o) for n in start for o in range(start[n], upto.next[n])}
     read: list[tuple[int, int]] = []
     while True:
-        batch = choose_batch(after, upto, earliest, most)
+        batch = choose_range(after, upto, earliest, most)
         read += [(n, o) for n in batch.begin for o in range(batch.begin[n], batch.end[n])]
         assert batch.size == min(most, batch.size + batch.waiting)
         assert len(read) + batch.waiting == len(expected)

@@ -45,7 +45,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RecordRange:
     """The records from `begin` up to `end`; `waiting` come after them, as far as offsets tell."""
 
     begin: Mapping[int, int]
@@ -90,18 +90,18 @@ def find_gaps(after: Offsets, earliest: Mapping[int, int]) -> tuple[Gap, ...]:
     return tuple(Gap(p, known[p], earliest[p]) for p in sorted(earliest) if earliest[p] > known[p])
 
 
-def choose_batch(after: Offsets, upto: Offsets, earliest: Mapping[int, int], most: int) -> Batch:
+def choose_range(after: Offsets, upto: Offsets, earliest: Mapping[int, int], most: int) -> RecordRange:
     """The next records, at most so many; partitions that have more behind them give more."""
     begin = {p: max(after.next.get(p, 0), min(earliest[p], upto.next[p])) for p in upto.next}
     begin = {p: min(begin[p], upto.next[p]) for p in begin}
     there = {p: upto.next[p] - begin[p] for p in begin}
     total = sum(there.values())
     if total <= most:
-        return Batch(begin, dict(upto.next), 0)
+        return RecordRange(begin, dict(upto.next), 0)
     shares: dict[int, int] = {}
     rest = most
     for partition in sorted(there, key=lambda p: (there[p], p)):
         left = len(there) - len(shares)
         shares[partition] = min(there[partition], -(-rest // left))
         rest -= shares[partition]
-    return Batch(begin, {p: begin[p] + shares[p] for p in begin}, total - most)
+    return RecordRange(begin, {p: begin[p] + shares[p] for p in begin}, total - most)

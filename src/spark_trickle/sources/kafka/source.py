@@ -22,10 +22,10 @@ from spark_trickle.sources.interface import (
 from spark_trickle.sources.kafka.client import Client
 from spark_trickle.sources.kafka.decode import VALUE, choose_decoder
 from spark_trickle.sources.kafka.offsets import (
-    Batch,
     Gap,
     Offsets,
-    choose_batch,
+    RecordRange,
+    choose_range,
     find_gaps,
     find_loss,
     find_restart,
@@ -126,7 +126,7 @@ class KafkaSource:
         """Everything that is there, at once."""
         end = Offsets.from_text(at)
         earliest = self._client.find_earliest(table, sorted(end.next))
-        whole = choose_batch(Offsets(), end, earliest, sum(end.next.values()))
+        whole = choose_range(Offsets(), end, earliest, sum(end.next.values()))
         return self._make_records(self._find_topic(table), end, whole)
 
     def changes(self, table: str, after: Version, upto: Version) -> Change:
@@ -138,7 +138,7 @@ class KafkaSource:
         if reason and topic.by_key:
             return Lost(reason)
         start = find_restart(before, end) if reason else before
-        batch = choose_batch(start, end, earliest, self._options.most)
+        batch = choose_range(start, end, earliest, self._options.most)
         gaps = find_gaps(before, earliest) if start.topic else ()
         records = self._make_records(topic, end, batch, gaps, reason if reason and not gaps else "")
         if reason and topic.options.on_loss is OnLoss.STOP:
@@ -162,7 +162,7 @@ class KafkaSource:
         return Topic(table, kind, options)
 
     def _make_records(
-        self, topic: Topic, end: Offsets, batch: Batch, gaps: Sequence[Gap] = (), loss: str = ""
+        self, topic: Topic, end: Offsets, batch: RecordRange, gaps: Sequence[Gap] = (), loss: str = ""
     ) -> Records:
         decode = choose_decoder(topic.format, topic.key, self._registry)
         reader = RecordReader(topic.columns, topic.options.epoch, decode)
@@ -179,7 +179,7 @@ class KafkaSource:
             by_key=topic.by_key,
         )
 
-    def _read_pieces(self, topic: Topic, batch: Batch, reader: RecordReader) -> Iterator[pa.Table]:
+    def _read_pieces(self, topic: Topic, batch: RecordRange, reader: RecordReader) -> Iterator[pa.Table]:
         found = self._client.read_records(topic.name, batch.begin, batch.end)
         if topic.by_key:
             found = iter([order_by_time(record for piece in found for record in piece)])
