@@ -24,8 +24,6 @@ from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
 from tests.e2e.pages import ROOT, find_need, reader_in
 
-pytestmark = pytest.mark.slow
-
 SCHEMA = "id BIGINT, name STRING"
 TOTALS = "SELECT name, count(*) AS n, sum(id) AS total FROM clicks GROUP BY name"
 Record = tuple[Any, ...]
@@ -42,12 +40,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     yield made
     if made.process is not None:
         made.stop()
-
-
-@pytest.fixture
-def tr(tmp_path: Path) -> Iterator[Trickle]:
-    with spark_trickle.connect(tmp_path / "warehouse") as connection:
-        yield connection
 
 
 @pytest.fixture
@@ -212,7 +204,9 @@ def test_bad_records_do_not_stop_the_rest(tr: Trickle, broker: Broker, topic: st
     attach(tr, broker)
     follow(tr, topic)
     assert held(tr) == Counter([(1, "x"), (2, "y")])
-    found = rejects(tr, "offset, key, value, reason")
+    broker.write(topic, ["later"])
+    assert tr.sync("bus").rejected == {"main.clicks": 1}
+    found = rejects(tr, "offset, key, value, reason")[:-1]
     assert [(r[0], bytes(r[1]), bytes(r[2])) for r in found] == [
         *((n + 1, b"k", value) for n, value in enumerate(bad)),
         (6, b"\xff", to_json((3, "z"))[0].encode()),
@@ -225,7 +219,43 @@ def test_bad_records_do_not_stop_the_rest(tr: Trickle, broker: Broker, topic: st
         "the key is no text in UTF-8",
     ]
     health = {r["check"]: r for r in tr.answer("check_cdc_health").dicts()}
-    assert (health["rejects"]["value"], health["rejects"]["ok"]) == ("5 rejects", False)
+    assert (health["rejects"]["value"], health["rejects"]["ok"]) == ("6 rejects", False)
+
+
+def test_columns_of_every_type(tr: Trickle, broker: Broker, topic: str) -> None:
+    broker.create(topic)
+    record = {
+        "a": [{"x": 1, "y": ["p", None]}, None],
+        "d": "12345678901234567890.5",
+        "t": "2026-01-31T12:00:00.5Z",
+        "day": "2026-01-31",
+        "b": "aGk=",
+        "ok": True,
+        "f": 0.1,
+    }
+    schema = (
+        "a ARRAY<STRUCT<x: BIGINT, y: ARRAY<STRING>>>, d DECIMAL(38, 10), t TIMESTAMP, day DATE, b BINARY,"
+        " ok BOOLEAN, f DOUBLE"
+    )
+    broker.write(topic, [json.dumps(record)])
+    attach(tr, broker)
+    follow(tr, topic, schema=schema)
+    broker.write(topic, [json.dumps(record), "{}"])
+    tr.sync("bus")
+    shown = "a[0].x, a[0].y, size(a), CAST(d AS STRING), unix_micros(t), CAST(day AS STRING), CAST(b AS STRING), ok, f"
+    found = sorted((tuple(r) for r in tr.sql(f"SELECT {shown} FROM clicks").collect()), key=repr)
+    full = (
+        1,
+        ["p", None],
+        2,
+        "12345678901234567890.5000000000",
+        1769860800500000,
+        "2026-01-31",
+        "hi",
+        True,
+        0.1,
+    )
+    assert found == [full, full, (None,) * 9]
 
 
 def test_text_and_binary_keys(tr: Trickle, broker: Broker, topic: str) -> None:

@@ -150,7 +150,7 @@ def _follow(
     work.define(commit.CreatedTable(table))
     if isinstance(content, Records):
         define_parts(work, table, describe_parts(described))
-        landing, version = land_records(work, table, content), content.reached
+        (landing, _), version = land_records(work, table, content), content.reached
     elif isinstance(content, Arrivals):
         define_parts(work, table)
         loaded = load_arrivals(work, table, content)
@@ -225,7 +225,7 @@ def _read_log_again(
     change = job.source.changes(require_mirror(table).table, before, version)
     records = change.rest if isinstance(change, Lost) else change
     if isinstance(records, Records) and not records.by_key:
-        return land_records(work, table, records), records.reached
+        return land_records(work, table, records)[0], records.reached
     whole = job.source.read(require_mirror(table).table, version)
     assert isinstance(whole, Records)
     return land_all(work, table, whole), whole.reached
@@ -239,6 +239,7 @@ def find_more_columns(place: Place, table: Table) -> tuple[str, ...]:
     """Columns of the source that the table does not have."""
     with use_followed(place, require_mirror(table).source) as job:
         remote = require_mirror(table).table
+        job.configure(remote, dict(require_mirror(table).options))
         described = job.source.describe(remote, _find_version(job, remote))
         if isinstance(described, LoadedTable):  # its columns are those of files that were loaded
             return ()

@@ -17,14 +17,15 @@ from spark_trickle.txn.work import Work, now
 _PLACE = "$place"
 
 
-def land_records(work: Work, table: Table, records: Records) -> Landing:
+def land_records(work: Work, table: Table, records: Records) -> tuple[Landing, int]:
+    """What came and went, and how many records could not be read."""
     if records.by_key:
         landing = _land_images(work, table, records.pieces)
     else:
         landing = land_change(work, table, records.pieces)
     if rejects := _list_rejects(records):
         land_change(work, find_part(work.catalog, table, REJECTS), rejects)
-    return landing
+    return landing, sum(piece.num_rows for piece in rejects)
 
 
 def land_all(work: Work, table: Table, records: Records) -> Landing:

@@ -175,11 +175,15 @@ def _load_table(
     found.states.append(move_to_version(replace(state, status=MirrorStatus.ACTIVE, reason=""), reached))
 
 
-def _land_batch(work: Work, table: Table, state: MirrorState, change: Records | Lost, found: _SyncNotes) -> None:
+def _land_batch(
+    work: Work, table: Table, state: MirrorState, change: Records | Lost, found: _SyncNotes
+) -> None:
     """The next records of a log; the rest waits for the next sync."""
     if isinstance(change, Lost):
         raise ResyncNeededError(table.full_name, change.reason)
-    found.landings[table.full_name] = land_records(work, table, change)
+    found.landings[table.full_name], rejected = land_records(work, table, change)
+    if rejected:
+        found.rejected[table.full_name] = rejected
     if change.waiting:
         found.waiting[table.full_name] = change.waiting
     found.versions[require_mirror(table).table] = change.reached

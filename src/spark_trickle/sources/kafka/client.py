@@ -75,7 +75,7 @@ class Client:
         """Transactions leave offsets without records: what comes later tells that they are passed."""
         latest = time.monotonic() + self._timeout
         while left:
-            messages = self._try(lambda: consumer.consume(_AT_ONCE, timeout=0.5))
+            messages = self._try(lambda: _take_messages(consumer))
             records: list[Record] = []
             for message in messages:
                 partition, offset = self._find_place(message)
@@ -178,6 +178,12 @@ class Client:
     def _explain(self, text: str) -> str:
         """The last error that the library told beside is often the cause."""
         return f"{text} ({self._errors[-1]})" if self._errors and self._errors[-1] not in text else text
+
+
+def _take_messages(consumer: Consumer) -> list[Message]:
+    """What has arrived, without waiting for more of it."""
+    first = consumer.consume(1, timeout=0.5)
+    return [*first, *consumer.consume(_AT_ONCE, timeout=0)] if first else []
 
 
 def _import_library() -> Any:

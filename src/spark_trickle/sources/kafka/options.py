@@ -66,9 +66,9 @@ class KafkaOptions:
     sasl_mechanism: str = option("PLAIN", "How we prove who we are, such as `SCRAM-SHA-512`.")
     sasl_username: str = option("", "The user.")
     sasl_password: str = option("", "`env:NAME`: the environment variable with the password.")
-    ssl_ca: str = option("", "The file with the certificates of those whom we trust.")
-    ssl_certificate: str = option("", "The file with our certificate.")
-    ssl_key: str = option("", "The file with our private key.")
+    ssl_ca: str = option("", "The file with the certificates of those whom we trust.", is_path=True)
+    ssl_certificate: str = option("", "The file with our certificate.", is_path=True)
+    ssl_key: str = option("", "The file with our private key.", is_path=True)
     ssl_key_password: str = option("", "`env:NAME`: the environment variable with the password of that file.")
 
     @property
