@@ -53,8 +53,7 @@ class MisfitError(ValueError):
 def parse_json(data: bytes) -> Any:
     """The value of a text; its numbers are `Number`."""
     try:
-        text = data.decode("utf-8")
-        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse_constant)
+        return _DECODER.decode(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise MisfitError("it is no text in UTF-8") from None
     except RecursionError:
@@ -65,6 +64,9 @@ def parse_json(data: bytes) -> Any:
 
 def _refuse_constant(text: str) -> Any:
     raise MisfitError(f"it is no JSON: {text} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse_constant)
 
 
 def write_json(value: Any) -> str:
