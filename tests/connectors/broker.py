@@ -28,9 +28,11 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@localhost:{controller}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}
-advertised.listeners=PLAINTEXT://localhost:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://localhost:{port},SASL://localhost:{secured},CONTROLLER://localhost:{controller}
+advertised.listeners=PLAINTEXT://localhost:{port},SASL://localhost:{secured}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl.plain.sasl.jaas.config={login} required user_trickle="{password}";
 log.dirs={folder}/logs
 num.partitions=1
 auto.create.topics.enable=false
@@ -46,6 +48,8 @@ log.retention.check.interval.ms=200
 log.initial.task.delay.ms=100
 file.delete.delay.ms=100
 """
+PASSWORD = "open sesame"
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _JAVA = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JARS}/*")
 
 
@@ -55,6 +59,7 @@ class Broker:
 
     folder: Path
     port: int
+    secured: int = 0  # the port where a password is asked for
     process: subprocess.Popen[bytes] | None = None
     made: int = 0
     _producer: Producer | None = None
@@ -62,9 +67,10 @@ class Broker:
 
     @classmethod
     def format(cls, folder: Path) -> Broker:
-        port, controller = _find_ports(2)
-        broker = cls(folder, port)
-        broker.settings.write_text(_SETTINGS.format(port=port, controller=controller, folder=folder))
+        port, secured, controller = _find_ports(3)
+        broker = cls(folder, port, secured)
+        values = {"port": port, "secured": secured, "controller": controller, "folder": folder}
+        broker.settings.write_text(_SETTINGS.format(**values, login=_LOGIN, password=PASSWORD))
         cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
         command = [*_JAVA, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(broker.settings)]
         subprocess.run(command, check=True, capture_output=True)

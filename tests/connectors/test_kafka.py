@@ -19,7 +19,7 @@ import spark_trickle
 from spark_trickle.errors import SourceUnavailableError
 from spark_trickle.session import Trickle
 from tests.conftest import rows
-from tests.connectors.broker import JARS, Broker
+from tests.connectors.broker import JARS, PASSWORD, Broker
 from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
 from tests.e2e.pages import ROOT, find_need, reader_in
@@ -497,6 +497,26 @@ def sync_patiently(tr: Trickle) -> Any:
 def test_a_server_that_is_none(tr: Trickle) -> None:
     with pytest.raises(SourceUnavailableError):
         tr.attach_source("bus", "kafka", servers="localhost:1", timeout_seconds="1")
+
+
+def test_a_password(
+    tr: Trickle, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broker.create(topic)
+    broker.write(topic, to_json((1, "x")))
+    given = {"security": "sasl_plaintext", "sasl_username": "trickle", "sasl_password": "env:BUS_PASSWORD"}
+    servers = f"localhost:{broker.secured}"
+    monkeypatch.setenv("BUS_PASSWORD", "wrong horse")
+    with pytest.raises(SourceUnavailableError) as caught:
+        tr.attach_source("bus", "kafka", servers=servers, timeout_seconds="3", **given)
+    assert "wrong horse" not in str(caught.value)
+    monkeypatch.setenv("BUS_PASSWORD", PASSWORD)
+    tr.attach_source("bus", "kafka", servers=servers, **given)
+    follow(tr, topic)
+    assert held(tr) == Counter([(1, "x")])
+    kept = [f.read_bytes() for f in (tmp_path / "warehouse").rglob("*") if f.is_file()]
+    assert not any(PASSWORD.encode() in content for content in kept)
+    assert any(b"BUS_PASSWORD" in content for content in kept)
 
 
 # --- a random walk ------------------------------------------------------------------------------------

@@ -267,7 +267,8 @@ def _check_rejects(work: Work, table: Table, mirror: Mirror) -> Row:
     """Whether files or records could not be loaded."""
     count = work.row_count(table)
     fix = f"Look at {table.full_name}: it has the reasons."
-    if any(m.part == LEDGER for t in work.catalog.tables() if (m := t.mirror) and m.table == mirror.table):
+    of_files = replace(mirror, part=LEDGER)
+    if any(t.mirror == of_files for t in work.catalog.tables()):
         fix = f"Look at {table.full_name} and correct the files; RESYNC TABLE tries again."
     return (mirror.source, "rejects", table.full_name, f"{count} rejects", count == 0, fix if count else "")
 

@@ -53,6 +53,15 @@ def test_json() -> None:
     ]
 
 
+def test_a_time_beyond_all_years() -> None:
+    decode = choose_decoder(RecordFormat.JSON, KeyType.STRING, None)
+    reader = RecordReader(list_columns(COLUMNS, KeyType.STRING), EpochUnit.MILLISECONDS, decode)
+    rows = reader.read_rows([Record(0, 0, 2**62, None, b"{}"), Record(0, 1, None, None, b"{}")])
+    assert rows.column("_timestamp").to_pylist() == [None]
+    (found,) = reader.list_rejects().to_pylist()
+    assert (found["timestamp"], "milliseconds" in found["reason"]) == (None, True)
+
+
 def change(op: str, after: Any, wrapped: bool = False) -> bytes:
     payload = {"before": None, "after": after, "op": op, "ts_ms": 1}
     return json.dumps({"schema": WRAPPER, "payload": payload} if wrapped else payload).encode()

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from spark_trickle.model.arrow import arrow_type
+from spark_trickle.model.table import WEIGHT
 from spark_trickle.model.types import from_spark
-from spark_trickle.sources.interface import RemoteColumn, weigh_rows
+from spark_trickle.sources.interface import RemoteColumn
 from spark_trickle.sources.kafka.offsets import Gap
 from spark_trickle.sources.kafka.options import EpochUnit, KeyType
 from spark_trickle.sources.kafka.values import MisfitError, Read, make_reader
 
+_LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999
 PARTITION, OFFSET, TIMESTAMP, KEY = "_partition", "_offset", "_timestamp", "_key"
 REJECT_COLUMNS = (
     RemoteColumn("partition", "integer"),
@@ -53,6 +55,13 @@ def list_columns(declared: Sequence[RemoteColumn], key: KeyType) -> tuple[Remote
     return (*declared, *(RemoteColumn(name, kind) for name, kind in own.items()))
 
 
+def _count_micros(record: Record) -> int | None:
+    """When a record was written; what its writer says may be far beyond all years."""
+    if record.timestamp is None or not 0 <= record.timestamp <= _LAST_MILLISECOND:
+        return None
+    return record.timestamp * 1000
+
+
 @dataclass
 class RecordReader:
     """Reads records in pieces; what does not fit is kept in `rejects`."""
@@ -87,26 +96,22 @@ class RecordReader:
                 for column, value in zip(values, row, strict=True):
                     column.append(value)
         arrays = [pa.array(v, kind) for v, kind in zip(values, self._types.values(), strict=True)]
-        rows = weigh_rows(pa.Table.from_arrays(arrays, names=list(self._types)), 1)
-        position = rows.column_names.index(rows.column_names[-1])
-        return rows.set_column(position, rows.schema.field(position), pa.array(weights, pa.int32()))
+        rows = pa.Table.from_arrays(arrays, names=list(self._types))
+        return rows.append_column(WEIGHT, pa.array(weights, pa.int32()))
 
     def _read_row(self, record: Record) -> tuple[list[Any], int]:
         image = self.decode(record)
         fields = image.fields or {}
         row = [read(fields.get(name)) for name, read in self._readers.items()]
-        moment = None if record.timestamp is None else record.timestamp * 1000
-        return [
-            *row,
-            record.partition,
-            record.offset,
-            moment,
-            image.key,
-        ], 1 if image.fields is not None else -1
+        moment = _count_micros(record)
+        if moment is None and record.timestamp is not None:
+            raise MisfitError(f"its timestamp is {record.timestamp} milliseconds, which is no TIMESTAMP")
+        weight = -1 if image.fields is None else 1
+        return [*row, record.partition, record.offset, moment, image.key], weight
 
     def reject(self, record: Record, reason: str) -> None:
-        moment = None if record.timestamp is None else record.timestamp * 1000
-        self.rejects.append((record.partition, record.offset, moment, record.key, record.value, reason))
+        place = (record.partition, record.offset, _count_micros(record))
+        self.rejects.append((*place, record.key, record.value, reason))
 
     def note_gap(self, gap: Gap) -> None:
         self.rejects.append((gap.partition, gap.first, None, None, None, gap.reason))

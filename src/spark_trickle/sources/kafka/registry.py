@@ -42,7 +42,7 @@ class Registry:
         rest = io.BytesIO(data[5:])
         try:
             found = self._avro.schemaless_reader(rest, schema, None)
-        except (EOFError, IndexError, ValueError, TypeError, KeyError, OverflowError, StopIteration) as error:
+        except Exception as error:  # bytes that are no Avro may lead to any error
             raise MisfitError(f"it does not fit its schema: {error or type(error).__name__}") from None
         if rest.read(1):
             raise MisfitError("it is longer than its schema says")
@@ -50,7 +50,11 @@ class Registry:
 
     def _find_schema(self, number: int) -> Any:
         if number not in self._schemas:
-            self._schemas[number] = self._avro.parse_schema(json.loads(self._ask(number)))
+            text = self._ask(number)
+            try:
+                self._schemas[number] = self._avro.parse_schema(json.loads(text))
+            except Exception as error:  # those of the library have no kind of their own
+                raise MisfitError(f"schema {number} cannot be used: {error}") from None
         return self._schemas[number]
 
     def _ask(self, number: int) -> str:
