@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import spark_trickle
-from spark_trickle.errors import SourceUnavailableError
+from spark_trickle.errors import SourceUnavailableError, TrickleError
 from spark_trickle.session import Trickle
 from tests.conftest import rows
 from tests.connectors.broker import JARS, PASSWORD, Broker
@@ -264,6 +264,31 @@ def test_text_and_binary_keys(tr: Trickle, broker: Broker, topic: str) -> None:
     attach(tr, broker)
     tr.sql(f"CREATE TABLE clicks FROM SOURCE bus.{topic} OPTIONS (format 'text', key 'binary')")
     assert held(tr, "value, hex(_key)") == Counter([("a", "FF"), ("ü", None), (None, "6B")])
+
+
+def test_what_is_refused(tr: Trickle, broker: Broker, topic: str) -> None:
+    broker.create(topic)
+    attach(tr, broker)
+    start = f"CREATE TABLE clicks FROM SOURCE bus.{topic}"
+    refused = {
+        f"{start}": "nothing tells which columns",
+        f"{start} OPTIONS (schema 'id BIGINT', colour 'x')": 'no option "colour"',
+        f"{start} OPTIONS (schema 'id BIGINT', epoch 'days')": '"days" is not a value of the option "epoch"',
+        f"{start} OPTIONS (schema 'id BIGINT', skip 'id')": "a choice of columns",
+        f"{start} OPTIONS (schema 'id BIGINT', as_text 'id')": '"as_text"',
+        f"{start} OPTIONS (schema 'id BIGINT', format 'avro')": "no schema registry",
+        f"{start} OPTIONS (schema 'id INTERVAL DAY TO SECOND')": "INTERVAL",
+        f"{start} OPTIONS (schema 'id BIGINT, _offset BIGINT')": "_offset",
+        f"{start}x OPTIONS (schema 'id BIGINT')": f"{topic}x",
+    }
+    for statement, words in refused.items():
+        with pytest.raises(TrickleError) as caught:
+            tr.sql(statement)
+        assert words in caught.value.message, statement
+        assert caught.value.hint, statement
+    follow(tr, topic)
+    with pytest.raises(TrickleError, match="mirror"):
+        tr.sql(f"CREATE TABLE again FROM SOURCE bus.{topic} OPTIONS (schema '{SCHEMA}')")
 
 
 # --- what is lost -----------------------------------------------------------------------------------

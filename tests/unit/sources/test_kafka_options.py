@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from spark_trickle.errors import TrickleError
-from spark_trickle.sources.kafka.client import _list_properties
+from spark_trickle.errors import SourceSetupError, TrickleError
+from spark_trickle.sources.kafka.client import Client, _list_properties
 from spark_trickle.sources.kafka.options import (
     KafkaOptions,
     RecordFormat,
@@ -13,6 +15,7 @@ from spark_trickle.sources.kafka.options import (
     check_options,
     read_secret,
 )
+from spark_trickle.sources.kafka.registry import Registry
 from spark_trickle.sources.kafka.source import Topic
 from spark_trickle.sources.options import parse_options
 
@@ -64,3 +67,12 @@ def test_columns_of_a_topic(format: str, schema: str, words: str) -> None:
         _ = Topic("t", RecordFormat(format), TopicOptions(schema=schema)).columns
     text = Topic("t", RecordFormat.TEXT, TopicOptions()).columns
     assert [c.name for c in text] == ["value", "_partition", "_offset", "_timestamp", "_key"]
+
+
+@pytest.mark.parametrize("library", ["confluent_kafka", "fastavro"])
+def test_a_library_that_is_missing(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    options = KafkaOptions("host:9092", registry="http://registry")
+    with pytest.raises(SourceSetupError, match=r"needs? the package") as caught:
+        Client(options) if library == "confluent_kafka" else Registry(options)
+    assert caught.value.hint == "Run pip install spark-trickle[kafka]."

@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import json
 import struct
+from base64 import b64encode
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 import fastavro
 import pytest
 
-from spark_trickle.errors import UnsupportedError
+from spark_trickle.errors import SourceUnavailableError, UnsupportedError
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.sources.interface import RemoteColumn
 from spark_trickle.sources.kafka.decode import choose_decoder
@@ -115,11 +119,38 @@ SCHEMA = {
 }
 
 
-class Known(Registry):
-    """A registry whose answers are known before."""
+class Answers(BaseHTTPRequestHandler):
+    """A server that answers as a registry does, to whoever knows the password."""
 
-    def _ask(self, number: int) -> str:
-        return json.dumps({1: SCHEMA}[number])
+    def do_GET(self) -> None:
+        number = int(self.path.removeprefix("/schemas/ids/"))
+        allowed = self.headers["Authorization"] == f"Basic {b64encode(b'me:hunter2').decode()}"
+        schemas = {1: json.dumps(SCHEMA), 2: '{"type": "nonsense"}'}
+        status = 401 if not allowed else 200 if number in schemas else 500 if number == 5 else 404
+        self.send_response(status)
+        self.end_headers()
+        if status == 200:
+            self.wfile.write(json.dumps({"schema": schemas[number]}).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quietly."""
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaOptions]:
+    """The options of a source whose registry asks for a password."""
+    monkeypatch.setenv("REGISTRY_PASSWORD", "hunter2")
+    with ThreadingHTTPServer(("localhost", 0), Answers) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield KafkaOptions(
+            registry=f"http://localhost:{server.server_port}/",
+            registry_user="me",
+            registry_password="env:REGISTRY_PASSWORD",
+            timeout_seconds="5",
+        )
+        server.shutdown()
+        thread.join()
 
 
 def encode(number: int, schema: Any, value: Any) -> bytes:
@@ -128,9 +159,8 @@ def encode(number: int, schema: Any, value: Any) -> bytes:
     return struct.pack(">bI", 0, number) + out.getvalue()
 
 
-def test_avro() -> None:
+def test_avro(registry: KafkaOptions) -> None:
     good = encode(1, SCHEMA, {"id": 2**62 + 1, "name": "ü"})
-    registry = Known(KafkaOptions(registry="http://registry"))
     rows, rejects = read(
         RecordFormat.AVRO,
         (b"k", good),
@@ -138,10 +168,47 @@ def test_avro() -> None:
         (b"k", good + b"x"),
         (b"k", b"{}"),
         (b"k", None),
-        registry=registry,
+        (b"k", encode(2, SCHEMA, {"id": 1, "name": None})),
+        (b"k", encode(404, SCHEMA, {"id": 1, "name": None})),
+        (b"k", struct.pack(">bI", 0, 1) + b"\xff" * 30),
+        registry=Registry(registry),
     )
     assert rows == [(2**62 + 1, "ü", "k", 1), (None, None, "k", 1)]
-    assert [offset for offset, _ in rejects] == [1, 2, 3]
+    assert [offset for offset, _ in rejects] == [1, 2, 3, 5, 6, 7]
+    assert rejects[4][1] == "the registry knows no schema 404"
+
+
+def test_changes_of_debezium_in_avro(registry: KafkaOptions) -> None:
+    key = {"type": "record", "name": "k", "fields": [{"name": "id", "type": "long"}]}
+    known = Registry(registry)
+    known.schemas[8] = fastavro.parse_schema(key)
+    fields = [{"name": "after", "type": ["null", SCHEMA]}, {"name": "op", "type": "string"}]
+    envelope = {"type": "record", "name": "e", "fields": fields}
+    known.schemas[9] = fastavro.parse_schema(envelope)
+    named = encode(8, key, {"id": 1})
+    rows, rejects = read(
+        RecordFormat.DEBEZIUM,
+        (named, encode(9, envelope, {"op": "c", "after": {"id": 1, "name": "x"}})),
+        (named, encode(9, envelope, {"op": "d", "after": None})),
+        (named, None),
+        registry=known,
+    )
+    assert rows == [(1, "x", '{"id":1}', 1), (None, None, '{"id":1}', -1), (None, None, '{"id":1}', -1)]
+    assert not rejects
+
+
+def test_a_registry_that_does_not_answer(registry: KafkaOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is rejected for what is not the fault of a record."""
+    with pytest.raises(SourceUnavailableError, match="500"):
+        Registry(registry).decode(encode(5, SCHEMA, {"id": 1, "name": None}))
+    monkeypatch.setenv("REGISTRY_PASSWORD", "wrong horse")
+    with pytest.raises(SourceUnavailableError, match="401") as caught:
+        Registry(registry).decode(encode(1, SCHEMA, {"id": 1, "name": None}))
+    assert "wrong horse" not in str(caught.value)
+    with pytest.raises(SourceUnavailableError, match="cannot be asked"):
+        Registry(KafkaOptions(registry="http://localhost:1")).decode(
+            encode(1, SCHEMA, {"id": 1, "name": None})
+        )
 
 
 def test_values_of_avro_stay_exact() -> None:

@@ -74,11 +74,11 @@ class RecordReader:
     def __post_init__(self) -> None:
         ids = count()
         kinds = {c.name: from_spark(c.name, c.type, ids) for c in self.columns}
-        self._types = {name: arrow_type(kind) for name, kind in kinds.items()}
         own = (PARTITION, OFFSET, TIMESTAMP, KEY)
         self._readers: dict[str, Read] = {
             name: make_reader(name, kind, self.epoch) for name, kind in kinds.items() if name not in own
         }
+        self._types = {name: arrow_type(kind) for name, kind in kinds.items()}
 
     def read_rows(self, records: Iterable[Record]) -> pa.Table:
         """Rows with the weight 1, and with −1 what is gone: of those only the key counts."""

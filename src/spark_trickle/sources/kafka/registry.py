@@ -25,7 +25,7 @@ class Registry:
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
-        self._schemas: dict[int, Any] = {}
+        self.schemas: dict[int, Any] = {}
         try:
             import fastavro
         except ImportError:
@@ -49,13 +49,13 @@ class Registry:
         return to_plain(found)
 
     def _find_schema(self, number: int) -> Any:
-        if number not in self._schemas:
+        if number not in self.schemas:
             text = self._ask(number)
             try:
-                self._schemas[number] = self._avro.parse_schema(json.loads(text))
+                self.schemas[number] = self._avro.parse_schema(json.loads(text))
             except Exception as error:  # those of the library have no kind of their own
                 raise MisfitError(f"schema {number} cannot be used: {error}") from None
-        return self._schemas[number]
+        return self.schemas[number]
 
     def _ask(self, number: int) -> str:
         address = f"{self._options.registry.rstrip('/')}/schemas/ids/{number}"
