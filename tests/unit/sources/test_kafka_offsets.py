@@ -10,6 +10,7 @@ from spark_trickle.sources.kafka.offsets import (
     Gap,
     Offsets,
     choose_range,
+    ends_before,
     find_gaps,
     find_loss,
     find_restart,
@@ -49,6 +50,20 @@ def test_where_reading_goes_on() -> None:
     assert find_gaps(before, {0: 7, 1: 3}) == (Gap(0, 5, 7),)
     nameless = "A" * 22
     assert find_restart(Offsets(nameless, {0: 5}), Offsets(nameless, {0: 4})) == Offsets()
+
+
+@pytest.mark.parametrize(
+    ("after", "upto", "expected"),
+    [
+        (Offsets("a", {0: 5}), Offsets("a", {0: 4}), True),
+        (Offsets("a", {0: 5}), Offsets("a", {0: 5}), False),
+        (Offsets("a", {0: 5, 1: 1}), Offsets("a", {0: 5}), True),
+        (Offsets("a", {0: 5}), Offsets("b", {0: 4}), False),
+        (Offsets(), Offsets("a", {0: 4}), False),
+    ],
+)
+def test_a_topic_that_ends_before_what_was_read(after: Offsets, upto: Offsets, expected: bool) -> None:
+    assert ends_before(after, upto) is expected
 
 
 _topics = st.lists(st.tuples(*[st.integers(0, 50)] * 3), min_size=1, max_size=5)

@@ -74,6 +74,12 @@ def find_loss(after: Offsets, upto: Offsets, earliest: Mapping[int, int]) -> str
     return "; ".join(gap.reason for gap in gaps)
 
 
+def ends_before(after: Offsets, upto: Offsets) -> bool:
+    """Whether a topic ends before what was read, as it may for a moment while its leader changes."""
+    same = after.topic == upto.topic
+    return same and any(upto.next.get(p, 0) < offset for p, offset in after.next.items())
+
+
 def find_restart(after: Offsets, upto: Offsets) -> Offsets:
     """Where reading goes on after a loss: a topic that was made again is read from its beginning."""
     is_same = after.topic == upto.topic and upto.topic != _NO_ID and after.next.keys() <= upto.next.keys()

@@ -26,6 +26,7 @@ from spark_trickle.sources.kafka.offsets import (
     Offsets,
     RecordRange,
     choose_range,
+    ends_before,
     find_gaps,
     find_loss,
     find_restart,
@@ -141,7 +142,7 @@ class KafkaSource:
         batch = choose_range(start, end, earliest, self._options.most)
         gaps = find_gaps(before, earliest) if start.topic else ()
         records = self._make_records(topic, end, batch, gaps, reason if reason and not gaps else "")
-        if reason and topic.options.on_loss is OnLoss.STOP:
+        if reason and (topic.options.on_loss is OnLoss.STOP or ends_before(before, end)):
             return Lost(reason, records)
         return records
 
