@@ -63,7 +63,9 @@ class KafkaOptions:
     security: Security = option(  # noqa: RUF009 a field
         Security.PLAINTEXT, "How the brokers are spoken to.", name_members(Security)
     )
-    sasl_mechanism: str = option("PLAIN", "How we prove who we are, such as `SCRAM-SHA-512`.")
+    sasl_mechanism: str = option(
+        "PLAIN", "How we prove who we are: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."
+    )
     sasl_username: str = option("", "The user.")
     sasl_password: str = option("", "`env:NAME`: the environment variable with the password.")
     ssl_ca: str = option("", "The file with the certificates of those whom we trust.", is_path=True)
