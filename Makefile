@@ -30,7 +30,7 @@ test-all: .venv java  ## run all tests with WORKERS (2)
 test-slow: .venv java  ## run what `make test` leaves out, the most telling first, until SECONDS are over
 	.venv/bin/python -m pytest -n $(WORKERS) --dist load -m slow $(SLOW) $(if $(SECONDS),--stop-after $(SECONDS))
 
-test-connectors: .venv java .connectors/.installed  ## run the tests against the official writers (needs Maven Central)
+test-connectors: .venv java .connectors/.installed .connectors/kafka/.installed  ## run the tests against the official writers and brokers (needs Maven Central)
 	.venv/bin/python -m pytest tests/connectors --interpreted
 
 test-remote: .venv java  ## run the tests of statements over Spark Connect
@@ -86,6 +86,12 @@ clean:  ## remove what builds and runs leave behind, but not .venv
 .connectors/.installed: tests/connectors/requirements.txt
 	scripts/ensure-venv.sh $(PYTHON) .connectors
 	.connectors/bin/python -m pip install --disable-pip-version-check -r tests/connectors/requirements.txt
+	@touch $@
+
+# The jars of Apache Kafka, which the tests start as a process.
+.connectors/kafka/.installed: tests/connectors/kafka.xml
+	mvn --batch-mode --quiet --file $< dependency:copy-dependencies \
+		-DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.connectors/kafka
 	@touch $@
 
 java:

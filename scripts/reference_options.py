@@ -24,6 +24,9 @@ def options_page() -> str:
     ]
     of_kinds = {"postgres": PostgresOptions, **{name: kind.options for name, kind in KINDS.items()}}
     sources = "\n\n".join(_write_kind(name, options) for name, options in of_kinds.items())
+    of_tables = "\n\n".join(
+        _write_kind(name, kind.table_options) for name, kind in KINDS.items() if kind.table_options
+    )
     return f"""
 # Options
 
@@ -40,16 +43,18 @@ Options belong to one stream table, source or mirror, and are stored in the cata
 
 `ATTACH SOURCE … TYPE … OPTIONS (name 'value', …)`; all values are strings. For `postgres`, one of `dsn` and
 `service` is needed. [PostgreSQL as a source and as a target](../guide/postgresql-sources.md),
-[Delta Lake](../guide/delta-lake.md), [Iceberg](../guide/iceberg.md) and
-[files that arrive](../guide/files.md) explain them.
+[Delta Lake](../guide/delta-lake.md), [Iceberg](../guide/iceberg.md),
+[files that arrive](../guide/files.md) and [Kafka](../guide/kafka.md) explain them.
 
 {sources}
 
 ## Of a mirror
 
-`CREATE TABLE … FROM SOURCE … WITH (name 'value', …)`.
+`CREATE TABLE … FROM SOURCE … OPTIONS (name 'value', …)`.
 
 {table(["option", "meaning"], _OF_MIRRORS)}
+
+{of_tables}
 """
 
 

@@ -6,6 +6,9 @@
 ```sql duckdb    runs in DuckDB, for the whole page on one connection
 ```text          directly after one of these: the output that it must have
 Blocks of any other kind are not run.
+
+A page that needs what most readers do not have says so in its first line: <!-- needs … -->. Its examples are run
+by the tests that have it.
 """
 
 from __future__ import annotations
@@ -31,6 +34,15 @@ GUIDE = [
     *(ROOT / "docs" / p for p in ("life-of-a-row.md", "write-a-source.md")),
 ]
 _FENCE = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+_NEED = re.compile(r"<!-- needs (.*) -->\n")
+
+
+def find_need(page: Path) -> str:
+    """What a page cannot run without, or nothing."""
+    found = _NEED.match(page.read_text(encoding="utf-8"))
+    return found[1] if found else ""
 
 
 @dataclass(frozen=True)

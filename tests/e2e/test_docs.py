@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.e2e.pages import GUIDE, ROOT, Reader, blocks, reader_in
+from tests.e2e.pages import GUIDE, ROOT, Reader, blocks, find_need, reader_in
 
 # What the guide calls the database server of the reader.
 SERVER = "postgresql://trickle@db.example.com/lake"
@@ -23,6 +23,8 @@ def reader(
     page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Reader]:
     """A reader who has a database server where the page speaks of one."""
+    if need := find_need(page):
+        pytest.skip(f"{page.name} needs {need}")
     needs_server = SERVER in page.read_text(encoding="utf-8")
     replacements = _server(request.getfixturevalue("postgres_server")) if needs_server else {}
     with reader_in(tmp_path, monkeypatch, replacements) as someone:

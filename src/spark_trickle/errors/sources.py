@@ -42,11 +42,11 @@ class SourceUnavailableError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f"the PostgreSQL source cannot be reached: {self.detail}"
+        return f"the source cannot be reached: {self.detail}"
 
     @property
     def hint(self) -> str:
-        return "Check that the server is running and the address is right; captured changes are kept."
+        return "Check that the server is running and the address is right; nothing was consumed."
 
 
 @dataclass(eq=False)

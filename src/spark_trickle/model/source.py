@@ -77,6 +77,7 @@ class Mirror:
     lasting: tuple[tuple[int, str], ...] = ()  # what stays of each column if the source renames it
     part: str = ""  # what it tells of the mirror of the same table: its files, or its rejects
     identity: str = ""  # of the table there: another one was made again, and so were its columns
+    options: tuple[tuple[str, str], ...] = ()  # what its kind of source has to know of the table
 
     @property
     def in_place(self) -> bool:
@@ -99,7 +100,8 @@ class Mirror:
             written = tuple(WrittenColumn.from_json(w) for w in written)
         own = {"columns": columns, "as_text": tuple(value["as_text"]), "becomes": becomes, "written": written}
         lasting = tuple((id, name) for id, name in value.get("lasting", ()))
-        return cls(**{**value, **own, "lasting": lasting})
+        options = tuple((name, given) for name, given in value.get("options", ()))
+        return cls(**{**value, **own, "lasting": lasting, "options": options})
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from spark_trickle.observe.answer import Answer
 from spark_trickle.refresh.identity import key_of
 from spark_trickle.sources.followed.job import read_version
 from spark_trickle.sources.followed.loading import find_pending
-from spark_trickle.sources.followed.opening import KINDS, open_attached
-from spark_trickle.sources.followed.parts import REJECTS
-from spark_trickle.sources.interface import LoadedTable
+from spark_trickle.sources.followed.opening import KINDS, configure_table, open_attached
+from spark_trickle.sources.followed.parts import LEDGER, REJECTS
+from spark_trickle.sources.interface import LoadedTable, Records, SourceReader, Version
 from spark_trickle.sources.kinds import POSTGRES
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.mirrored import find_mirror_drift, require_mirror
@@ -122,12 +122,17 @@ def _make_followed_rows(
     names = [require_mirror(t).table for t, _ in mirrors]
     error, behind, new = source.state.error, dict[str, bool](), dict[str, str]()
     sizes: dict[str, int] = {}
+    counts: dict[str, int | None] = {}
     try:
         with open_attached(source) as reader:
             newest = reader.position(names)
             for table, state in mirrors:
                 name = require_mirror(table).table
+                configure_table(reader, source.kind, name, dict(require_mirror(table).options))
                 if name in newest and newest[name] != read_version(state):
+                    if reader.capabilities.log:
+                        counts[name] = _count_waiting(reader, name, state, newest[name])
+                        continue
                     described = reader.describe(name, newest[name])
                     if isinstance(described, LoadedTable):
                         pending = find_pending(work, table, reader.read(name, newest[name]))
@@ -143,11 +148,17 @@ def _make_followed_rows(
     for table, state in mirrors:
         name = require_mirror(table).table
         # How many rows wait is known once the files are compared; until then, that there are some.
-        waiting = None if behind.get(name) else 0
+        waiting = None if behind.get(name) else counts.get(name, 0)
         size = sizes.get(name, 0) if KINDS[source.kind].capabilities.loads else None
         row = _mirror_row(source, table, state, waiting, size, new.get(name, ""), error)
         rows.append((*row[:5], capture, "", *row[7:]))
     return rows
+
+
+def _count_waiting(reader: SourceReader, name: str, state: MirrorState, newest: Version) -> int | None:
+    """The records of a log that were not read, as far as offsets tell; None if some of them are lost."""
+    change = reader.changes(name, read_version(state), newest)
+    return change.size + change.waiting if isinstance(change, Records) else None
 
 
 def _new_columns(table: Table, remote: SourceTable | None) -> str:
@@ -255,7 +266,10 @@ def check_cdc_health(work: Work) -> Answer:
 def _check_rejects(work: Work, table: Table, mirror: Mirror) -> Row:
     """Whether files or records could not be loaded."""
     count = work.row_count(table)
-    fix = f"Look at {table.full_name} and correct the files; RESYNC TABLE tries again."
+    fix = f"Look at {table.full_name}: it has the reasons."
+    of_files = replace(mirror, part=LEDGER)
+    if any(t.mirror == of_files for t in work.catalog.tables()):
+        fix = f"Look at {table.full_name} and correct the files; RESYNC TABLE tries again."
     return (mirror.source, "rejects", table.full_name, f"{count} rejects", count == 0, fix if count else "")
 
 

@@ -28,6 +28,7 @@ class Capabilities:
     append_only: bool = False  # rows only come
     transactional: bool = False  # all of its tables change in one transaction
     loads: bool = False  # its tables are files that Spark loads once each (`Arrivals`)
+    log: bool = False  # its tables are logs that are read in batches (`Records`)
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,16 @@ class RemoteColumn:
 
 @dataclass(frozen=True)
 class RemoteTable:
-    """A table there; `identity` tells it from one that is made again under its name, with other columns."""
+    """A table there.
+
+    `key` names the columns that tell rows apart, `rejects` those that tell of bad records. `identity` tells
+    the table from one that is made again under its name, with other columns.
+    """
 
     name: str
     columns: tuple[RemoteColumn, ...]
+    key: tuple[str, ...] = ()
+    rejects: tuple[RemoteColumn, ...] = ()
     identity: str = ""
 
 
@@ -137,6 +144,29 @@ class RowChange:
     pieces: Iterator[pa.Table]
 
 
+@dataclass(frozen=True)
+class Records:
+    """The next batch of a log, some rows at a time; `reached` is the version that it ends with.
+
+    With `by_key`, a row replaces the one of the same key; one with the weight −1 says that the key is gone.
+    """
+
+    pieces: Iterator[pa.Table]
+    rejects: Callable[[], pa.Table]  # what does not fit, once all pieces were read
+    reached: Version
+    size: int  # records at most
+    waiting: int  # records at most that come after it
+    by_key: bool = False
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Records were deleted before they were read. `rest` comes after them; without it, all has to be read."""
+
+    reason: str
+    rest: Records | None = None
+
+
 class Overwritten(StrEnum):
     """What happens when a file that was loaded is overwritten."""
 
@@ -181,8 +211,8 @@ class Resync:
     reason: str
 
 
-Content = FileContent | RowChange | Arrivals
-Change = FileChange | RowChange | Arrivals | Resync
+Content = FileContent | RowChange | Arrivals | Records
+Change = FileChange | RowChange | Arrivals | Records | Lost | Resync
 
 
 class SourceReader(Protocol):
@@ -210,3 +240,10 @@ class SourceReader(Protocol):
 
     def close(self) -> None:
         """End its connections."""
+
+
+class Configurable(Protocol):
+    """A source whose tables have options of their own."""
+
+    def configure(self, table: str, options: Any) -> None:
+        """What was said of a table when it was made, told before anything is asked of the table."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from spark_trickle.errors import (
@@ -23,17 +24,20 @@ from spark_trickle.sources.attach import (
     release_mirrors,
 )
 from spark_trickle.sources.followed.in_place import land_content
-from spark_trickle.sources.followed.job import FollowJob, move_to_version, use_followed
+from spark_trickle.sources.followed.job import FollowJob, move_to_version, read_version, use_followed
 from spark_trickle.sources.followed.layout import describe_loaded
 from spark_trickle.sources.followed.loading import load_arrivals
-from spark_trickle.sources.followed.opening import KINDS, open_source
-from spark_trickle.sources.followed.parts import define_parts
+from spark_trickle.sources.followed.opening import KINDS, list_table_options, open_source
+from spark_trickle.sources.followed.parts import define_parts, describe_parts
+from spark_trickle.sources.followed.records import land_all, land_records
 from spark_trickle.sources.followed.tables import adapt_table, can_compare, new_table
 from spark_trickle.sources.interface import (
     Arrivals,
     Content,
     FileContent,
     LoadedTable,
+    Lost,
+    Records,
     RemoteTable,
     Version,
 )
@@ -74,13 +78,15 @@ def follow_table(place: Place, statement: s.MirrorTable) -> Result:
                 return Result()
             remote = _find_remote(job, ".".join(statement.source[1:]))
             name = free_name(work, statement.name)
-            skip, as_text = read_column_lists(dict(statement.options))
+            more = list_table_options(job.attached.kind)
+            skip, as_text = read_column_lists(dict(statement.options), more)
+            options = tuple((n, v) for n, v in statement.options if n in more)
             if as_text:
                 raise UnsupportedError(
                     f'the option "as_text" for a source of type {job.attached.kind}',
                     "Cast the column in a query.",
                 )
-            return _follow(job, work, remote, name, statement.columns, skip)
+            return _follow(job, work, remote, name, statement.columns, skip, options)
 
     return retry_on_conflict(place, attempt)
 
@@ -122,24 +128,30 @@ def _follow(
     name: tuple[str, str],
     chosen: Sequence[str] = (),
     skip: Sequence[str] = (),
+    options: tuple[tuple[str, str], ...] = (),
 ) -> Result:
     for table, _ in job.find_tables(work):
         if require_mirror(table).table == remote:
             raise AlreadyExistsError(f'mirror "{table.full_name}" of', require_mirror(table).full_name)
     if (taken := work.catalog.find(name, name[0])) is not None:
         raise AlreadyExistsError("table", taken.full_name)
+    job.configure(remote, dict(options))
     version = _find_version(job, remote)
-    content = job.source.read(remote, version)
-    if isinstance(content, Arrivals) and (chosen or skip):
+    content = _read_first(job, remote, version)
+    if isinstance(content, Arrivals | Records) and (chosen or skip):
         raise UnsupportedError(
             f"a choice of columns for a source of type {job.attached.kind}",
-            "Name the columns in its option schema.",
+            "Name the columns in the option schema.",
         )
     described = describe_table(work.place, job.source.describe(remote, version), content)
     in_place = job.source.capabilities.in_place
     table = new_table(work, job.attached.name, described, name, chosen, skip, in_place)
+    table = replace(table, mirror=replace(require_mirror(table), options=options))
     work.define(commit.CreatedTable(table))
-    if isinstance(content, Arrivals):
+    if isinstance(content, Records):
+        define_parts(work, table, describe_parts(described))
+        (landing, _), version = land_records(work, table, content), content.reached
+    elif isinstance(content, Arrivals):
         define_parts(work, table)
         loaded = load_arrivals(work, table, content)
         landing, version = loaded.landing, version if loaded.whole else ""
@@ -148,6 +160,15 @@ def _follow(
     state = move_to_version(MirrorState(table.id, job.attached.name, MirrorStatus.ACTIVE), version)
     job.commit_work(work, f"follow {require_mirror(table).full_name}", [state])
     return Result(rows_inserted=landing.come)
+
+
+def _read_first(job: FollowJob, remote: str, version: Version) -> Content:
+    """All of a table, or the first batch of a log."""
+    if not job.source.capabilities.log:
+        return job.source.read(remote, version)
+    first = job.source.changes(remote, "", version)
+    assert isinstance(first, Records)
+    return first
 
 
 def _find_version(job: FollowJob, remote: str) -> Version:
@@ -169,7 +190,7 @@ def land_version(
     work: Work, table: Table, content: Content, reason: str, can_compare: bool = True
 ) -> tuple[Landing, str]:
     """All that a version of a table holds, as the difference to what we have; and why that is unknown."""
-    assert not isinstance(content, Arrivals)  # they are loaded, not compared
+    assert not isinstance(content, Arrivals | Records)  # they are loaded, not compared
     if isinstance(content, FileContent):
         return land_content(work, table, content, reason, can_compare)
     if work.files(table):
@@ -183,8 +204,9 @@ def compare_followed(place: Place, table: Table, more: Sequence[str] = ()) -> Re
         work, remote = begin_work(place), require_mirror(table).table
         state = next(s for t, s in job.find_tables(work) if t.id == table.id)
         version = _find_version(job, remote)
-        content = job.source.read(remote, version)
-        if isinstance(content, Arrivals):
+        if job.source.capabilities.log:
+            landing, version = _read_log_again(job, work, table, read_version(state), version)
+        elif isinstance(content := job.source.read(remote, version), Arrivals):
             loaded = load_arrivals(work, table, content, again=True)
             landing, version = loaded.landing, version if loaded.whole else ""
         else:
@@ -199,6 +221,19 @@ def compare_followed(place: Place, table: Table, more: Sequence[str] = ()) -> Re
         return Result(landing.come, 0, landing.gone)
 
 
+def _read_log_again(
+    job: FollowJob, work: Work, table: Table, before: Version, version: Version
+) -> tuple[Landing, Version]:
+    """What is kept by key is compared with the whole log; else reading goes on after what was lost."""
+    change = job.source.changes(require_mirror(table).table, before, version)
+    records = change.rest if isinstance(change, Lost) else change
+    if isinstance(records, Records) and not records.by_key:
+        return land_records(work, table, records)[0], records.reached
+    whole = job.source.read(require_mirror(table).table, version)
+    assert isinstance(whole, Records)
+    return land_all(work, table, whole), whole.reached
+
+
 def widen_followed(place: Place, table: Table, more: Sequence[str]) -> Result:
     return compare_followed(place, table, more)
 
@@ -207,6 +242,7 @@ def find_more_columns(place: Place, table: Table) -> tuple[str, ...]:
     """Columns of the source that the table does not have."""
     with use_followed(place, require_mirror(table).source) as job:
         remote = require_mirror(table).table
+        job.configure(remote, dict(require_mirror(table).options))
         described = job.source.describe(remote, _find_version(job, remote))
         if isinstance(described, LoadedTable):  # its columns are those of files that were loaded
             return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -12,8 +12,9 @@ from spark_trickle.lake.catalog.engine import open_reader
 from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.model.source import AttachedSource, Landed, MirrorState, SourceState, StoredPosition
 from spark_trickle.model.table import Table
-from spark_trickle.sources.followed.opening import open_attached
+from spark_trickle.sources.followed.opening import configure_table, open_attached
 from spark_trickle.sources.interface import SourceReader, Version
+from spark_trickle.sources.mirrored import require_mirror
 from spark_trickle.txn.work import Place, Work
 
 
@@ -34,7 +35,12 @@ class FollowJob:
         with open_reader(self.place.warehouse.engine) as connection:
             states = sources.mirror_states(connection, self.attached.name)
         found = [(t, states[t.id]) for t in work.catalog.tables() if t.id in states]
+        for table, _ in found:
+            self.configure(require_mirror(table).table, dict(require_mirror(table).options))
         return sorted(found, key=lambda pair: pair[0].full_name)
+
+    def configure(self, remote: str, options: Mapping[str, str]) -> None:
+        configure_table(self.source, self.attached.kind, remote, options)
 
     def commit_work(
         self, work: Work, message: str, states: Sequence[MirrorState], state: SourceState | None = None

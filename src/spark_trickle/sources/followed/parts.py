@@ -1,10 +1,11 @@
-"""The tables that tell of a table of files: which files were loaded, and what could not be.
+"""The tables that tell of a table: which files were loaded, and what could not be.
 
 They are tables of ours, read-only, and change in the same commits as the rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 
 from spark_trickle.errors import AlreadyExistsError
@@ -14,12 +15,16 @@ from spark_trickle.model.catalog import Catalog
 from spark_trickle.model.source import Mirror
 from spark_trickle.model.table import WEIGHT_ID, Table, TableColumn
 from spark_trickle.model.types import Scalar
+from spark_trickle.sources.interface import RemoteTable
 from spark_trickle.sources.mirrored import require_mirror
 from spark_trickle.txn.names import check_name
 from spark_trickle.txn.work import Work
 
 LEDGER, REJECTS = "files", "rejects"
-_COLUMNS = {
+LOADED_AT = "loaded_at"
+Parts = Mapping[str, Mapping[str, str]]  # their columns with the types, by what they are
+
+OF_FILES: Parts = {
     LEDGER: {
         "file": "string",
         "bytes": "long",
@@ -27,15 +32,20 @@ _COLUMNS = {
         "status": "string",
         "rows": "long",
         "rejected": "long",
-        "loaded_at": "timestamp",
+        LOADED_AT: "timestamp",
     },
-    REJECTS: {"file": "string", "reason": "string", "record": "string", "loaded_at": "timestamp"},
+    REJECTS: {"file": "string", "reason": "string", "record": "string", LOADED_AT: "timestamp"},
 }
 
 
-def define_parts(work: Work, table: Table) -> None:
+def describe_parts(remote: RemoteTable) -> Parts:
+    """The parts of a table that is read in batches."""
+    return {REJECTS: {**{c.name: c.type for c in remote.rejects}, LOADED_AT: "timestamp"}}
+
+
+def define_parts(work: Work, table: Table, parts: Parts = OF_FILES) -> None:
     """Create them beside a new table: clicks_files and clicks_rejects for clicks."""
-    for part, columns in _COLUMNS.items():
+    for part, columns in parts.items():
         name = f"{table.name}_{part}"
         check_name(name)
         if (taken := work.catalog.find((table.schema, name), table.schema)) is not None:

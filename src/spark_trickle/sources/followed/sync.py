@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from spark_trickle.errors import ConflictError, TrickleError
+from spark_trickle.errors import ConflictError, ResyncNeededError, SourceUnavailableError, TrickleError
 from spark_trickle.lake.catalog import sources
 from spark_trickle.model import commit
 from spark_trickle.model.source import Landed, MirrorState, MirrorStatus
@@ -14,8 +14,17 @@ from spark_trickle.sources.followed.attach import land_version
 from spark_trickle.sources.followed.in_place import fit_change, land_files
 from spark_trickle.sources.followed.job import FollowJob, move_to_version, read_version, use_followed
 from spark_trickle.sources.followed.loading import load_arrivals
+from spark_trickle.sources.followed.records import land_records
 from spark_trickle.sources.followed.tables import adapt_table, can_compare
-from spark_trickle.sources.interface import Arrivals, FileChange, LoadedTable, Resync, Version
+from spark_trickle.sources.interface import (
+    Arrivals,
+    FileChange,
+    LoadedTable,
+    Lost,
+    Records,
+    Resync,
+    Version,
+)
 from spark_trickle.sources.landing import Landing, land_change
 from spark_trickle.sources.mirrored import require_mirror
 from spark_trickle.sources.report import SyncReport
@@ -37,14 +46,20 @@ class _SyncNotes:
     compared: dict[str, str] = field(default_factory=dict)  # why, by table
     problems: dict[str, str] = field(default_factory=dict)
     versions: dict[str, Version] = field(default_factory=dict)  # by the name in the source
-    waiting: dict[str, int] = field(default_factory=dict)  # files that the next sync loads
+    waiting: dict[str, int] = field(default_factory=dict)  # files or records that the next sync reads
     rejected: dict[str, int] = field(default_factory=dict)  # files and records
 
-    def note_problem(self, table: Table, state: MirrorState, reason: str) -> None:
+    def note_problem(
+        self,
+        table: Table,
+        state: MirrorState,
+        reason: str,
+        status: MirrorStatus = MirrorStatus.SCHEMA_CHANGED,
+    ) -> None:
         """The rows stay the last exact ones; the other tables go on."""
         self.problems[table.full_name] = reason
-        if (state.status, state.reason) != (MirrorStatus.SCHEMA_CHANGED, reason):
-            self.states.append(replace(state, status=MirrorStatus.SCHEMA_CHANGED, reason=reason))
+        if (state.status, state.reason) != (status, reason):
+            self.states.append(replace(state, status=status, reason=reason))
 
 
 def sync_followed(place: Place, name: str) -> SyncReport:
@@ -76,6 +91,12 @@ def _sync_job(job: FollowJob, start: float) -> SyncReport:
                 found.note_problem(table, state, _DROPPED)
             elif version != read_version(state) or state.status is not MirrorStatus.ACTIVE:
                 _move_table(job, work, table, state, version, found)
+        except ResyncNeededError as error:
+            roll_back(work, savepoint)
+            found.note_problem(table, state, error.reason, MirrorStatus.RESYNC_NEEDED)
+        except SourceUnavailableError:  # the next sync begins where this one did
+            work.discard()
+            raise
         except TrickleError as error:
             roll_back(work, savepoint)
             found.note_problem(table, state, error.message)
@@ -115,11 +136,13 @@ def _move_table(
         work.define(commit.AlteredTable(table, new))
     change = (
         job.source.changes(remote, before, version)
-        if before != version
+        if before != version or job.source.capabilities.log
         else Resync("the table could not be followed for a while")
     )
     if isinstance(change, FileChange):
         change = fit_change(work, new, change) or Resync("files of the version before are not known")
+    if isinstance(change, Records | Lost):
+        return _land_batch(work, new, state, change, found)
     if isinstance(change, Resync):
         content = job.source.read(remote, version)
         landing, _ = land_version(work, new, content, change.reason, can_compare(table, new))
@@ -150,6 +173,23 @@ def _load_table(
     found.versions[remote] = version
     reached = version if loaded.whole else ""
     found.states.append(move_to_version(replace(state, status=MirrorStatus.ACTIVE, reason=""), reached))
+
+
+def _land_batch(
+    work: Work, table: Table, state: MirrorState, change: Records | Lost, found: _SyncNotes
+) -> None:
+    """The next records of a log; the rest waits for the next sync."""
+    if isinstance(change, Lost):
+        raise ResyncNeededError(table.full_name, change.reason)
+    found.landings[table.full_name], rejected = land_records(work, table, change)
+    if rejected:
+        found.rejected[table.full_name] = rejected
+    if change.waiting:
+        found.waiting[table.full_name] = change.waiting
+    found.versions[require_mirror(table).table] = change.reached
+    found.states.append(
+        move_to_version(replace(state, status=MirrorStatus.ACTIVE, reason=""), change.reached)
+    )
 
 
 def _land_files(

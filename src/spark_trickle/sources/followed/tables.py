@@ -46,15 +46,18 @@ def new_table(
     check_column_names([c.name for c in wanted])
     ids = count(WEIGHT_ID + 1)
     numbered = [(next(ids), c) for c in wanted]
-    columns = tuple(TableColumn(id, c.name, from_spark(c.name, c.type, ids)) for id, c in numbered)
+    columns = tuple(
+        TableColumn(id, c.name, from_spark(c.name, c.type, ids), nullable=c.name not in remote.key)
+        for id, c in numbered
+    )
     written = _list_written(columns, wanted) if in_place else None
     return Table(
         id=work.new_id(),
         schema=name[0],
         name=name[1],
         columns=columns,
-        key=(),
-        key_enforced=False,
+        key=tuple(c.id for c in columns if c.name in remote.key),
+        key_enforced=bool(remote.key),
         path=new_table_path(name[1]),
         next_column_id=next(ids),
         view_id=work.new_id() + 1,

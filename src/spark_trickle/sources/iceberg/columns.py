@@ -45,7 +45,8 @@ _SPARK_NAMES: dict[type[IcebergType], str] = {
 
 
 def describe_table(name: str, schema: Schema, identity: str) -> RemoteTable:
-    return RemoteTable(name, tuple(_describe_column(name, field) for field in schema.fields), identity)
+    columns = tuple(_describe_column(name, field) for field in schema.fields)
+    return RemoteTable(name, columns, identity=identity)
 
 
 def _describe_column(table: str, field: NestedField) -> RemoteColumn:

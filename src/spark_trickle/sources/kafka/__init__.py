@@ -1,0 +1,1 @@
+"""Topics of Apache Kafka, whose records are read once each, in batches."""
