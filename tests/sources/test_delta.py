@@ -139,7 +139,7 @@ OPERATIONS: dict[str, tuple[Operation, tuple[int, int]]] = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("feed", [False, True], ids=["", "with a change data feed"])
 @pytest.mark.parametrize("name", list(OPERATIONS))
 def test_an_operation_is_followed(tr: Trickle, lake: Lake, name: str, feed: bool) -> None:
@@ -215,6 +215,7 @@ def test_partitions_and_types(tr: Trickle, lake: Lake) -> None:
     assert repr(rows(tr.table("kept"))) == repr(expected)
 
 
+@pytest.mark.slow
 def test_new_columns_come_with_the_next_sync(tr: Trickle, lake: Lake) -> None:
     lake.follow(tr)
     wider = orders([(4, "b", 1)]).append_column("note", pa.array(["new"]))
@@ -234,6 +235,7 @@ def test_chosen_columns_are_widened_when_a_query_needs_more(tr: Trickle, lake: L
     assert rows(tr.table("regions")) == [("a", 1), ("b", 1), (None, 2)]
 
 
+@pytest.mark.slow
 def test_a_table_made_again_is_compared(tr: Trickle, lake: Lake) -> None:
     lake.follow(tr)
     shutil.move(lake.path / "orders", lake.path.parent / "old")
@@ -304,6 +306,7 @@ def test_one_table_is_a_source_too(tr: Trickle, lake: Lake) -> None:
     assert tr.table("o").count() == 4
 
 
+@pytest.mark.slow
 def test_many_tables_at_once(tr: Trickle, lake: Lake) -> None:
     lake.attach(tr)
     done = tr.add_tables("lake", "or*, shop?")
@@ -381,6 +384,7 @@ def test_a_change_data_feed_spares_reading_files(tr: Trickle, lake: Lake) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_a_type_we_lack_can_be_skipped(tr: Trickle, lake: Lake) -> None:
     kind = pa.map_(pa.string(), pa.int64())
     lake.write(pa.table({"id": [1], "extra": pa.array([[("a", 1)]], kind)}), "mapped")

@@ -177,6 +177,8 @@ def parquet(values: dict[str, Any], **options: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_columns_that_no_table_can_have(tr: Trickle, inbox: Inbox) -> None:
     """Each is the fault of its file, and of no other."""
     inbox.write("a.parquet", (1, "x"))
@@ -248,6 +250,7 @@ def test_bad_lines_of_csv(tr: Trickle, inbox: Inbox) -> None:
     assert [r[1] for r in rejects(tr)] == ["1", "1,x,2", "y,x"]
 
 
+@pytest.mark.slow
 def test_columns_of_csv_are_found_by_their_names(tr: Trickle, inbox: Inbox) -> None:
     inbox.put("a.csv", b"name,more, ID\nx,0,1\n")
     inbox.put("d.csv", b"5,no header\n6,at all\n")
@@ -258,12 +261,15 @@ def test_columns_of_csv_are_found_by_their_names(tr: Trickle, inbox: Inbox) -> N
     assert [r[0] for r in rejects(tr)] == ["c.csv", "d.csv"]
 
 
+@pytest.mark.slow
 def test_csv_without_names(tr: Trickle, inbox: Inbox) -> None:
     inbox.put("a.csv", b"1;'x;y'\n2;-\n")
     follow(tr, inbox, format="csv", separator=";", quote="'", null_value="-")
     assert held(tr) == Counter([(1, "x;y"), (2, None)])
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_csv_with_tabs(tr: Trickle, inbox: Inbox) -> None:
     inbox.put("a.csv", "name\tid\nü\t1\n".encode("ISO-8859-1"))
     follow(tr, inbox, format="csv", separator="\\t", header="true", encoding="ISO-8859-1")
@@ -283,6 +289,7 @@ def test_reasons(tr: Trickle, inbox: Inbox) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("choice", "expected", "noted"),
@@ -339,6 +346,7 @@ def test_files_that_are_not_whole_wait(tr: Trickle, inbox: Inbox) -> None:
     assert not rejects(tr)
 
 
+@pytest.mark.slow
 def test_young_files_wait(tr: Trickle, inbox: Inbox) -> None:
     inbox.write("a.json", (1, "x"))
     young = inbox.write("b.json", (2, "y"))
@@ -363,6 +371,7 @@ ODD = [
 ]
 
 
+@pytest.mark.slow
 def test_odd_names(tr: Trickle, inbox: Inbox) -> None:
     for n, name in enumerate(ODD):
         inbox.write(name, (n, name))
@@ -420,6 +429,7 @@ def test_tables_by_folder(tr: Trickle, inbox: Inbox) -> None:
     assert held(tr, table="views") == Counter([(2, "y"), (3, "z")])
 
 
+@pytest.mark.slow
 def test_columns_are_those_of_the_first_files(tr: Trickle, inbox: Inbox) -> None:
     inbox.put("a.json", b'{"id": 1, "inner": {"x": [1, 2]}, "price": 1.5}\n{"id": "x"}\n')
     inbox.put("b.json", b'{"id": 1, "ok": true}\n')
@@ -478,6 +488,7 @@ def test_types(tr: Trickle, inbox: Inbox) -> None:
     assert repr(rows(tr.table("kept").drop("_file", "_loaded_at"))) == expected
 
 
+@pytest.mark.slow
 def test_narrow_numbers_fit_into_wide_columns(tr: Trickle, inbox: Inbox) -> None:
     for name, kind in (("a", pa.int32()), ("b", pa.int64()), ("c", pa.float64())):
         sink = pa.BufferOutputStream()
@@ -532,6 +543,7 @@ SCHEMAS = [
 ]
 
 
+@pytest.mark.slow
 def test_schemas_that_are_refused(tr: Trickle, inbox: Inbox) -> None:
     for n, (kind, schema, words) in enumerate(SCHEMAS):
         tr.attach_source(f"s{n}", "files", path=str(inbox.path), format=kind, schema=schema)
@@ -636,6 +648,7 @@ def test_a_process_killed_in_the_middle_of_a_sync(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_many_files_are_replaced_at_once(tr: Trickle, inbox: Inbox) -> None:
     for n in range(120):
         inbox.write(f"{n}.json", (n, "x"))
@@ -662,6 +675,7 @@ def test_two_that_sync_at_once_load_each_file_once(tr: Trickle, inbox: Inbox, tm
             assert len(ledger(tr)) == number + 2
 
 
+@pytest.mark.slow
 def test_json_as_one_value(tr: Trickle, inbox: Inbox) -> None:
     inbox.put("a.json", json.dumps([{"id": 1, "name": "x"}, {"id": 2}], indent=2).encode())
     inbox.put("b.json", b'{"id": 3,\n "name": ')

@@ -169,6 +169,7 @@ def test_columns_are_found_by_their_ids(tr: Trickle, lake: IcebergLake) -> None:
     assert rows(tr.table("regions")) == [("a", 1), ("b", 2), (None, 2)]
 
 
+@pytest.mark.slow
 def test_a_filter_does_not_judge_old_files_by_names(tr: Trickle, lake: IcebergLake) -> None:
     """The first file has a column of this name without nulls: another one."""
     lake.attach(tr)
@@ -291,6 +292,8 @@ def test_rows_deleted_by_their_numbers(tr: Trickle, lake: IcebergLake) -> None:
     assert tr.table("orders").count() == 193
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_delete_files_that_are_compacted_change_nothing(tr: Trickle, lake: IcebergLake) -> None:
     lake.follow(tr)
     table = lake.table()
@@ -348,6 +351,7 @@ def test_a_rollback_is_compared(tr: Trickle, lake: IcebergLake) -> None:
     check_exact(tr, lake)
 
 
+@pytest.mark.slow
 def test_other_branches_are_not_seen(tr: Trickle, lake: IcebergLake) -> None:
     lake.follow(tr)
     now = lake.table().current_snapshot()
@@ -364,6 +368,7 @@ def expire_old(lake: IcebergLake, name: str = "orders") -> None:
         lake.table(name).maintenance.expire_snapshots().by_ids(old).commit()
 
 
+@pytest.mark.slow
 def test_snapshots_that_expired_are_not_guessed(tr: Trickle, lake: IcebergLake) -> None:
     lake.follow(tr)
     lake.append((4, "b", 1))
@@ -398,6 +403,7 @@ def test_old_files_that_are_gone_are_not_guessed(tr: Trickle, lake: IcebergLake)
     check_exact(tr, lake)
 
 
+@pytest.mark.slow
 def test_a_table_that_was_empty_has_no_history(tr: Trickle, lake: IcebergLake) -> None:
     lake.catalog.create_table("shop.late", schema=Schema(NestedField(1, "id", LongType())))
     lake.attach(tr)
@@ -423,6 +429,7 @@ def test_a_table_made_again_is_compared(tr: Trickle, lake: IcebergLake) -> None:
     check_exact(tr, lake)
 
 
+@pytest.mark.slow
 def test_columns_of_a_table_made_again_are_known_by_their_names(tr: Trickle, lake: IcebergLake) -> None:
     lake.follow(tr)
     lake.catalog.drop_table("shop.orders")
@@ -437,6 +444,8 @@ def test_columns_of_a_table_made_again_are_known_by_their_names(tr: Trickle, lak
     assert Counter(map(tuple, tr.table("orders", before).collect())) == Counter(FIRST)
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_tables_of_version_1(tr: Trickle, lake: IcebergLake) -> None:
     lake.catalog.drop_table("shop.orders")
     lake.formats = {"format-version": "1"}

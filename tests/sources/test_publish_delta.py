@@ -93,6 +93,7 @@ def test_changes_follow(tr: Trickle, lake: Path) -> None:
             assert DeltaTable(lake / name).version() <= version + 1  # one commit, if anything changed
 
 
+@pytest.mark.slow
 def test_only_touched_files_are_written_again(tr: Trickle, lake: Path) -> None:
     publish_all(tr)
     tr.sql("INSERT INTO orders SELECT id, 'z', id FROM range(1000, 2000)")
@@ -200,6 +201,7 @@ def test_two_processes_at_once(tr: Trickle, lake: Path, monkeypatch: pytest.Monk
         check(tr, lake, name)
 
 
+@pytest.mark.slow
 def test_unpublish_and_publish_again(tr: Trickle, lake: Path) -> None:
     publish_all(tr)
     tr.sql("UNPUBLISH STREAM TABLE totals")
@@ -240,6 +242,7 @@ def test_what_is_refused(tr: Trickle, lake: Path) -> None:
         tr.sql("PUBLISH STREAM TABLE bag TO SOURCE lake AS theirs")
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_warehouse_does_not_write(tr: Trickle, lake: Path, tmp_path: Path) -> None:
     publish_all(tr)
     tr.close()
@@ -260,6 +263,7 @@ with spark_trickle.connect(sys.argv[1]) as tr:
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("point", ["before_target_commit", "after_target_commit"])
 def test_a_killed_process_neither_loses_nor_doubles(
     tr: Trickle, lake: Path, tmp_path: Path, point: str
