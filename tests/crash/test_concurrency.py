@@ -25,7 +25,7 @@ pytestmark = pytest.mark.both_catalogs
 RETRIES = {"commit_retries": 200, "compact_change_files": 8}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 def test_writers_and_a_reader(location: Location, duck: DuckQuery, tmp_path: Path) -> None:
     """Two processes with two threads each write, one reads; all use the Spark of this process."""
     with location.connect() as tr:

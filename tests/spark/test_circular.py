@@ -139,6 +139,7 @@ def test_readers_of_a_circle_see_the_difference(ways: Trickle) -> None:
     ways.sql("DROP STREAM TABLE per_start")
 
 
+@pytest.mark.slow
 def test_random_changes(ways: Trickle) -> None:
     chance = random.Random(7)
     nodes: list[int | None] = [None, *range(1, 7)]

@@ -59,7 +59,7 @@ def tr(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         yield made
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", QUERIES)
 def test_last_digits_are_those_of_spark(tr: Trickle, name: str) -> None:
     chance = random.Random(11)

@@ -42,7 +42,7 @@ def tr(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest)
         yield made
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 def test_random_changes(tr: Trickle) -> None:
     chance = random.Random(11)
     here = 0

@@ -23,7 +23,7 @@ def file_rows(tr: Trickle, name: str) -> list[tuple[Any, ...]]:
     return rows(tr.sql(f"SELECT role, row_count, deleted_rows FROM trickle.files('{name}')"))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("key", [", PRIMARY KEY (id)", ""], ids=["keyed", "keyless"])
 def test_optimize_keeps_everything_as_it_was(lake: Lake, key: str) -> None:
     tr, name = lake.tr, f"o{lake.setup.snapshot}"
