@@ -11,6 +11,7 @@ from reference_text import code, table
 from spark_trickle.model.stream_options import StreamOptions
 from spark_trickle.sources.followed.opening import KINDS
 from spark_trickle.sources.postgres.options import PostgresOptions
+from spark_trickle.targets.kinds import TARGETS
 
 _OF_MIRRORS = [
     ["`skip`", "Columns that are not captured, separated by commas."],
@@ -26,6 +27,9 @@ def options_page() -> str:
     sources = "\n\n".join(_write_kind(name, options) for name, options in of_kinds.items())
     of_tables = "\n\n".join(
         _write_kind(name, kind.table_options) for name, kind in KINDS.items() if kind.table_options
+    )
+    of_targets = "\n\n".join(
+        _write_kind(name, kind.options) for name, kind in TARGETS.items() if fields(kind.options)
     )
     return f"""
 # Options
@@ -55,6 +59,12 @@ Options belong to one stream table, source or mirror, and are stored in the cata
 {table(["option", "meaning"], _OF_MIRRORS)}
 
 {of_tables}
+
+## Of a published table
+
+`PUBLISH STREAM TABLE … TO SOURCE … OPTIONS (name 'value', …)`; the other kinds of sources have none.
+
+{of_targets}
 """
 
 

@@ -254,7 +254,7 @@ SOURCES = (
     ),
     Shape(
         s.PublishStream,
-        "PUBLISH STREAM TABLE s TO SOURCE name [AS schema.table]",
+        "PUBLISH STREAM TABLE s TO SOURCE name [AS schema.table] [OPTIONS (name 'value', …)]",
         "PUBLISH STREAM TABLE revenue TO SOURCE shop AS public.revenue_live",
         "Keep its rows in a table of the source as well; each refresh is one transaction there.",
     ),

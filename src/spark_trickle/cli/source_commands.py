@@ -149,12 +149,18 @@ def publish(
             help="Compare the published table with the stream table, and correct the rows that differ.",
         ),
     ] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="Options as name=value; may be repeated.")
+    ] = None,
     data_path: DataPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish a stream table as a table in a source; each refresh is one transaction there."""
+    from spark_trickle.cli.pairs import settings_of
+
+    given = settings_of(option or [])
     with open_connection_at(warehouse, data_path) as tr:
-        done = tr.repair_published(name) if repair else tr.publish(name, source, target)
+        done = tr.repair_published(name) if repair else tr.publish(name, source, target, **given)
         print_value(asdict(done), as_json)
 
 

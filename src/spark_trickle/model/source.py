@@ -239,3 +239,4 @@ class Published:
     reached: int | None = None
     applied: datetime | None = None
     error: str = ""
+    options: tuple[tuple[str, str], ...] = ()  # what was said when it was published

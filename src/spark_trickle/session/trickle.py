@@ -222,9 +222,9 @@ class Trickle:
 
     # --- published stream tables -----------------------------------------------------------------
 
-    def publish(self, name: str, source: str, target: str | None = None) -> Pushed:
-        """Publish a stream table to a database, as a table such as "public.revenue_live"."""
-        return self._parts.publisher.publish_table(name, source, target)
+    def publish(self, name: str, source: str, target: str | None = None, **options: str) -> Pushed:
+        """Keep a stream table in a source too, as a table such as "public.revenue_live"."""
+        return self._parts.publisher.publish_table(name, source, target, options)
 
     def unpublish(self, name: str, *, keep: bool = True) -> None:
         """Stop publishing a stream table; the published table stays for its readers unless it is dropped."""

@@ -41,13 +41,13 @@ def _settle_path(path: str) -> str:
     return path if "://" in path or path.startswith("env:") else os.path.abspath(path)
 
 
-def parse_options(kind: type[T], given: Mapping[str, str]) -> T:
+def parse_options(kind: type[T], given: Mapping[str, str], owner: str = "a source") -> T:
     """The options of one kind of source; `kind` is a dataclass of options."""
     known = {f.name: f.metadata["choices"] for f in fields(kind)}  # type: ignore[arg-type]
     for name, value in given.items():
         if name not in known:
             raise InvalidDefinitionError(
-                f'there is no option "{name}" of a source', suggest_closest(name, tuple(known), "options")
+                f'there is no option "{name}" of {owner}', suggest_closest(name, tuple(known), "options")
             )
         if known[name] and value.lower() not in known[name]:
             raise InvalidDefinitionError(

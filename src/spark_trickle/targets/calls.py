@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from spark_trickle.errors import InvalidDefinitionError, TrickleError, raise_failures
 from spark_trickle.lake.catalog import sources
@@ -17,7 +17,7 @@ from spark_trickle.sources.progress import Listen, ignore_progress
 from spark_trickle.sources.report import SyncReport
 from spark_trickle.sql.lexer.cursor import Cursor
 from spark_trickle.sql.statements import kinds as s
-from spark_trickle.targets.kinds import choose_place
+from spark_trickle.targets.kinds import check_options, choose_place
 from spark_trickle.targets.push import Pushed, publish_table, push_table, repair_table, unpublish_table
 from spark_trickle.txn.connection import WarehouseConnection
 from spark_trickle.txn.work import begin_work
@@ -31,11 +31,12 @@ class Publisher:
         self._links = links
         self._sources = sources
 
-    def publish_table(self, name: str, source: str, target: str | None = None) -> Pushed:
+    def publish_table(
+        self, name: str, source: str, target: str | None = None, options: Mapping[str, str] | None = None
+    ) -> Pushed:
         parts = Cursor(name).read_name()
-        return self._publish_target(
-            s.PublishStream(parts, source, Cursor(target).read_name() if target else parts[-1:])
-        )
+        place = Cursor(target).read_name() if target else parts[-1:]
+        return self._publish_target(s.PublishStream(parts, source, place, tuple((options or {}).items())))
 
     def repair_table(self, name: s.Name) -> Pushed:
         self._require_no_transaction()
@@ -83,7 +84,9 @@ class Publisher:
             )
         attached = sources.find_source(place.warehouse.engine, statement.source)
         schema, name = choose_place(attached, statement.target)
-        return publish_table(place, self._links, table, attached.name, schema, name)
+        check_options(attached, dict(statement.options))
+        found = Published(table.id, attached.name, schema, name, options=statement.options)
+        return publish_table(place, self._links, table, found)
 
     def _require_no_transaction(self) -> None:
         self._connection.require_no_transaction("a statement about a source")

@@ -10,10 +10,25 @@ from typing import NoReturn, Protocol
 import pyarrow as pa
 
 from spark_trickle.errors import RepairNeededError
-from spark_trickle.model.source import Site
+from spark_trickle.model.source import AttachedSource, Published, Site
 from spark_trickle.model.table import Table
 from spark_trickle.spark.frames import Frame
 from spark_trickle.txn.work import Work
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A stream table, where it is to be shown, and by which warehouse at which site.
+
+    `key` names the columns that tell its rows apart, if there are any.
+    """
+
+    table: Table
+    published: Published
+    attached: AttachedSource
+    warehouse: str
+    site: Site
+    key: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from spark_trickle.errors import InvalidDefinitionError, UnsupportedError
 from spark_trickle.lake.catalog import sources
@@ -14,33 +15,64 @@ from spark_trickle.model.table import Table
 from spark_trickle.refresh.identity import key_of
 from spark_trickle.sources.kinds import POSTGRES
 from spark_trickle.sources.link import Links
-from spark_trickle.sources.postgres.options import read_options
+from spark_trickle.sources.options import parse_options
 from spark_trickle.sql.statements.kinds import Name
-from spark_trickle.targets.delta.table import DeltaTarget
-from spark_trickle.targets.interface import TargetTable
-from spark_trickle.targets.postgres.table import PostgresTable
-from spark_trickle.targets.postgres.target import Target
+from spark_trickle.targets.delta.table import DeltaTargetOptions, open_delta_table
+from spark_trickle.targets.interface import Publication, TargetTable
+from spark_trickle.targets.postgres.table import PostgresTargetOptions, open_postgres_table
 from spark_trickle.txn.work import Work
 
-DELTA = "delta"
-_SCHEMAS = {POSTGRES: "public", DELTA: ""}  # where a table is published whose name has one part
+
+@dataclass(frozen=True)
+class TargetKind:
+    """How stream tables are published to sources of one type.
+
+    `form` is how a name there is written, and `place` the schema and the table that it means: None if it has
+    too many parts. `options` is a dataclass of `sources/options`. `open` takes what of a publication is told
+    apart by a role, since a connection serves one at a time.
+    """
+
+    form: str
+    place: Callable[[Name], tuple[str, str] | None]
+    options: type[Any]
+    open: Callable[[Publication, Any, Links, str], AbstractContextManager[TargetTable]]
+
+
+def _place_in_schema(name: Name) -> tuple[str, str] | None:
+    if len(name) > 2:
+        return None
+    return (name[0] if len(name) == 2 else "public"), name[-1]
+
+
+def _place_in_folder(name: Name) -> tuple[str, str] | None:
+    return ("", name[0]) if len(name) == 1 else None
+
+
+TARGETS: dict[str, TargetKind] = {
+    POSTGRES: TargetKind("schema.table", _place_in_schema, PostgresTargetOptions, open_postgres_table),
+    "delta": TargetKind("table", _place_in_folder, DeltaTargetOptions, open_delta_table),
+}
 
 
 def choose_place(attached: AttachedSource, name: Name) -> tuple[str, str]:
     """The schema and the table that a name means there."""
-    _require_kind(attached)
-    if len(name) > (1 if attached.kind == DELTA else 2):
-        form = "table" if attached.kind == DELTA else "schema.table"
-        raise InvalidDefinitionError(f'"{".".join(name)}" has too many parts', f"Write AS {form}.")
-    return (name[0] if len(name) == 2 else _SCHEMAS[attached.kind]), name[-1]
+    kind = _require_kind(attached)
+    if (found := kind.place(name)) is None:
+        raise InvalidDefinitionError(f'"{".".join(name)}" has too many parts', f"Write AS {kind.form}.")
+    return found
 
 
-def _require_kind(attached: AttachedSource) -> None:
-    if attached.kind not in _SCHEMAS:
+def check_options(attached: AttachedSource, given: Mapping[str, str]) -> None:
+    parse_options(_require_kind(attached).options, given, "a published table")
+
+
+def _require_kind(attached: AttachedSource) -> TargetKind:
+    if attached.kind not in TARGETS:
         raise UnsupportedError(
             f'publishing to "{attached.name}", a source of type {attached.kind}',
-            f"Publish to a source of type {' or '.join(_SCHEMAS)}.",
+            f"Publish to a source of type {' or '.join(TARGETS)}.",
         )
+    return TARGETS[attached.kind]
 
 
 @contextmanager
@@ -50,29 +82,10 @@ def open_target(
     """The published table while the block runs; `role` tells apart who may use one connection."""
     engine = work.place.warehouse.engine
     attached = sources.find_source(engine, found.source)
-    _require_kind(attached)
-    warehouse, site = sources.warehouse_id(engine), find_site(engine)
-    if attached.kind == DELTA:
-        yield DeltaTarget(
-            f"{attached.options['path'].rstrip('/')}/{found.table}",
-            table,
-            warehouse,
-            site,
-            attached.name,
-            key_of(work, table),
-        )
-        return
-    columns = tuple(replace(c, nullable=True) for c in table.columns)
-    target = Target(
-        found.schema,
-        found.table,
-        table.full_name,
-        columns,
-        warehouse,
-        key_of(work, table),
-        site=site,
-        source=found.source,
+    kind = _require_kind(attached)
+    publication = Publication(
+        table, found, attached, sources.warehouse_id(engine), find_site(engine), key_of(work, table)
     )
-    options = read_options(attached.options)
-    with links.use_connection(attached.name, options, role) as connection:
-        yield PostgresTable(connection, target)
+    options = parse_options(kind.options, dict(found.options), "a published table")
+    with kind.open(publication, options, links, role) as target:
+        yield target

@@ -36,11 +36,9 @@ class Pushed:
 # --- publish and forget ----------------------------------------------------------------------------
 
 
-def publish_table(place: Place, links: Links, table: Table, source: str, schema: str, name: str) -> Pushed:
+def publish_table(place: Place, links: Links, table: Table, found: Published) -> Pushed:
     """Make the table there and fill it with the newest snapshot."""
     engine = place.warehouse.engine
-    attached = sources.find_source(engine, source)
-    found = Published(table.id, attached.name, schema, name)
     work = begin_work(place)
     with open_target(work, links, table, found) as target:
         target.create()

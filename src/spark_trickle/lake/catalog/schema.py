@@ -383,7 +383,7 @@ trickle_published = Table(
     *_text("source", "schema_name", "table_name"),
     *_int("reached"),
     Column("applied", UtcTime),
-    *_text("error"),
+    *_text("error", "options"),
 )
 
 Index("trickle_by_refreshed_table", trickle_refresh.c.table_id, trickle_refresh.c.started)

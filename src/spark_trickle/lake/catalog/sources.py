@@ -129,7 +129,14 @@ def forget_mirror(connection: Connection, table_id: int) -> None:
 def read_published(connection: Connection) -> dict[int, Published]:
     return {
         row.table_id: Published(
-            row.table_id, row.source, row.schema_name, row.table_name, row.reached, row.applied, row.error
+            row.table_id,
+            row.source,
+            row.schema_name,
+            row.table_name,
+            row.reached,
+            row.applied,
+            row.error,
+            tuple(json.loads(row.options or "{}").items()),
         )
         for row in connection.execute(select(s.trickle_published))
     }
@@ -147,6 +154,7 @@ def set_published(engine: Engine, found: Published) -> None:
                 reached=found.reached,
                 applied=found.applied,
                 error=found.error,
+                options=json.dumps(dict(found.options)),
             )
         )
 

@@ -404,6 +404,7 @@ class PublishStream:
     name: Name
     source: str
     target: Name
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,8 @@ def parse_publish(c: Cursor) -> Statement:
     c.expect("TO", "SOURCE")
     source = c.read_identifier()
     target = c.read_name() if c.accept("AS") else name[-1:]
-    return PublishStream(name, source, target)
+    chosen = parse_options(c) if c.accept("OPTIONS") or c.accept("WITH") else ()
+    return PublishStream(name, source, target, chosen)
 
 
 def parse_unpublish(c: Cursor) -> Statement:

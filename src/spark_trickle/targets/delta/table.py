@@ -7,7 +7,8 @@ library refuses a step that was made already, and one that another process makes
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NoReturn
@@ -30,15 +31,42 @@ from spark_trickle.model.types import to_spark, type_in_query
 from spark_trickle.sources.delta.columns import describe_table
 from spark_trickle.sources.delta.files import make_files
 from spark_trickle.sources.delta.log import DeltaLog
+from spark_trickle.sources.link import Links
 from spark_trickle.targets.delta.files import delete_files, files_there, plain_schema, table_there
 from spark_trickle.targets.delta.library import require_deltalake
 from spark_trickle.targets.delta.rewrite import Rewrite, plan_rewrite
 from spark_trickle.targets.delta.state import NOTE, DeltaState, Found, describe_owner, find_state
-from spark_trickle.targets.interface import Applied, PublishedState, RowsToPublish, SnapshotStep, require_step
+from spark_trickle.targets.interface import (
+    Applied,
+    Publication,
+    PublishedState,
+    RowsToPublish,
+    SnapshotStep,
+    require_step,
+)
 from spark_trickle.targets.rows import AllRows, Difference
 
 _NOWHERE = DeltaState(None, "", "", "")
 _NO_ROWS = Rewrite((), (), 0, 0)
+
+
+@dataclass(frozen=True)
+class DeltaTargetOptions:
+    """There are none."""
+
+
+@contextmanager
+def open_delta_table(
+    publication: Publication, _options: DeltaTargetOptions, _links: Links, _role: str
+) -> Iterator[DeltaTarget]:
+    yield DeltaTarget(
+        f"{publication.attached.options['path'].rstrip('/')}/{publication.published.table}",
+        publication.table,
+        publication.warehouse,
+        publication.site,
+        publication.attached.name,
+        publication.key,
+    )
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from spark_trickle.model.source import Site
+from spark_trickle.sources.link import Links
 from spark_trickle.sources.postgres.connect import Connection
-from spark_trickle.targets.interface import Applied, PublishedState, RowsToPublish, SnapshotStep
+from spark_trickle.sources.postgres.options import read_options
+from spark_trickle.targets.interface import Applied, Publication, PublishedState, RowsToPublish, SnapshotStep
 from spark_trickle.targets.postgres import front
 from spark_trickle.targets.postgres.target import Target
+
+
+@dataclass(frozen=True)
+class PostgresTargetOptions:
+    """There are none."""
+
+
+@contextmanager
+def open_postgres_table(
+    publication: Publication, _: PostgresTargetOptions, links: Links, role: str
+) -> Iterator[PostgresTable]:
+    table, place = publication.table, publication.published
+    target = Target(
+        place.schema,
+        place.table,
+        table.full_name,
+        tuple(replace(c, nullable=True) for c in table.columns),
+        publication.warehouse,
+        publication.key,
+        site=publication.site,
+        source=place.source,
+    )
+    options = read_options(publication.attached.options)
+    with links.use_connection(publication.attached.name, options, role) as connection:
+        yield PostgresTable(connection, target)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, text
 from spark_trickle.errors import VersionError
 
 VERSION_TABLE = "trickle_version"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 HEAD = KNOWN[-1]
 
 
