@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import hypothesis
 import pytest
 
 import spark_trickle
@@ -31,6 +32,10 @@ os.environ.setdefault(
 )
 
 _began = time.monotonic()
+
+# How long an example takes depends on the machine, and the first one on what is imported.
+hypothesis.settings.register_profile("any time", deadline=None)
+hypothesis.settings.load_profile("any time")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, Phase, settings
 
 # Shrinking would keep Spark busy for minutes; a history is short enough to be read as it is.
 QUIET = settings(
-    deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],

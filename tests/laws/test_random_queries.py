@@ -42,7 +42,6 @@ TELLING = 0.65  # of the batches must change the result: others prove little
 sys.setrecursionlimit(10_000)  # the text of a plan is nested deeply
 _LIMITS = settings(
     derandomize=True,
-    deadline=None,
     database=None,
     report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),

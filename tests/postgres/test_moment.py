@@ -32,7 +32,7 @@ def test_nothing_running() -> None:
 def test_the_server_agrees(world: World) -> None:
     application = world.application()
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(snapshots())
     def agrees(snapshot: ServerSnapshot) -> None:
         near = [x for x in range(max(snapshot.low - 5, 0), snapshot.high + 5) if x & 0xFFFFFFFF > 2]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_trickle.errors import InternalError, WalDecodeError
@@ -56,7 +56,6 @@ def messages(draw: st.DrawFn) -> tuple[int, list[Row]]:
     return width, draw(st.lists(row, max_size=8))
 
 
-@settings(deadline=None)
 @given(messages(), st.integers(0, 8))
 def test_values_are_found(drawn: tuple[int, list[Row]], cut: int) -> None:
     """Also when the columns come in another order from some message on."""
@@ -111,7 +110,6 @@ def test_broken_messages_are_refused(broken: bytes, place: int) -> None:
         locate_values(3, (0,), [(Layout(3, (0, 1, 2)), whole)])
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=30), st.integers(0, 2))
 def test_random_bytes_are_refused_or_read_as_one_by_one(tail: bytes, place: int) -> None:
     whole = [INSERTED, INSERTED]
@@ -192,7 +190,6 @@ def _tuples(net: NetRows) -> Iterator[tuple[Value, ...]]:
         yield tuple(UNCHANGED if n in gaps else v for n, v in enumerate(values))
 
 
-@settings(deadline=None)
 @given(histories())
 def test_what_is_left_of_a_key(rows: list[Row]) -> None:
     model = Model()

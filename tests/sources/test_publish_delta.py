@@ -202,6 +202,68 @@ def test_two_processes_at_once(tr: Trickle, lake: Path, monkeypatch: pytest.Monk
         check(tr, lake, name)
 
 
+def read_feed(lake: Path, name: str, since: int) -> Counter[tuple[Any, ...]]:
+    """The rows that Delta's change data feed tells, with how they changed."""
+    found = pa.table(DeltaTable(lake / name).load_cdf(starting_version=since).read_all())
+    columns = [n for n in found.column_names if n not in ("_commit_version", "_commit_timestamp")]
+    return Counter(tuple(row[c] for c in columns) for row in found.select(columns).to_pylist())
+
+
+@pytest.mark.parametrize("most", [100_000, 3], ids=["at the driver", "on the executors"])
+def test_a_change_data_feed_tells_each_row(tmp_path: Path, lake: Path, most: int) -> None:
+    with spark_trickle.connect(tmp_path / "warehouse", settings={"max_driver_rows": most}) as tr:
+        fill(tr, lake)
+        tr.sql("INSERT INTO orders SELECT id, concat('r', id % 50), id FROM range(100)")
+        tr.refresh_all()
+        tr.sql("PUBLISH STREAM TABLE totals TO SOURCE lake OPTIONS (change_data_feed 'true')")
+        for statement in (
+            "UPDATE orders SET amount = amount + 5 WHERE id = 1",
+            "DELETE FROM orders WHERE region IS NULL",
+            "INSERT INTO orders VALUES (8, 'new', 1), (9, NULL, 2)",
+            "UPDATE orders SET region = concat(region, '!') WHERE id % 2 = 0",
+        ):
+            version = DeltaTable(lake / "totals").version() + 1
+            before = read_there(lake, "totals")
+            tr.sql(statement)
+            tr.refresh_all()
+            check(tr, lake, "totals")
+            after, told = read_there(lake, "totals"), read_feed(lake, "totals", version)
+            came = Counter({r[:-1]: n for r, n in told.items() if r[-1] in ("insert", "update_postimage")})
+            went = Counter({r[:-1]: n for r, n in told.items() if r[-1] in ("delete", "update_preimage")})
+            assert (came, went) == (after - before, before - after), statement
+
+
+def test_the_next_warehouse_follows_the_feed(tr: Trickle, lake: Path, tmp_path: Path) -> None:
+    tr.sql("INSERT INTO orders SELECT id, concat('r', id % 500), id FROM range(1000)")
+    tr.refresh_all()
+    tr.publish("totals", "lake", change_data_feed="true")
+    with spark_trickle.connect(tmp_path / "next") as following:
+        following.attach_source("lake", "delta", path=str(lake))
+        following.sql("CREATE TABLE totals FROM SOURCE lake.totals")
+        following.sql("CREATE STREAM TABLE best AS SELECT max(total) AS most, count(*) AS n FROM totals")
+        tr.sql("UPDATE orders SET amount = 10000 WHERE region = 'r1' AND id = 1")
+        tr.refresh_all()
+        report = following.sync("lake")
+        assert (report.rows_inserted, report.rows_deleted) == (1, 1)
+        assert following.refresh("best").action.value == "DIFFERENTIAL"
+        assert following.table("best").collect()[0].most == 10501
+        assert Counter(map(tuple, following.table("totals").collect())) == read_there(lake, "totals")
+
+
+def test_a_feed_that_somebody_else_switched_on_is_kept(tr: Trickle, lake: Path) -> None:
+    publish_all(tr)
+    for name in QUERIES:
+        DeltaTable(lake / name).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    for statement in CHANGES.values():
+        versions = {name: DeltaTable(lake / name).version() + 1 for name in QUERIES}
+        tr.sql(statement)
+        tr.refresh_all()
+        for name, version in versions.items():
+            check(tr, lake, name)
+            told = read_feed(lake, name, version) if DeltaTable(lake / name).version() >= version else {}
+            assert len(told) <= 16 or statement == CHANGES["many"]
+
+
 @pytest.mark.slow
 def test_unpublish_and_publish_again(tr: Trickle, lake: Path) -> None:
     publish_all(tr)
@@ -229,6 +291,8 @@ REFUSED = [
     ("PUBLISH STREAM TABLE totals TO SOURCE lake AS a.b", "too many parts"),
     ("PUBLISH STREAM TABLE spans TO SOURCE lake", "the type of column"),
     ("PUBLISH STREAM TABLE totals TO SOURCE one AS x", "single Delta table"),
+    ("PUBLISH STREAM TABLE bag TO SOURCE lake OPTIONS (change_data_feed 'true')", "no key tells apart"),
+    ("PUBLISH STREAM TABLE bag TO SOURCE lake OPTIONS (change_feed 'true')", "no option"),
 ]
 
 
@@ -294,6 +358,8 @@ class Walk:
         self.tr = spark_trickle.connect(place, settings={"max_driver_rows": self.random.choice([5, 100_000])})
         fill(self.tr, lake)
         publish_all(self.tr)
+        if self.random.random() < 0.5:
+            self.publish_again("true")
 
     def change(self) -> None:
         self.tr.sql(self.random.choice(list(CHANGES.values())))
@@ -330,9 +396,11 @@ class Walk:
     def checkpoint(self) -> None:
         DeltaTable(self.lake / "bag").create_checkpoint()
 
-    def publish_again(self) -> None:
+    def publish_again(self, feed: str = "false") -> None:
         self.tr.sql("UNPUBLISH STREAM TABLE totals")
-        self.tr.sql("PUBLISH STREAM TABLE totals TO SOURCE lake AS totals")
+        self.tr.sql(
+            f"PUBLISH STREAM TABLE totals TO SOURCE lake AS totals OPTIONS (change_data_feed '{feed}')"
+        )
 
     def reconnect(self) -> None:
         self.tr.close()

@@ -65,7 +65,7 @@ class ChangedRows:
                 yield chosen
             return
         frame = self.frame.where(f"{WEIGHT} {'<' if weight < 0 else '>'} 0").drop(WEIGHT)
-        yield from _read_frame(self.work, self.table, frame, self.most)
+        yield from read_frame(self.work, self.table, frame, self.most)
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class AllRows:
 
     def read_pieces(self, weight: int) -> Iterator[pa.Table]:
         if weight > 0:
-            yield from _read_frame(self.work, self.table, self.work.rows(self.table), self.most)
+            yield from read_frame(self.work, self.table, self.work.rows(self.table), self.most)
 
 
-def _read_frame(work: Work, table: Table, frame: Frame, most: int) -> Iterator[pa.Table]:
+def read_frame(work: Work, table: Table, frame: Frame, most: int) -> Iterator[pa.Table]:
     """The rows of a frame in Arrow tables; many are written down first, so that memory stays bounded."""
     place = work.place
     few = collect_known(frame, room_of_statement(place.settings), most)
@@ -149,4 +149,4 @@ class Difference:
 
     def read_pieces(self, weight: int) -> Iterator[pa.Table]:
         frame = self.frame.where(f"{WEIGHT} = {weight}").drop(WEIGHT)
-        yield from _read_frame(self.work, self.table, frame, self.most)
+        yield from read_frame(self.work, self.table, frame, self.most)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_trickle.model.packed import index_places, pack_column
@@ -31,7 +31,6 @@ KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 }
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_what_goes_in_comes_out(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(list(KINDS)))
@@ -45,7 +44,6 @@ def test_what_goes_in_comes_out(data: st.DataObject) -> None:
     assert packed.take(chosen).equals(column.take(pa.array(chosen)))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_every_place_of_a_value(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([k for k in KINDS if not pa.types.is_nested(k)]))

@@ -66,7 +66,7 @@ def allowance(world: World, past: list[Past]) -> float:
     return sum(0.25 * p.better + 100 for p in past) + 15 * sum(dearest.values())
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20, derandomize=True)
 @given(worlds(), st.integers(0, 2**32))
 def test_regret_is_bounded(world: World, seed: int) -> None:
     for kind, sizes in histories(Random(seed), world.source_rows).items():
@@ -91,7 +91,7 @@ def test_after_2_and_4000_and_20_rows_the_next_4000_are_differential() -> None:
 changed_costs = st.floats(1.2, 6.0)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20, derandomize=True)
 @given(st.integers(1, 10**6), changed_costs, changed_costs, st.lists(st.integers(1, 10**6), max_size=3))
 @example(4_000, 2.0, 6.0, [20])
 def test_what_became_cheap_is_found_out(rows: int, before: float, after: float, others: list[int]) -> None:
@@ -104,7 +104,7 @@ def test_what_became_cheap_is_found_out(rows: int, before: float, after: float, 
     assert sum(p.decision.action is F for p in past[within:]) <= 1  # a trial
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20, derandomize=True)
 @given(st.integers(1, 10**6), changed_costs, changed_costs)
 def test_what_became_dear_is_found_out(rows: int, before: float, after: float) -> None:
     simulator = Simulator(World(fixed=2_000 / before, per_row=0.0, full=2_000.0), Random(7))
@@ -114,7 +114,7 @@ def test_what_became_dear_is_found_out(rows: int, before: float, after: float) -
     assert sum(p.decision.action is D for p in past[5:]) <= 6  # trials
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20, derandomize=True)
 @given(st.integers(1, 10**6), st.floats(1.2, COLD))
 def test_a_slow_first_full_refresh_is_not_believed_for_ever(rows: int, dearer: float) -> None:
     """The one at creation was cold, and made differential refreshes look good that are not."""
@@ -175,7 +175,7 @@ any_run = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(st.lists(any_run, max_size=80))
 def test_what_is_remembered_is_bounded_and_survives_being_written(runs: list[Run]) -> None:
     known = charge_compaction(reduce(add_run, runs, Experience()), 3.0)
@@ -195,7 +195,7 @@ def test_what_is_remembered_is_bounded_and_survives_being_written(runs: list[Run
     assert [r.action for r in forgotten.runs] == [Action.REINITIALIZE]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(st.lists(any_run, min_size=1, max_size=40), st.integers(1, 10**7))
 def test_no_guess_is_beyond_what_the_runs_allow(runs: list[Run], rows: int) -> None:
     """Neither below the fastest run in proportion, nor above the slowest in proportion."""

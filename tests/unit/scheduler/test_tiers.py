@@ -110,7 +110,7 @@ def test_a_peak_is_not_told() -> None:
 work = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 40)), max_size=20)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 @given(st.integers(1, 4), work)
 def test_workers_are_busy_or_idle(count: int, rounds: list[tuple[int, int]]) -> None:
     """Idle time only grows, and with the busy time it is all the time there was."""

@@ -89,14 +89,21 @@ def _lies_outside(known: ColumnStats, values: pa.ChunkedArray) -> bool:
     return bool(bounds["max"] < int(known.low) or bounds["min"] > int(known.high))
 
 
+def count_by_sign(rows: RowsToPublish) -> tuple[int, int]:
+    """How many rows come, and how many go."""
+    if rows.few is not None:
+        gone = pc.sum(pc.less(rows.few.column(WEIGHT), 0)).as_py() or 0
+        return rows.few.num_rows - gone, gone
+    counts = rows.frame.groupBy(WEIGHT).agg({"*": "count"}).toDF(WEIGHT, "n")
+    counted = {r[WEIGHT]: r["n"] for r in collect_rows(counts)}
+    return counted.get(1, 0), counted.get(-1, 0)
+
+
 def _rewrite_by_executors(address: str, name: str, files: Sequence[DataFile], rows: RowsToPublish) -> Rewrite:
     work, there = rows.work, table_there(rows.table)
     spark, storage = work.place.spark, work.place.storage
     change = rows.frame
-    counted = {
-        r[WEIGHT]: r["n"] for r in collect_rows(change.groupBy(WEIGHT).agg({"*": "count"}).toDF(WEIGHT, "n"))
-    }
-    inserted, deleted = counted.get(1, 0), counted.get(-1, 0)
+    inserted, deleted = count_by_sign(rows)
     if not deleted:
         come = change.where(f"{WEIGHT} > 0").drop(WEIGHT)
         return Rewrite((), tuple(write_frame(address, rows.table, come)), inserted, 0)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from spark_trickle.errors import (
     NotPublishedError,
@@ -28,13 +28,16 @@ from spark_trickle.model.files import DataFile
 from spark_trickle.model.source import Site
 from spark_trickle.model.table import Table
 from spark_trickle.model.types import to_spark, type_in_query
+from spark_trickle.refresh.identity import with_identity
 from spark_trickle.sources.delta.columns import describe_table
 from spark_trickle.sources.delta.files import make_files
 from spark_trickle.sources.delta.log import DeltaLog
 from spark_trickle.sources.link import Links
-from spark_trickle.targets.delta.files import delete_files, files_there, plain_schema, table_there
+from spark_trickle.sources.options import SWITCH, option
+from spark_trickle.targets.delta.files import NewFile, delete_files, files_there, plain_schema, table_there
 from spark_trickle.targets.delta.library import require_deltalake
-from spark_trickle.targets.delta.rewrite import Rewrite, plan_rewrite
+from spark_trickle.targets.delta.merge import merge_change
+from spark_trickle.targets.delta.rewrite import Rewrite, count_by_sign, plan_rewrite
 from spark_trickle.targets.delta.state import NOTE, DeltaState, Found, describe_owner, find_state
 from spark_trickle.targets.interface import (
     Applied,
@@ -46,18 +49,23 @@ from spark_trickle.targets.interface import (
 )
 from spark_trickle.targets.rows import AllRows, Difference
 
+_FEED = {"delta.enableChangeDataFeed": "true"}
 _NOWHERE = DeltaState(None, "", "", "")
 _NO_ROWS = Rewrite((), (), 0, 0)
 
 
 @dataclass(frozen=True)
 class DeltaTargetOptions:
-    """There are none."""
+    """How a Delta table is kept."""
+
+    change_data_feed: bool = option(
+        False, "Keep Delta's change data feed, so that readers get each row that changed.", SWITCH
+    )
 
 
 @contextmanager
 def open_delta_table(
-    publication: Publication, _options: DeltaTargetOptions, _links: Links, _role: str
+    publication: Publication, options: DeltaTargetOptions, _links: Links, _role: str
 ) -> Iterator[DeltaTarget]:
     yield DeltaTarget(
         f"{publication.attached.options['path'].rstrip('/')}/{publication.published.table}",
@@ -66,6 +74,7 @@ def open_delta_table(
         publication.site,
         publication.attached.name,
         publication.key,
+        options.change_data_feed,
     )
 
 
@@ -79,6 +88,7 @@ class DeltaTarget:
     site: Site
     source: str
     key: tuple[str, ...]
+    keeps_feed: bool = False
 
     @property
     def full_name(self) -> str:
@@ -101,6 +111,7 @@ class DeltaTarget:
     def create(self) -> None:
         library = require_deltalake()
         self._require_types()
+        self._require_key_of_feed()
         if DeltaLog(self.address.rpartition("/")[0]).exists():
             raise UnsupportedError(
                 f'publishing to "{self.source}", which is a single Delta table',
@@ -108,13 +119,20 @@ class DeltaTarget:
             )
         if not self._log.exists():
             library.DeltaTable.create(
-                self.address, schema=plain_schema(self.table), mode="error", description=self._owner
+                self.address,
+                schema=plain_schema(self.table),
+                mode="error",
+                description=self._owner,
+                configuration=_FEED if self.keeps_feed else {},
             )
             self._commit(_NO_ROWS, self._new_state, 0)
             return
         found = self._find()
         if found.state is not None and not found.state.kept and found.state.site != self.site:
             self.refuse_copy(found.state.site)
+        if self.keeps_feed and not self._has_feed(found.version):
+            library.DeltaTable(self.address).alter.set_table_properties(_FEED)
+            found = self._find()
         if found.state is not None and found.state.kept:
             self._commit(_NO_ROWS, self._new_state, found.version)
 
@@ -128,6 +146,17 @@ class DeltaTarget:
                 raise UnsupportedError(
                     f'the type of column "{column.name}" in a Delta table', "Cast it in the query."
                 )
+
+    def _require_key_of_feed(self) -> None:
+        if self.keeps_feed and not self._merges_by_key:
+            raise UnsupportedError(
+                f'a change data feed of "{self.table.full_name}", whose rows no key tells apart',
+                "Group the query by columns that are no floats, or publish without change_data_feed.",
+            )
+
+    @property
+    def _merges_by_key(self) -> bool:
+        return bool(self.key) and bool(with_identity(self.table, self.key).identity)
 
     def drop(self, keep: bool) -> None:
         found = self._find()
@@ -191,6 +220,11 @@ class DeltaTarget:
         remote = make_files(self.address, metadata, self._log.read_files(version))
         return files_there(table_there(self.table), remote)
 
+    def _has_feed(self, version: int) -> bool:
+        """Whether readers want to know of each row; somebody else may have switched that on."""
+        configuration = self._log.read_schema(version).metadata.configuration
+        return {n: configuration.get(n, "").lower() for n in _FEED} == _FEED
+
     def _has_columns(self, version: int) -> bool:
         """Whether the table there has the columns and types that ours has now."""
         there = describe_table(self.full_name, self._log.read_schema(version).metadata)
@@ -207,8 +241,15 @@ class DeltaTarget:
         require_step(self.full_name, state.snapshot, state.mark, step)
         if found.changes:
             raise RepairNeededError(self.full_name, "; ".join(found.changes))
+        has_columns = self._has_columns(found.version)
+        if has_columns and self._merges_by_key and self._has_feed(found.version):
+            inserted, deleted = count_by_sign(rows)
+            if deleted:
+                moved = state.move(step.upto, step.marks[1], inserted, deleted)
+                self._merge(rows, moved, found.version)
+                return Applied(True, step.upto, inserted, deleted)
         files = self._files(found.version)
-        if self._has_columns(found.version):
+        if has_columns:
             rewrite = plan_rewrite(self.address, self.full_name, files, rows)
         else:
             rewrite = self._replace_all(files, rows)
@@ -248,20 +289,35 @@ class DeltaTarget:
             library.transaction.RemoveAction(self._relative_path(f), True, at, f.bytes, {})
             for f in rewrite.removed
         ]
-        noted = library.CommitProperties(
-            custom_metadata={NOTE: state.to_text()},
-            app_transactions=[library.Transaction(self._transaction, state.snapshot or 0)],
-        )
-        crash_point("before_target_commit")
-        try:
+        with self._committing(rewrite.added):
             library.DeltaTable(self.address, version=version).create_write_transaction(
                 added if rewrite.new_columns else [*added, *removed],
                 "overwrite" if rewrite.new_columns else "append",
                 plain_schema(self.table),
-                commit_properties=noted,
+                commit_properties=self._note(state),
             )
-        except library.exceptions.DeltaError as error:
-            delete_files(self.address, rewrite.added)
+
+    def _merge(self, rows: RowsToPublish, state: DeltaState, version: int) -> None:
+        """The same, by the library: it also writes down for each row how it changed."""
+        with self._committing(()):
+            there = require_deltalake().DeltaTable(self.address, version=version)
+            merge_change(there, self.key, rows, self._note(state))
+
+    def _note(self, state: DeltaState) -> Any:
+        """What a commit says of itself; Delta takes no other one of the same transaction beside it."""
+        library = require_deltalake()
+        return library.CommitProperties(
+            custom_metadata={NOTE: state.to_text()},
+            app_transactions=[library.Transaction(self._transaction, state.snapshot or 0)],
+        )
+
+    @contextmanager
+    def _committing(self, written: Sequence[NewFile]) -> Iterator[None]:
+        crash_point("before_target_commit")
+        try:
+            yield
+        except require_deltalake().exceptions.DeltaError as error:
+            delete_files(self.address, written)
             detail = str(error).splitlines()[0]
             raise SourceBusyError(
                 f'the Delta table "{self.full_name}" refuses the commit: {detail}'
