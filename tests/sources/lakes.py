@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ import spark_trickle
 from spark_trickle.errors import OutsideFileError
 from spark_trickle.session import Trickle
 from tests.conftest import rows
+from tests.crash.child import Job, finish, start
+from tests.crash.sharing import address_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("amount", pa.int64())])
 FIRST = [(1, "a", 10), (2, "b", 20), (3, None, None), (3, None, None)]
@@ -84,6 +87,41 @@ def check_change(tr: Trickle, lake: RemoteLake, source: str, expected: tuple[int
     types = Counter(r._change_type for r in tr.changes("orders", before).collect())
     came, went = types["insert"] + types["update_postimage"], types["delete"] + types["update_preimage"]
     assert (came, went) == expected
+
+
+# Where a process that syncs may be killed.
+KILLS = (
+    "before_data",
+    "half_data",
+    "after_data",
+    "begin",
+    "after_snapshot_row",
+    "after_files",
+    "before_commit",
+    "after_commit",
+    "after_landing",
+)
+
+
+def check_killed_syncs(
+    tr: Trickle, change: Callable[[], None], lake: RemoteLake, source: str, point: str, place: Path
+) -> None:
+    """A process that is killed while it syncs loses nothing, and what it did is not done twice."""
+    for _ in range(2):
+        before = count_rows(lake.read())
+        change()
+        environment = {**address_of(tr.spark), "SPARK_TRICKLE_CRASH_POINT": point}
+        with start(environment) as child:
+            output = finish(child, Job(str(place), None, (f"SYNC SOURCE {source}",)))
+        assert child.returncode == -signal.SIGKILL, output
+        with spark_trickle.connect(place) as other:
+            held = Counter(map(tuple, other.table("orders").collect()))
+            assert held in (before, count_rows(lake.read()))
+        report = tr.sync(source)
+        assert not report.problems
+        assert not report.resynced
+        tr.refresh_all()
+        check_exact(tr, lake)
 
 
 class LakeWalk:

@@ -26,11 +26,13 @@ from spark_trickle.session import Trickle
 from tests.conftest import duckdb_client, rows
 from tests.sources.lakes import (
     FIRST,
+    KILLS,
     QUERIES,
     SCHEMA,
     LakeWalk,
     check_change,
     check_exact,
+    check_killed_syncs,
     count_rows,
     define_streams,
     orders,
@@ -476,6 +478,21 @@ class Walk(LakeWalk):
         if self.random.random() < 0.5:
             self.lake.record_changes()
         super().run(count)
+
+
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize("point", KILLS)
+def test_a_process_killed_in_the_middle_of_a_sync(
+    tr: Trickle, lake: Lake, tmp_path: Path, point: str
+) -> None:
+    lake.follow(tr)
+
+    def change() -> None:
+        number = lake.table().version()
+        lake.append((number + 10, "b", number), (2, "b", 20))
+        lake.merge((1, "a", number), (number + 20, "c", 1))
+
+    check_killed_syncs(tr, change, lake, "lake", point, tmp_path / "warehouse")
 
 
 @pytest.mark.parametrize("seed", [1])

@@ -178,7 +178,6 @@ def parquet(values: dict[str, Any], **options: Any) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_columns_that_no_table_can_have(tr: Trickle, inbox: Inbox) -> None:
     """Each is the fault of its file, and of no other."""
     inbox.write("a.parquet", (1, "x"))
@@ -268,7 +267,6 @@ def test_csv_without_names(tr: Trickle, inbox: Inbox) -> None:
     assert held(tr) == Counter([(1, "x;y"), (2, None)])
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_csv_with_tabs(tr: Trickle, inbox: Inbox) -> None:
     inbox.put("a.csv", "name\tid\nü\t1\n".encode("ISO-8859-1"))
@@ -647,7 +645,6 @@ def test_a_process_killed_in_the_middle_of_a_sync(
         assert rows(tr.table("totals")) == rows(tr.sql(TOTALS))
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_many_files_are_replaced_at_once(tr: Trickle, inbox: Inbox) -> None:
     for n in range(120):

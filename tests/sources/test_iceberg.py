@@ -47,9 +47,11 @@ from tests.sources.iceberg_tables import (
 )
 from tests.sources.lakes import (
     FIRST,
+    KILLS,
     LakeWalk,
     check_change,
     check_exact,
+    check_killed_syncs,
     orders,
     shops,
 )
@@ -726,6 +728,22 @@ class Walk(LakeWalk):
         *(delete_by_number, delete_by_number, compact, compact, change_columns, change_columns),
         *(delete_everything, roll_back, expire, remove_orphans, make_again, add_shop),
     )
+
+
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize("point", KILLS)
+def test_a_process_killed_in_the_middle_of_a_sync(
+    tr: Trickle, lake: IcebergLake, tmp_path: Path, point: str
+) -> None:
+    lake.append(*((n, "a", n) for n in range(100, 110)))  # a file of which a part is written again
+    lake.follow(tr)
+
+    def change() -> None:
+        number = len(lake.table().metadata.snapshots)
+        lake.append((number + 10, "b", number), (number + 11, "b", 20))
+        lake.upsert((100 + number % 10, "a", -number), (number + 20, "c", 1))
+
+    check_killed_syncs(tr, change, lake, "ice", point, tmp_path / "warehouse")
 
 
 @pytest.mark.parametrize("seed", [1])

@@ -350,6 +350,31 @@ def test_a_killed_process_neither_loses_nor_doubles(
             check(again, lake, name)
 
 
+_PUBLISH = """
+import sys, spark_trickle
+with spark_trickle.connect(sys.argv[1]) as tr:
+    tr.sql("PUBLISH STREAM TABLE bag TO SOURCE lake")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before_target_commit", "after_target_commit"])
+def test_a_process_that_is_killed_while_it_publishes(
+    tr: Trickle, lake: Path, tmp_path: Path, point: str
+) -> None:
+    subprocess.run(
+        [sys.executable, "-c", _PUBLISH, str(tmp_path / "warehouse")],
+        env={**os.environ, "SPARK_TRICKLE_CRASH_POINT": point},
+        capture_output=True,
+        timeout=120,
+    )
+    tr.sql("PUBLISH STREAM TABLE bag TO SOURCE lake")
+    check(tr, lake, "bag")
+    tr.sql(CHANGES["update"])
+    tr.refresh_all()
+    check(tr, lake, "bag")
+
+
 class Walk:
     """A random walk over what users, other writers and other machines do."""
 
