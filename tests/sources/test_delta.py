@@ -302,6 +302,39 @@ def test_a_dropped_table_does_not_stop_the_others(tr: Trickle, lake: Lake) -> No
     assert status["main.orders"]["capture"] == "IN PLACE"
 
 
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def leave_out_a_field(path: Path) -> None:
+    path.write_text('{"add": {"size": 1}}\n')
+
+
+def write_no_text(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe")
+
+
+@pytest.mark.parametrize("damage", [cut_off, leave_out_a_field, write_no_text])
+def test_a_damaged_log_stops_one_table_until_it_is_mended(
+    tr: Trickle, lake: Lake, damage: Callable[[Path], None]
+) -> None:
+    lake.follow(tr)
+    (lake.path / "unborn" / "_delta_log").mkdir(parents=True)
+    lake.append((4, "b", 1))
+    lake.write(shops(("c", "Cleo")), "shops")
+    commit = lake.path / "orders" / "_delta_log" / f"{lake.table().version():020}.json"
+    whole = commit.read_bytes()
+    damage(commit)
+    report = tr.sync("lake")
+    assert report.tables == {"main.shops": (1, 0)}
+    assert 'the table "orders" of the source "lake" cannot be read' in report.problems["main.orders"]
+    assert "cannot be read" in str(tr.answer("source_status").dicts())
+    commit.write_bytes(whole)
+    tr.sync("lake")
+    tr.refresh_all()
+    check_exact(tr, lake)
+
+
 def test_one_table_is_a_source_too(tr: Trickle, lake: Lake) -> None:
     tr.attach_source("one", "delta", path=f"file://{lake.path}/orders")
     tr.sql("CREATE TABLE o FROM SOURCE one.orders")
@@ -356,6 +389,7 @@ REFUSED = [
     ("ATTACH SOURCE b TYPE delta", "needs the path"),
     ("ATTACH SOURCE b TYPE delta OPTIONS (pfad '/x')", 'no option "pfad"'),
     ("ATTACH SOURCE b TYPE delta OPTIONS (path '/not/there')", "cannot be read"),
+    ("ATTACH SOURCE b TYPE delta OPTIONS (path 'ftp://host/x')", 'addresses that begin with "ftp://"'),
     ("ATTACH SOURCE b TYPE detla OPTIONS (path '/x')", "The types are postgres, delta"),
     ("ATTACH SOURCE lake TYPE delta OPTIONS (path '/x')", "already exists"),
     ("PUBLISH STREAM TABLE copied TO SOURCE lake AS x.y", "too many parts"),

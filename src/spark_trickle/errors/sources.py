@@ -30,7 +30,7 @@ class SourceNotFoundError(TrickleError):
     @property
     def hint(self) -> str:
         if not self.available:
-            return "Attach one with ATTACH SOURCE … TYPE postgres OPTIONS (dsn 'env:NAME')."
+            return "Attach one with ATTACH SOURCE name TYPE … OPTIONS (…)."
         return suggest_closest(self.source, self.available, "sources")
 
 
@@ -47,6 +47,26 @@ class SourceUnavailableError(TrickleError):
     @property
     def hint(self) -> str:
         return "Check that the server is running and the address is right; nothing was consumed."
+
+
+@dataclass(eq=False)
+class SourceUnreadableError(TrickleError):
+    """What lies in a source is damaged, or nothing that its reader understands."""
+
+    source: str
+    table: str  # empty if it is not about a single one
+    detail: str
+    code: ClassVar[str] = "SOURCE_UNREADABLE"
+    kind: ClassVar[Kind] = Kind.ENVIRONMENT
+
+    @property
+    def message(self) -> str:
+        what = f'the table "{self.table}" of the source' if self.table else "the source"
+        return f'{what} "{self.source}" cannot be read: {self.detail}'
+
+    @property
+    def hint(self) -> str:
+        return "Check it with the tools of its owner; our tables keep their last exact rows."
 
 
 @dataclass(eq=False)

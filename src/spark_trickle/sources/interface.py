@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -218,7 +218,8 @@ Change = FileChange | RowChange | Arrivals | Records | Lost | Resync
 class SourceReader(Protocol):
     """One attached source while it is used."""
 
-    capabilities: ClassVar[Capabilities]
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     def discover(self) -> tuple[str, ...]:
         """The names of its tables."""

@@ -29,6 +29,8 @@ EXAMPLES: list[TrickleError] = [
     errors.AlreadyExistsError("table", "t"),
     errors.ReadOnlyTableError("main.s"),
     errors.SourceNotFoundError("shpo", ("shop",)),
+    errors.SourceUnreadableError("lake", "orders", "ValueError: no number"),
+    errors.SourceUnreadableError("lake", "", "KeyError: 'add'"),
     errors.RecursionTooDeepError("main.s", 100),
     errors.CircularError(("main.a", "main.b", "main.a")),
     errors.CircleRefusedError("main.a", "LIMIT is over a member of it", "Leave it out."),

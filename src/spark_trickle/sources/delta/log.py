@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from spark_trickle.errors import SourceAddressError, UnsupportedError
+from spark_trickle.errors import SourceAddressError
 from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.sources.delta.actions import (
     AddedFile,
@@ -65,11 +65,15 @@ class DeltaLog:
         filesystem, folder = self._place
         return bool(filesystem.get_file_info(folder).type == fs.FileType.Directory)
 
-    def find_newest(self) -> int:
+    def list_versions(self) -> frozenset[int]:
+        """The versions that the log can tell of; a table that is about to be made has none yet."""
         listing = self._list_files()
-        if not listing.commits and not listing.checkpoints:
+        return listing.commits | listing.checkpoints.keys()
+
+    def find_newest(self) -> int:
+        if not (versions := self.list_versions()):
             raise SourceAddressError(f"there is no Delta table at {self.address}", "Check the path.")
-        return max((*listing.commits, *listing.checkpoints))
+        return max(versions)
 
     def mark_version(self, version: int) -> str:
         """What tells a commit from that of a table made anew, which has its number; empty if it is gone."""
@@ -159,11 +163,8 @@ class DeltaLog:
 
     def _read_file(self, name: str) -> bytes:
         filesystem, folder = self._place
-        try:
-            with filesystem.open_input_file(f"{folder}/{name}") as source:
-                return bytes(source.read())
-        except pa.ArrowInvalid as error:
-            raise UnsupportedError(f"the log of {self.address}: {error}", "Check its files.") from None
+        with filesystem.open_input_file(f"{folder}/{name}") as source:
+            return bytes(source.read())
 
 
 def _list_actions(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:

@@ -81,8 +81,9 @@ class DeltaSource:
     def position(self, tables: Sequence[str]) -> dict[str, Version]:
         found = {}
         for name in tables:
-            if (log := self._tables.get(name)) is not None:
-                newest = log.find_newest()
+            log = self._tables.get(name)
+            if log is not None and (versions := log.list_versions()):
+                newest = max(versions)
                 found[name] = f"{newest}@{log.mark_version(newest)}"
         return found
 

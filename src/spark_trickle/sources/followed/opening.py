@@ -11,6 +11,7 @@ from spark_trickle.model.source import AttachedSource
 from spark_trickle.sources.delta.source import DeltaOptions, DeltaSource, open_delta
 from spark_trickle.sources.files.options import FilesOptions
 from spark_trickle.sources.files.source import FilesSource, open_files
+from spark_trickle.sources.followed.guarded import GuardedReader
 from spark_trickle.sources.iceberg.opening import CAPABILITIES, open_iceberg
 from spark_trickle.sources.iceberg.options import IcebergOptions
 from spark_trickle.sources.interface import Capabilities, Configurable, SourceReader
@@ -42,7 +43,7 @@ KINDS: dict[str, SourceKind] = {
 
 def open_source(name: str, kind: str, given: Mapping[str, str]) -> SourceReader:
     found = KINDS[kind]
-    return found.open(name, parse_options(found.options, given))
+    return GuardedReader(name, found.open(name, parse_options(found.options, given)))
 
 
 def list_table_options(kind: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from spark_trickle.errors import ConflictError, ResyncNeededError, SourceUnavailableError, TrickleError
+from spark_trickle.errors import ConflictError, Kind, OutsideFileError, ResyncNeededError, TrickleError
 from spark_trickle.lake.catalog import sources
 from spark_trickle.model import commit
 from spark_trickle.model.source import Landed, MirrorState, MirrorStatus
@@ -94,10 +94,10 @@ def _sync_job(job: FollowJob, start: float) -> SyncReport:
         except ResyncNeededError as error:
             roll_back(work, savepoint)
             found.note_problem(table, state, error.reason, MirrorStatus.RESYNC_NEEDED)
-        except SourceUnavailableError:  # the next sync begins where this one did
-            work.discard()
-            raise
         except TrickleError as error:
+            if error.kind in (Kind.TRANSIENT, Kind.BUG):  # the next sync begins where this one did
+                work.discard()
+                raise
             roll_back(work, savepoint)
             found.note_problem(table, state, error.message)
     snapshot = _commit_found(job, work, found)
@@ -199,7 +199,7 @@ def _land_files(
     savepoint = take_savepoint(work)
     try:
         return land_files(work, table, change)
-    except TrickleError as error:
+    except OutsideFileError as error:
         roll_back(work, savepoint)
         reason = error.message
     content = job.source.read(require_mirror(table).table, version)
