@@ -202,28 +202,27 @@ STREAMS = (
 SOURCES = (
     Shape(
         s.AttachSource,
-        "ATTACH SOURCE [IF NOT EXISTS] name TYPE postgres OPTIONS (\n"
-        "  {dsn 'env:NAME' | service '…' | dsn '…', passfile '…'}\n"
-        "  [, cdc_mode 'auto' | 'trigger' | 'wal'] [, tables 'public.*'] [, schema 'trickle_changes']\n"
-        "  [, capture 'statement' | 'row'] [, unlogged 'false'] [, guarded 'true'] [, notify 'false']\n"
-        "  [, copy 'direct' | 'jdbc'] [, resync 'auto' | 'manual'])",
+        "ATTACH SOURCE [IF NOT EXISTS] name TYPE {postgres | delta | iceberg | files | kafka}\n"
+        "  OPTIONS (name 'value', …)",
         "ATTACH SOURCE shop TYPE postgres OPTIONS (dsn 'env:SHOP_DSN', tables 'public.*')",
-        "A PostgreSQL database whose tables can be mirrored in the warehouse."
-        " The catalog stores where the password is, never the password itself."
+        "Another system whose tables can be read in the warehouse: a PostgreSQL database, Delta Lake or"
+        " Iceberg tables, a folder in which files arrive, or the topics of a Kafka cluster."
+        " The catalog stores where a password is, never the password itself."
         " See [options](options.md#of-a-source).",
     ),
     Shape(
         s.MirrorTable,
-        "CREATE TABLE [IF NOT EXISTS] t FROM SOURCE name.schema.table [(column, …)]\n"
-        "  [WITH (skip 'column, …', as_text 'column, …')]",
+        "CREATE TABLE [IF NOT EXISTS] t FROM SOURCE name.[schema.]table [(column, …)]\n"
+        "  [OPTIONS (name 'value', …)]",
         "CREATE TABLE orders FROM SOURCE shop.public.orders",
-        "A read-only mirror: a first copy, then every change. The key is always among its columns.",
+        "A read-only table that follows a table of the source: read where it is (Delta Lake, Iceberg), or"
+        " copied once and then changed by what changes there. See [options](options.md#of-a-mirror).",
     ),
     Shape(
         s.MirrorTables,
         "ALTER SOURCE name ADD TABLES 'schema.*' [INTO schema]",
         "ALTER SOURCE shop ADD TABLES 'public.*'",
-        "Create a mirror for every table that matches and is not mirrored yet.",
+        "Create a mirror for every table of the source that matches and has none yet.",
     ),
     Shape(
         s.WidenMirror,
@@ -242,15 +241,16 @@ SOURCES = (
         s.ResyncTable,
         "RESYNC TABLE t",
         "RESYNC TABLE orders",
-        "Copy the table behind a mirror again, with the columns it has now; only rows that differ change.",
+        "Compare a mirror with its table in the source, with the columns that it has now; only rows that"
+        " differ change.",
     ),
     Shape(
         s.DetachSource,
         "DETACH SOURCE [IF EXISTS] name [CASCADE] [FORCE]",
         "DETACH SOURCE shop",
-        "Remove everything that spark-trickle created in the database. Mirrors become ordinary tables;"
-        " CASCADE drops them."
-        " FORCE forgets a database that cannot be reached.",
+        "Remove everything that spark-trickle created in the source. Mirrors become ordinary tables;"
+        " CASCADE drops them, which tables in place need."
+        " FORCE forgets a source that cannot be reached.",
     ),
     Shape(
         s.PublishStream,
