@@ -21,6 +21,7 @@ _TITLES = {
     "lakes": "Delta tables in place",
     "latency": "From PostgreSQL to a stream table",
     "micro": "Steps without Spark",
+    "publish": "Published Delta tables",
     "peers": "Other ways to keep the same views",
     "scheduler": "The scheduler",
     "small": "Ten rows of a million",

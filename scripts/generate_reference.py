@@ -19,6 +19,7 @@ from typing import Any, get_args
 from reference_columns import COLUMNS
 from reference_commands import commands_page
 from reference_decisions import decisions_page
+from reference_formats import formats_page
 from reference_metrics import metrics_page
 from reference_options import options_page
 from reference_python import python_page
@@ -56,6 +57,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page(),
         "metrics.md": metrics_page(),
         "versions.md": versions_page(),
+        "formats.md": formats_page(),
         "../decisions/README.md": decisions_page(),
     }
     return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in made.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import floor, matrix, nexmark_speed, peers, store, timing, tpch_speed
+from benchmarks import floor, lakes, matrix, nexmark_speed, peers, publish, store, timing, tpch_speed
 
 RUNS: dict[str, Callable[[], object]] = {
     "matrix": lambda: matrix.run(2_000, (1.0,), 1, ("scan", "join_agg")),
@@ -15,6 +15,8 @@ RUNS: dict[str, Callable[[], object]] = {
     "tpch": lambda: tpch_speed.run(0.01, (1.0,), 1, ("q1",), tpch_speed.MIXES),
     "nexmark": lambda: nexmark_speed.run(500, 100, 0, 1, ("q3",)),
     "peers": lambda: peers.run(2_000, 1, ("join",)),
+    "lakes": lambda: lakes.run(2_000, 1),
+    "publish": lambda: publish.run(20_000, 1),
 }
 
 

@@ -34,7 +34,9 @@ def register_commands(app: typer.Typer) -> None:
 def attach(
     warehouse: Warehouse,
     source: Annotated[str, typer.Argument(help="The name to give to the source.")],
-    kind: Annotated[str, typer.Option("--type", help="What it is: postgres, delta, iceberg, files or kafka.")] = "postgres",
+    kind: Annotated[
+        str, typer.Option("--type", help="postgres, delta, iceberg, files or kafka.")
+    ] = "postgres",
     path: Annotated[str, typer.Option(help="The folder of the tables, for a source of type delta.")] = "",
     dsn: Annotated[str, typer.Option(help="env:NAME, or an address without a password.")] = "",
     service: Annotated[str, typer.Option(help="A name in pg_service.conf.")] = "",
