@@ -485,6 +485,13 @@ def test_what_a_mirror_of_debezium_cannot_follow(tr: Trickle, broker: Broker, to
     assert held(tr) == Counter([(1, "moved")])
     broker.write(topic, [json.dumps({"op": "t", "before": None, "after": None})])
     assert "TRUNCATE" in tr.sync("bus").problems["main.clicks"]
+    assert held(tr) == Counter([(1, "moved")])
+    table.put(7, "later", 0)
+    tr.sql("RESYNC TABLE clicks")
+    assert held(tr) == Counter([(7, "later")])
+    table.put(8, "more", 0)
+    tr.sync("bus")
+    assert held(tr) == Counter([(7, "later"), (8, "more")])
 
 
 # --- brokers that go ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from spark_trickle.errors import SourceUnavailableError, UnsupportedError
+from spark_trickle.errors import ResyncNeededError, SourceUnavailableError
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.sources.interface import RemoteColumn
 from spark_trickle.sources.kafka.decode import choose_decoder
@@ -29,10 +29,16 @@ COLUMNS = (RemoteColumn("id", "long"), RemoteColumn("name", "string"))
 WRAPPER = {"type": "struct"}
 
 
-def read(kind: RecordFormat, *records: tuple[bytes | None, bytes | None], registry: Any = None) -> Any:
+def read(
+    kind: RecordFormat,
+    *records: tuple[bytes | None, bytes | None],
+    registry: Any = None,
+    reads_all: bool = False,
+) -> Any:
     """Rows as (id, name, key, weight), and rejects as (offset, reason)."""
     decode = choose_decoder(kind, KeyType.STRING, registry)
-    reader = RecordReader(list_columns(COLUMNS, KeyType.STRING), EpochUnit.MILLISECONDS, decode)
+    columns = list_columns(COLUMNS, KeyType.STRING)
+    reader = RecordReader(columns, EpochUnit.MILLISECONDS, decode, reads_all)
     made = [Record(0, n, 1000 + n, key, value) for n, (key, value) in enumerate(records)]
     rows = reader.read_rows(made).to_pylist()
     assert all(r["_timestamp"] == datetime.fromtimestamp(1 + r["_offset"] / 1000, UTC) for r in rows)
@@ -97,8 +103,21 @@ def test_what_is_no_change_of_debezium() -> None:
     )
     assert rows == [(1, None, "plain", 1)]
     assert [offset for offset, _ in rejects] == [1, 2, 3, 4, 5, 6, 7]
-    with pytest.raises(UnsupportedError, match="TRUNCATE"):
+    with pytest.raises(ResyncNeededError, match="TRUNCATE"):
         read(RecordFormat.DEBEZIUM, (None, change("t", None)))
+
+
+def test_a_truncate_deletes_what_came_before_if_all_is_read() -> None:
+    rows, rejects = read(
+        RecordFormat.DEBEZIUM,
+        (b"a", change("c", {"id": 1})),
+        (b"k", b"17"),
+        (None, change("t", None)),
+        (b"b", change("c", {"id": 2})),
+        reads_all=True,
+    )
+    assert rows == [(2, None, "b", 1)]
+    assert [offset for offset, _ in rejects] == [1]
 
 
 def test_partitions_are_ordered_by_time_and_each_by_itself() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_trickle.errors import UnsupportedError
 from spark_trickle.sources.kafka.options import KeyType, RecordFormat
-from spark_trickle.sources.kafka.records import Decode, Image, Record
+from spark_trickle.sources.kafka.records import Decode, Image, Record, TruncatedError
 from spark_trickle.sources.kafka.registry import Registry
 from spark_trickle.sources.kafka.values import MisfitError, parse_json, write_json
 
@@ -85,9 +84,8 @@ def _read_envelope(record: Record, key: Any, value: Any) -> Image:
     """The row as it is after a change, under one text for equal keys."""
     payload = _unwrap(value)
     if isinstance(payload, dict) and payload.get("op") == "t":
-        raise UnsupportedError(
-            f"the TRUNCATE at offset {record.offset} of partition {record.partition}",
-            "Let the connector skip it, as it does by default: skipped.operations = t.",
+        raise TruncatedError(
+            f"a TRUNCATE was recorded at offset {record.offset} of partition {record.partition}"
         )
     named = _unwrap(key)
     if named is None:

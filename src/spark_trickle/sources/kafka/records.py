@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from spark_trickle.errors import ResyncNeededError
 from spark_trickle.model.arrow import arrow_type
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.model.types import from_spark
@@ -46,6 +47,10 @@ class Image(NamedTuple):
     key: Any = None
 
 
+class TruncatedError(Exception):
+    """All rows were deleted by this record, which names none of them."""
+
+
 Decode = Callable[[Record], Image]
 
 
@@ -64,11 +69,15 @@ def _count_micros(record: Record) -> int | None:
 
 @dataclass
 class RecordReader:
-    """Reads records in pieces; what does not fit is kept in `rejects`."""
+    """Reads records in pieces; what does not fit is kept in `rejects`.
+
+    With `reads_all` one piece has all that there is, so a TRUNCATE in it deletes what came before.
+    """
 
     columns: Sequence[RemoteColumn]
     epoch: EpochUnit
     decode: Decode
+    reads_all: bool = False
     rejects: list[tuple[Any, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -91,6 +100,12 @@ class RecordReader:
                 self.reject(record, str(error))
             except RecursionError:
                 self.reject(record, "it is nested too deeply")
+            except TruncatedError as error:
+                if not self.reads_all:
+                    raise ResyncNeededError("", str(error)) from None
+                weights.clear()
+                for column in values:
+                    column.clear()
             else:
                 weights.append(weight)
                 for column, value in zip(values, row, strict=True):

@@ -128,7 +128,7 @@ class KafkaSource:
         end = Offsets.from_text(at)
         earliest = self._client.find_earliest(table, sorted(end.next))
         whole = choose_range(Offsets(), end, earliest, sum(end.next.values()))
-        return self._make_records(self._find_topic(table), end, whole)
+        return self._make_records(self._find_topic(table), end, whole, reads_all=True)
 
     def changes(self, table: str, after: Version, upto: Version) -> Change:
         topic, before, end = self._find_topic(table), Offsets.from_text(after), Offsets.from_text(upto)
@@ -163,10 +163,16 @@ class KafkaSource:
         return Topic(table, kind, options)
 
     def _make_records(
-        self, topic: Topic, end: Offsets, batch: RecordRange, gaps: Sequence[Gap] = (), loss: str = ""
+        self,
+        topic: Topic,
+        end: Offsets,
+        batch: RecordRange,
+        gaps: Sequence[Gap] = (),
+        loss: str = "",
+        reads_all: bool = False,
     ) -> Records:
         decode = choose_decoder(topic.format, topic.key, self._registry)
-        reader = RecordReader(topic.columns, topic.options.epoch, decode)
+        reader = RecordReader(topic.columns, topic.options.epoch, decode, reads_all)
         for gap in gaps:
             reader.note_gap(gap)
         if loss:
