@@ -184,17 +184,17 @@ def test_two_processes_at_once(tr: Trickle, lake: Path, monkeypatch: pytest.Monk
     tr.sql(CHANGES["insert"])
     from spark_trickle.targets.delta import table as module
 
-    commit = module.DeltaTarget._commit
+    commit = module.DeltaTarget.commit
 
-    def overtake(self: Any, rewrite: Any, state: Any, version: int) -> None:
-        monkeypatch.setattr(module.DeltaTarget, "_commit", commit)
+    def overtake(self: Any, rewrite: Any, state: Any, version: Any) -> None:
+        monkeypatch.setattr(module.DeltaTarget, "commit", commit)
         with spark_trickle.connect(
             tr.catalog_url.removeprefix("sqlite:///").removesuffix("/catalog.sqlite")
         ) as other:
             other.push("lake")
         commit(self, rewrite, state, version)
 
-    monkeypatch.setattr(module.DeltaTarget, "_commit", overtake)
+    monkeypatch.setattr(module.DeltaTarget, "commit", overtake)
     with pytest.raises(SourceBusyError, match="refuses the commit"):
         tr.refresh_all()
     tr.push("lake")

@@ -55,11 +55,16 @@ def _id_only(metadata: dict[str, object]) -> dict[str, object]:
     return {k: v for k, v in metadata.items() if k == "parquet.field.id"}
 
 
-def write_plain(frame: DataFrame, table: Table, folder: str, compression: str) -> None:
-    """Write the columns of a table for readers that know nothing of us: no weights, no ids."""
+def write_plain(
+    frame: DataFrame, table: Table, folder: str, compression: str, numbered: bool = False
+) -> None:
+    """Write the columns of a table for readers that know nothing of us: no weights; ids only if asked for."""
     fields = [f for f in storage_schema(table).fields if f.name != WEIGHT]
-    schema = StructType.fromJson(without_ids(StructType(fields).jsonValue()))
-    typed = [F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata={}) for f in schema.fields]
+    if not numbered:
+        fields = StructType.fromJson(without_ids(StructType(fields).jsonValue())).fields
+    typed = [
+        F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata=_id_only(f.metadata)) for f in fields
+    ]
     writer = frame.select(*typed).write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     with explain_errors(""):
         writer.option("compression", compression).parquet(folder)

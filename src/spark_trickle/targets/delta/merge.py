@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from spark_trickle.model.quoting import quote
 from spark_trickle.model.table import WEIGHT
 from spark_trickle.spark.run import run_sql
-from spark_trickle.targets.delta.files import plain_schema
 from spark_trickle.targets.interface import RowsToPublish
 from spark_trickle.targets.rows import read_frame
 
@@ -23,12 +22,11 @@ _GOES = "_trickle_goes"
 _NUMBER = "_trickle_number"
 
 
-def merge_change(there: Any, key: Sequence[str], rows: RowsToPublish, noted: Any) -> None:
+def merge_change(there: Any, schema: pa.Schema, key: Sequence[str], rows: RowsToPublish, noted: Any) -> None:
     """Each key gets its new row, or goes if it has none, so a MERGE that is made twice changes nothing.
 
     `there` is the table as the library opens it, `noted` what goes into the commit.
     """
-    schema = plain_schema(rows.table)
     source = pa.RecordBatchReader.from_batches(
         schema.append(pa.field(_GOES, pa.bool_())), _read_last_images(schema, key, rows)
     )

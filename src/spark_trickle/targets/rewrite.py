@@ -1,4 +1,4 @@
-"""A net change -> which files of the Delta table hold rows that go, and what stands in their place."""
+"""A net change -> which files of a published table hold rows that go, and what stands in their place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import Scalar
 from spark_trickle.spark.read import NetTail, files_by_sign, read_content, rows_with_weights, same_row_sql
 from spark_trickle.spark.run import collect_rows, run_sql
-from spark_trickle.targets.delta.files import NewFile, delete_files, table_there, write_frame, write_rows
+from spark_trickle.targets.files import NewFile, TargetFolder
 from spark_trickle.targets.interface import RowsToPublish
 from spark_trickle.txn.net import load_rows
 
@@ -33,25 +33,34 @@ class Rewrite:
     deleted: int
     new_columns: bool = False  # then nothing of the table stays
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.removed or self.added or self.new_columns)
 
-def plan_rewrite(address: str, name: str, files: Sequence[DataFile], rows: RowsToPublish) -> Rewrite:
+
+NO_ROWS = Rewrite((), (), 0, 0)
+
+
+def plan_rewrite(folder: TargetFolder, name: str, files: Sequence[DataFile], rows: RowsToPublish) -> Rewrite:
     """Write what the change needs; only files that hold a row which goes are written again."""
     few = rows.few
     if few is None:
-        return _rewrite_by_executors(address, name, files, rows)
+        return _rewrite_by_executors(folder, name, files, rows)
     gone = few.filter(pc.less(few.column(WEIGHT), 0))
     come = few.filter(pc.greater(few.column(WEIGHT), 0))
     if not gone.num_rows:
-        return Rewrite((), tuple(write_rows(address, rows.table, come)), come.num_rows, 0)
+        return Rewrite((), tuple(folder.write_rows(come)), come.num_rows, 0)
     candidates = [f for f in files if _may_hold(rows.table, f, gone)]
     if not room_of_statement(rows.work.place.settings).holds(candidates):
-        return _rewrite_by_executors(address, name, files, rows)
+        return _rewrite_by_executors(folder, name, files, rows)
     touched: list[DataFile] = []
     kept, left = come, gone
     for f in candidates:
-        held = load_rows(rows.work, table_there(rows.table), [f])
+        if not left.num_rows:
+            break
+        held = load_rows(rows.work, folder.table, [f])
         if held is None:
-            return _rewrite_by_executors(address, name, files, rows)
+            return _rewrite_by_executors(folder, name, files, rows)
         net = sum_weights(rows.table, pa.concat_tables([held, left]))
         missing = net.filter(pc.less(net.column(WEIGHT), 0))
         if _count(missing) < _count(left):
@@ -61,7 +70,7 @@ def plan_rewrite(address: str, name: str, files: Sequence[DataFile], rows: RowsT
             left = single_weights(missing)
     if left.num_rows:
         raise RepairNeededError(name, f"{left.num_rows} rows that change are not there as they were")
-    return Rewrite(tuple(touched), tuple(write_rows(address, rows.table, kept)), come.num_rows, gone.num_rows)
+    return Rewrite(tuple(touched), tuple(folder.write_rows(kept)), come.num_rows, gone.num_rows)
 
 
 def _count(net: pa.Table) -> int:
@@ -99,14 +108,16 @@ def count_by_sign(rows: RowsToPublish) -> tuple[int, int]:
     return counted.get(1, 0), counted.get(-1, 0)
 
 
-def _rewrite_by_executors(address: str, name: str, files: Sequence[DataFile], rows: RowsToPublish) -> Rewrite:
-    work, there = rows.work, table_there(rows.table)
+def _rewrite_by_executors(
+    folder: TargetFolder, name: str, files: Sequence[DataFile], rows: RowsToPublish
+) -> Rewrite:
+    work, there = rows.work, folder.table
     spark, storage = work.place.spark, work.place.storage
     change = rows.frame
     inserted, deleted = count_by_sign(rows)
     if not deleted:
         come = change.where(f"{WEIGHT} > 0").drop(WEIGHT)
-        return Rewrite((), tuple(write_frame(address, rows.table, come)), inserted, 0)
+        return Rewrite((), tuple(folder.write_frame(come)), inserted, 0)
     gone = change.where(f"{WEIGHT} < 0").drop(WEIGHT)
     (held,) = files_by_sign(spark, storage, there, files, _TAG).values() if files else (None,)
     touched: list[DataFile] = []
@@ -119,9 +130,9 @@ def _rewrite_by_executors(address: str, name: str, files: Sequence[DataFile], ro
         touched = [f for f in files if f.tag in tags]
     settled = rows_with_weights(spark, storage, there, touched)
     content = read_content(settled, there, NetTail(change), broadcast=False)
-    added = write_frame(address, rows.table, content)
+    added = folder.write_frame(content)
     expected = sum(f.rows for f in touched) + inserted - deleted
     if sum(f.rows for f in added) != expected:
-        delete_files(address, added)
+        folder.delete_files(added)
         raise RepairNeededError(name, "rows that change are not there as they were")
     return Rewrite(tuple(touched), tuple(added), inserted, deleted)
