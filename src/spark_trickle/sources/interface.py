@@ -28,6 +28,7 @@ class Capabilities:
     append_only: bool = False  # rows only come
     transactional: bool = False  # all of its tables change in one transaction
     loads: bool = False  # its tables are files that Spark loads once each (`Arrivals`)
+    can_be_empty: bool = False  # a place without a table is no mistake: tables can be published there
     log: bool = False  # its tables are logs that are read in batches (`Records`)
 
 

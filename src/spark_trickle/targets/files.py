@@ -48,11 +48,6 @@ class TargetFolder:
     written: Table
     numbered: bool
 
-    def take_files(self, files: Sequence[RemoteFile]) -> list[DataFile]:
-        """Files there as files of ours, to be read."""
-        make = FileMaker(self.table, 0)
-        return [make.file(f, Role.BASE) for f in files]
-
     def write_rows(self, rows: pa.Table) -> list[NewFile]:
         """Rows that are at the driver, as one file."""
         if not rows.num_rows:
@@ -98,6 +93,12 @@ class TargetFolder:
         with filesystem.open_input_file(f"{folder}/{name}") as source:
             footer = pq.read_metadata(source)
         return NewFile(name, size, footer.num_rows, column_stats(footer, self.written))
+
+
+def take_files(table: Table, files: Sequence[RemoteFile]) -> list[DataFile]:
+    """Files of a published table as files of ours, to be read."""
+    make = FileMaker(table, 0)
+    return [make.file(f, Role.BASE) for f in files]
 
 
 def _without_id(field: pa.Field) -> pa.Field:

@@ -18,6 +18,7 @@ from spark_trickle.sources.link import Links
 from spark_trickle.sources.options import parse_options
 from spark_trickle.sql.statements.kinds import Name
 from spark_trickle.targets.delta.table import DeltaTargetOptions, open_delta_table
+from spark_trickle.targets.iceberg.opening import IcebergTargetOptions, open_iceberg_table
 from spark_trickle.targets.interface import Publication, TargetTable
 from spark_trickle.targets.postgres.table import PostgresTargetOptions, open_postgres_table
 from spark_trickle.txn.work import Work
@@ -44,6 +45,10 @@ def _place_in_schema(name: Name) -> tuple[str, str] | None:
     return (name[0] if len(name) == 2 else "public"), name[-1]
 
 
+def _place_in_namespace(name: Name) -> tuple[str, str] | None:
+    return ".".join(name[:-1]), name[-1]
+
+
 def _place_in_folder(name: Name) -> tuple[str, str] | None:
     return ("", name[0]) if len(name) == 1 else None
 
@@ -51,6 +56,7 @@ def _place_in_folder(name: Name) -> tuple[str, str] | None:
 TARGETS: dict[str, TargetKind] = {
     POSTGRES: TargetKind("schema.table", _place_in_schema, PostgresTargetOptions, open_postgres_table),
     "delta": TargetKind("table", _place_in_folder, DeltaTargetOptions, open_delta_table),
+    "iceberg": TargetKind("namespace.table", _place_in_namespace, IcebergTargetOptions, open_iceberg_table),
 }
 
 

@@ -149,7 +149,7 @@ class LakeTarget(Generic[V]):
     def apply(self, step: SnapshotStep, rows: RowsToPublish) -> Applied:
         found = self.lake.find()
         state = found.state or self._start
-        if state.snapshot is not None and state.snapshot >= step.upto and not state.kept:
+        if state.snapshot is not None and not state.kept and _is_done(found, state.snapshot, step.upto):
             return Applied(False, state.snapshot)
         require_step(self.full_name, state.snapshot, state.mark, step)
         if found.changes:
@@ -194,3 +194,8 @@ class LakeTarget(Generic[V]):
         whole = AllRows(rows.work, rows.table)
         new = plan_rewrite(self.lake.find_folder(found), self.full_name, (), whole)
         return replace(new, removed=tuple(files), deleted=sum(f.rows for f in files), new_columns=True)
+
+
+def _is_done(found: LakeVersion[V], reached: int, upto: int) -> bool:
+    """Whoever wants to show an older snapshot may know only the columns of then."""
+    return reached > upto or (reached == upto and found.has_columns)

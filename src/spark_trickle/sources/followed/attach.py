@@ -56,7 +56,7 @@ def attach_followed(place: Place, statement: s.AttachSource) -> Result:
     options = settle_paths(kind.options, dict(statement.options))
     source = open_source(name, statement.kind, options)
     try:
-        if not source.discover():
+        if not source.discover() and not source.capabilities.can_be_empty:
             raise TableNotFoundError(f"any table of the source {name}", ())
     finally:
         source.close()

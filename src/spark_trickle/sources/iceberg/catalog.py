@@ -52,18 +52,18 @@ class IcebergCatalog:
         if "_catalog" in self.__dict__:
             self._catalog.close()
 
-    def ask(self, what: str, action: Callable[[], T]) -> T:
-        """The answer of the catalog, or of files that it leads to."""
+    def ask(self, what: str, action: Callable[[], T], refusal: str = "does not show") -> T:
+        """The answer of the catalog, or of files it leads to; `refusal` is what it does if there is none."""
         try:
             return action()
         except TrickleError:
             raise
         except Exception as error:  # each catalog has errors of its own: of HTTP, of SQLAlchemy, of Thrift
-            found = self._explain_error(what, error)
+            found = self._explain_error(what, error, refusal)
         # Raised outside of the handler, so that no traceback leads back to the secrets.
         raise found
 
-    def _explain_error(self, what: str, error: Exception) -> TrickleError:
+    def _explain_error(self, what: str, error: Exception, refusal: str) -> TrickleError:
         detail = scrub_secrets(_first_words(error), find_secrets(self._options, self._properties))
         match error:
             case NotInstalledError():
@@ -83,12 +83,17 @@ class IcebergCatalog:
                     "Run SYNC SOURCE to go on from the newest snapshot.",
                 )
         return SourceSetupError(
-            f'the catalog of the source "{self._name}" does not show {what}: {detail}',
+            f'the catalog of the source "{self._name}" {refusal} {what}: {detail}',
             "Check the options of the source, and that its catalog is running.",
         )
 
     def _list_tables(self) -> tuple[str, ...]:
         namespaces = _list_namespaces(self._catalog, ())
+        if not namespaces:  # an SQL catalog of another name looks like that
+            raise SourceSetupError(
+                f'the catalog of the source "{self._name}" has no namespace',
+                "Check its uri and its catalog_name, or create a namespace there first.",
+            )
         tables = [table for namespace in sorted(namespaces) for table in self._catalog.list_tables(namespace)]
         return tuple(sorted({".".join(table) for table in tables}))
 

@@ -6,7 +6,7 @@ from spark_trickle.errors import UnsupportedError
 from spark_trickle.sources.iceberg.options import IcebergOptions
 from spark_trickle.sources.interface import Capabilities, SourceReader
 
-CAPABILITIES = Capabilities(in_place=True)
+CAPABILITIES = Capabilities(in_place=True, can_be_empty=True)
 
 
 def open_iceberg(name: str, options: IcebergOptions) -> SourceReader:

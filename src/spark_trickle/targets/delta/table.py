@@ -30,7 +30,7 @@ from spark_trickle.targets.delta.library import require_deltalake
 from spark_trickle.targets.delta.merge import merge_change
 from spark_trickle.targets.delta.state import NOTE, find_state
 from spark_trickle.targets.delta.stats import render_stats
-from spark_trickle.targets.files import NewFile, TargetFolder
+from spark_trickle.targets.files import NewFile, TargetFolder, take_files
 from spark_trickle.targets.interface import Publication, RowsToPublish
 from spark_trickle.targets.lake import LakeTarget, LakeVersion, Merge
 from spark_trickle.targets.rewrite import NO_ROWS, Rewrite
@@ -143,7 +143,7 @@ class DeltaTarget:
     def list_files(self, version: LakeVersion[int]) -> Sequence[DataFile]:
         metadata = self._log.read_schema(version.at).metadata
         remote = make_files(self.address, metadata, self._log.read_files(version.at))
-        return self._make_folder().take_files(remote)
+        return take_files(self._make_folder().table, remote)
 
     def find_folder(self, version: LakeVersion[int]) -> TargetFolder:
         return self._make_folder()

@@ -1,0 +1,1 @@
+"""Stream tables kept as Iceberg tables: each refresh is one snapshot of them."""
