@@ -7,7 +7,7 @@ files, in the tasks that have the rows.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,7 +34,10 @@ def needs_python(table: Table) -> bool:
 def write_numbered(frame: DataFrame, table: Table, open_folder: Opener, compression: str) -> list[str]:
     """The names of the files; those of a task that was repeated are not among them."""
     fields = [f for f in storage_schema(table).fields if f.name != WEIGHT]
-    typed = frame.select(*[F.col(quote(f.name)).cast(f.dataType).alias(f.name, metadata={}) for f in fields])
+    # Under plain names: PySpark finds no column whose name has a dot.
+    typed = frame.select(
+        *[F.col(quote(f.name)).cast(f.dataType).alias(f"c{n}", metadata={}) for n, f in enumerate(fields)]
+    )
     schema = pa.schema([f for f in arrow_schema(table) if f.name != WEIGHT])
 
     def write_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,7 +74,11 @@ def _group_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iter
         waiting.append(batch)
         size += batch.nbytes
         if size >= _GROUP:
-            yield pa.Table.from_batches(waiting).cast(schema)
+            yield _name_columns(waiting, schema)
             waiting, size = [], 0
     if any(b.num_rows for b in waiting):
-        yield pa.Table.from_batches(waiting).cast(schema)
+        yield _name_columns(waiting, schema)
+
+
+def _name_columns(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(batches).rename_columns(schema.names).cast(schema)

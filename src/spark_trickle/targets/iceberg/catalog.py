@@ -15,7 +15,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from spark_trickle.errors import SourceBusyError
+from spark_trickle.errors import InvalidDefinitionError, SourceBusyError
 from spark_trickle.sources.iceberg.catalog import IcebergCatalog
 from spark_trickle.targets.iceberg.commit import PreparedCommit, delete_old_metadata
 
@@ -25,6 +25,12 @@ class WritableCatalog(IcebergCatalog):
 
     def create_table(self, name: str, schema: Schema, properties: Mapping[str, str]) -> bool:
         """Make a table, and its namespace; False if the table is there."""
+        folder = self._options.warehouse
+        if self._options.catalog == "sql" and folder and "://" not in folder and not folder.startswith("/"):
+            raise InvalidDefinitionError(
+                f'the warehouse "{folder}" of the source "{self._name}" is a relative path',
+                "Attach the source with warehouse 'file:///…' or 's3://…': readers are in other folders.",
+            )
         return self.ask(
             f'the table "{name}"', lambda: self._create_table(name, schema, properties), "does not create"
         )

@@ -137,8 +137,9 @@ def number_columns(table: Table, schema: Schema) -> Table:
     """The stream table with the types and ids that files of its Iceberg table have."""
     fields = _fields_by_name(schema)
     columns = [
-        TableColumn(fields[c.name].field_id, c.name, to_column_type(fields[c.name].field_type))
+        TableColumn(f.field_id, c.name, to_column_type(f.field_type))
         for c in table.columns
+        if (f := fields.get(c.name)) is not None
     ]
     return replace(table, columns=tuple(columns), key=(), identity=(), former=())
 
