@@ -90,10 +90,10 @@ def describe_owner(stream: str, warehouse: str) -> str:
 def require_owner(publication: Publication, state: TargetState, full_name: str) -> None:
     """Refuse a table that shows another stream table.
 
-    One that was kept may be continued by a stream table of the same name, which may be a new one.
+    One of the same name may have another number: it was made again, or the warehouse was restored.
     """
     table = publication.table
-    same = state.stream_id == table.id or (state.kept and state.stream == table.full_name)
+    same = state.stream_id == table.id or state.stream == table.full_name
     if state.warehouse != publication.warehouse or not same:
         owner = describe_owner(state.stream, state.warehouse)
         raise NotPublishedError(table.full_name, full_name, f'"{owner}"')

@@ -36,6 +36,7 @@ from spark_trickle.targets.iceberg.manifests import SnapshotWriter
 from spark_trickle.targets.iceberg.state import NOTE, IcebergNote
 from spark_trickle.targets.state import TargetState
 
+DELETES_METADATA = "write.metadata.delete-after-commit.enabled"
 _MAIN = "main"
 _LAST_ADDED = -1
 
@@ -95,7 +96,7 @@ def prepare_snapshot(
 
     def undo_all() -> None:
         for path in writer.written:
-            with suppress(OSError):
+            with suppress(Exception):  # the reason of the refusal is what counts
                 table.io.delete(path)
         undo()
 
@@ -163,7 +164,9 @@ def _summarize(
 
 def delete_old_metadata(table: Table, now: TableMetadata) -> None:
     """Versions of the metadata that the table forgot with this commit; they are of no use to anybody."""
+    if now.properties.get(DELETES_METADATA, "").lower() != "true":
+        return
     before = {entry.metadata_file for entry in table.metadata.metadata_log}
     for path in before - {entry.metadata_file for entry in now.metadata_log}:
-        with suppress(OSError):
+        with suppress(Exception):  # the commit has succeeded, and the catalog may have deleted them itself
             table.io.delete(path)

@@ -26,6 +26,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from spark_trickle.errors import UnsupportedError
 from spark_trickle.sources.iceberg.deletes import find_address
 
 VERSION: Final = 2
@@ -52,7 +53,7 @@ class SnapshotWriter:
     def write(self, parent: Snapshot | None, added: Sequence[DataFile], gone: frozenset[str]) -> str:
         """The address of its list of manifests; `gone` names files that the parent has."""
         kept = [] if parent is None else self._keep_manifests(parent, gone)
-        new = self._write_manifest(self.find_spec(), _make_entries(added)) if added else []
+        new = self._write_manifest(find_spec(self.table), _make_entries(added)) if added else []
         place = self._name_file(f"snap-{self.snapshot_id}-0-{uuid.uuid4()}.avro")
         parent_id = None if parent is None else parent.snapshot_id
         with write_manifest_list(
@@ -60,10 +61,6 @@ class SnapshotWriter:
         ) as output:
             output.add_manifests([*new, *kept])
         return place
-
-    def find_spec(self) -> PartitionSpec:
-        """That of no partitions, which the table was made with; others may have added some since."""
-        return next(s for s in self.table.specs().values() if s.is_unpartitioned())
 
     def _keep_manifests(self, parent: Snapshot, gone: frozenset[str]) -> list[ManifestFile]:
         found: list[ManifestFile] = []
@@ -121,6 +118,18 @@ class SnapshotWriter:
         place = self.table.location_provider().new_metadata_location(name)
         self.written.append(place)
         return place
+
+
+def find_spec(table: Table) -> PartitionSpec:
+    """That of no partitions, which the table was made with; others may have added some since."""
+    for spec in table.specs().values():
+        if spec.is_unpartitioned():
+            return spec
+    name = ".".join(table.name())
+    raise UnsupportedError(
+        f'writing the Iceberg table "{name}", all of whose partitionings have partitions,',
+        "UNPUBLISH it, and publish the stream table under another name.",
+    )
 
 
 def _make_entries(added: Sequence[DataFile]) -> list[ManifestEntry]:

@@ -31,8 +31,14 @@ from spark_trickle.targets.files import TargetFolder, take_files
 from spark_trickle.targets.iceberg.bounds import describe_file
 from spark_trickle.targets.iceberg.catalog import WritableCatalog
 from spark_trickle.targets.iceberg.columns import has_columns, make_schema, number_columns, read_there
-from spark_trickle.targets.iceberg.commit import NewSnapshot, PreparedCommit, prepare_note, prepare_snapshot
-from spark_trickle.targets.iceberg.manifests import VERSION
+from spark_trickle.targets.iceberg.commit import (
+    DELETES_METADATA,
+    NewSnapshot,
+    PreparedCommit,
+    prepare_note,
+    prepare_snapshot,
+)
+from spark_trickle.targets.iceberg.manifests import VERSION, find_spec
 from spark_trickle.targets.iceberg.state import (
     NOTE,
     IcebergNote,
@@ -50,7 +56,7 @@ _Version = LakeVersion[RemoteIcebergTable]
 _PROPERTIES = {
     "format-version": str(VERSION),
     "write.parquet.compression-codec": "zstd",
-    "write.metadata.delete-after-commit.enabled": "true",  # old metadata files go; snapshots stay
+    DELETES_METADATA: "true",  # old metadata files go; snapshots stay
     "write.metadata.previous-versions-max": "100",
 }
 
@@ -169,7 +175,7 @@ class IcebergTarget:
         if rewrite.is_empty and not _changes_owner(state, version):
             return prepare_note(there, state, sum_paths(paths))
         schema = self._choose_schema(version) if rewrite.new_columns else there.schema()
-        spec = next(s.spec_id for s in there.specs().values() if s.is_unpartitioned())
+        spec = find_spec(there).spec_id
         folder = f"{there.location().rstrip('/')}/data"
         added = [describe_file(f, f"{folder}/{f.path}", schema, spec) for f in rewrite.added]
         gone = frozenset(f.outside.address for f in rewrite.removed if f.outside is not None)
