@@ -63,6 +63,12 @@ class Settings:
     broadcast_megabytes: float = _setting(
         64.0, "The most memory for that broadcast. Larger changes are sorted and merged instead.", low=0
     )
+    publish_merge_megabytes: float = _setting(
+        1024.0,
+        "The driver rewrites at most this much of the files of a published Delta table at once. "
+        "The executors rewrite more.",
+        low=0,
+    )
     local_tail_rows: int = _setting(
         50_000,
         "The driver adds up the changes since the last compaction if they have at most this many rows.",
@@ -235,6 +241,10 @@ class Settings:
     @property
     def broadcast_bytes(self) -> int:
         return int(self.broadcast_megabytes * 2**20)
+
+    @property
+    def merge_bytes(self) -> int:
+        return int(self.publish_merge_megabytes * 2**20)
 
     @property
     def max_refresh_rows(self) -> int:

@@ -158,6 +158,36 @@ def test_types(tr: Trickle, lake: Path) -> None:
     assert DeltaTable(lake / "kept").to_pyarrow_table().num_rows == 1
 
 
+def test_rows_that_are_merged_keep_every_bit(tr: Trickle, lake: Path) -> None:
+    """Those that change, and those that lie in the same file."""
+    tr.sql(
+        "CREATE TABLE typed (id INT, `a.b` DATE, `Über uns` DECIMAL(38, 10), at TIMESTAMP, local TIMESTAMP_NTZ, "
+        "f DOUBLE, b BINARY, tags ARRAY<STRUCT<k: STRING, v: INT>>, s STRUCT<x: TINYINT, y: ARRAY<FLOAT>>, "
+        "`order` BOOLEAN, `qu\"ote'` STRING, PRIMARY KEY (id))"
+    )
+    values = (
+        "DATE'0001-01-01', 1234567890123456789012345678.0123456789, TIMESTAMP'1969-12-31 23:59:59.999999Z', "
+        "TIMESTAMP_NTZ'9999-12-31 12:30:15.123456', -0.0D, X'00FF', array(named_struct('k', 'ü', 'v', NULL), NULL), "
+        "named_struct('x', 1Y, 'y', array(float('NaN'), NULL)), true, ''"
+    )
+    nothing = "NULL, NULL, NULL, NULL, double('NaN'), NULL, NULL, NULL, NULL, NULL"
+    tr.sql(
+        f"INSERT INTO typed VALUES (1, {values}), (2, {nothing}), (3, {values}), (4, {nothing}), (5, {nothing})"
+    )
+    tr.sql("CREATE STREAM TABLE kept AS SELECT * FROM typed")
+    tr.sql("PUBLISH STREAM TABLE kept TO SOURCE lake")
+    tr.sql("UPDATE typed SET `order` = false WHERE id IN (3, 4)")
+    tr.sql("DELETE FROM typed WHERE id = 5")
+    tr.sql(f"INSERT INTO typed VALUES (6, {values})")
+    tr.refresh_all()
+    assert DeltaTable(lake / "kept").history(1)[0]["operation"] == "MERGE"
+    found = DeltaTable(lake / "kept").to_pyarrow_table().sort_by("id")
+    expected = tr.table("kept").toArrow().sort_by("id")
+    assert repr(found.to_pylist()).replace("<UTC>", "UTC") == repr(expected.to_pylist()).replace(
+        "<UTC>", "UTC"
+    )
+
+
 def test_compaction_by_others_does_no_harm_and_other_changes_are_repaired(tr: Trickle, lake: Path) -> None:
     publish_all(tr)
     tr.sql(CHANGES["insert"])

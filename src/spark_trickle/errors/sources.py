@@ -312,7 +312,7 @@ class TargetChangedError(TrickleError):
 
 @dataclass(eq=False)
 class TargetRefusedError(TrickleError):
-    """A constraint, a trigger, a view or a limit of the target database is in the way."""
+    """A constraint, a trigger, a view, a feature or a limit of the target is in the way."""
 
     table: str
     detail: str
@@ -321,11 +321,11 @@ class TargetRefusedError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'the target database refuses the change to the published table "{self.table}": {self.detail}'
+        return f'the target refuses the change to the published table "{self.table}": {self.detail}'
 
     @property
     def hint(self) -> str:
-        return "Remove the constraint, trigger or view that the error names; nothing was changed."
+        return "Remove what the error names, such as a constraint, a trigger or a view; nothing was changed."
 
 
 @dataclass(eq=False)

@@ -61,8 +61,8 @@ class LakeTable(Protocol[V]):
     def update_options(self, version: LakeVersion[V]) -> LakeVersion[V]:
         """Give a table that was there already what its options ask for."""
 
-    def choose_merge(self, version: LakeVersion[V]) -> Merge | None:
-        """How readers are told of each row that changes, if they want to be."""
+    def choose_merge(self, version: LakeVersion[V], rows: RowsToPublish) -> Merge | None:
+        """How its library merges this change by its key, if that is the better way."""
 
     def list_files(self, version: LakeVersion[V]) -> Sequence[DataFile]:
         """The files that it consists of."""
@@ -154,7 +154,7 @@ class LakeTarget(Generic[V]):
         require_step(self.full_name, state.snapshot, state.mark, step)
         if found.changes:
             raise RepairNeededError(self.full_name, "; ".join(found.changes))
-        if found.has_columns and (merge := self.lake.choose_merge(found)) is not None:
+        if found.has_columns and (merge := self.lake.choose_merge(found, rows)) is not None:
             inserted, deleted = count_by_sign(rows)
             if deleted:
                 moved = state.move(step.upto, step.marks[1], inserted, deleted)

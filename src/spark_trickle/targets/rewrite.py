@@ -14,7 +14,16 @@ from spark_trickle.model.files import ColumnStats, DataFile
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import Scalar
-from spark_trickle.spark.read import NetTail, files_by_sign, read_content, rows_with_weights, same_row_sql
+from spark_trickle.refresh.identity import key_of, with_identity
+from spark_trickle.spark.frames import local_frame
+from spark_trickle.spark.read import (
+    NetTail,
+    Replaced,
+    files_by_sign,
+    read_content,
+    rows_with_weights,
+    same_row_sql,
+)
 from spark_trickle.spark.run import collect_rows, run_sql
 from spark_trickle.targets.files import NewFile, TargetFolder
 from spark_trickle.targets.interface import RowsToPublish
@@ -50,9 +59,9 @@ def plan_rewrite(folder: TargetFolder, name: str, files: Sequence[DataFile], row
     come = few.filter(pc.greater(few.column(WEIGHT), 0))
     if not gone.num_rows:
         return Rewrite((), tuple(folder.write_rows(come)), come.num_rows, 0)
-    candidates = [f for f in files if _may_hold(rows.table, f, gone)]
+    candidates = find_candidates(files, rows)
     if not room_of_statement(rows.work.place.settings).holds(candidates):
-        return _rewrite_by_executors(folder, name, files, rows)
+        return _rewrite_by_executors(folder, name, candidates, rows)
     touched: list[DataFile] = []
     kept, left = come, gone
     for f in candidates:
@@ -60,7 +69,7 @@ def plan_rewrite(folder: TargetFolder, name: str, files: Sequence[DataFile], row
             break
         held = load_rows(rows.work, folder.table, [f])
         if held is None:
-            return _rewrite_by_executors(folder, name, files, rows)
+            return _rewrite_by_executors(folder, name, candidates, rows)
         net = sum_weights(rows.table, pa.concat_tables([held, left]))
         missing = net.filter(pc.less(net.column(WEIGHT), 0))
         if _count(missing) < _count(left):
@@ -71,6 +80,14 @@ def plan_rewrite(folder: TargetFolder, name: str, files: Sequence[DataFile], row
     if left.num_rows:
         raise RepairNeededError(name, f"{left.num_rows} rows that change are not there as they were")
     return Rewrite(tuple(touched), tuple(folder.write_rows(kept)), come.num_rows, gone.num_rows)
+
+
+def find_candidates(files: Sequence[DataFile], rows: RowsToPublish) -> list[DataFile]:
+    """The files that may hold a row which goes, by what is known of them."""
+    if rows.few is None:
+        return list(files)
+    gone = rows.few.filter(pc.less(rows.few.column(WEIGHT), 0))
+    return [f for f in files if gone.num_rows and _may_hold(rows.table, f, gone)]
 
 
 def _count(net: pa.Table) -> int:
@@ -111,25 +128,30 @@ def count_by_sign(rows: RowsToPublish) -> tuple[int, int]:
 def _rewrite_by_executors(
     folder: TargetFolder, name: str, files: Sequence[DataFile], rows: RowsToPublish
 ) -> Rewrite:
-    work, there = rows.work, folder.table
+    """`files` are those that may hold a row which goes."""
+    work = rows.work
+    there = with_identity(folder.table, key_of(work, rows.table))
     spark, storage = work.place.spark, work.place.storage
-    change = rows.frame
+    change = rows.frame if rows.few is None else local_frame(spark, rows.table, rows.few)
     inserted, deleted = count_by_sign(rows)
+    come = change.where(f"{WEIGHT} > 0").drop(WEIGHT)
     if not deleted:
-        come = change.where(f"{WEIGHT} > 0").drop(WEIGHT)
         return Rewrite((), tuple(folder.write_frame(come)), inserted, 0)
+    is_small = rows.few is not None
     gone = change.where(f"{WEIGHT} < 0").drop(WEIGHT)
     (held,) = files_by_sign(spark, storage, there, files, _TAG).values() if files else (None,)
     touched: list[DataFile] = []
     if held is not None:
         text = (
-            f"SELECT DISTINCT base.{_TAG} AS tag FROM {{held}} AS base LEFT SEMI JOIN {{gone}} AS gone "
-            f"ON {same_row_sql(there)}"
+            f"SELECT {'/*+ BROADCAST(gone) */ ' if is_small else ''}DISTINCT base.{_TAG} AS tag "
+            f"FROM {{held}} AS base LEFT SEMI JOIN {{gone}} AS gone ON {same_row_sql(there)}"
         )
         tags = {r["tag"] for r in collect_rows(run_sql(spark, text, held=held, gone=gone))}
         touched = [f for f in files if f.tag in tags]
     settled = rows_with_weights(spark, storage, there, touched)
-    content = read_content(settled, there, NetTail(change), broadcast=False)
+    # A key is that of one row: its row goes, and another one may come. Without a key, equal rows are counted.
+    tail = Replaced(gone, come) if there.distinct_by else NetTail(change)
+    content = read_content(settled, there, tail, broadcast=is_small)
     added = folder.write_frame(content)
     expected = sum(f.rows for f in touched) + inserted - deleted
     if sum(f.rows for f in added) != expected:

@@ -1,7 +1,7 @@
-"""A net change -> one MERGE by the library, which writes down row by row what changed.
+"""A net change -> one MERGE by the library, in a single process, which streams the files that it touches.
 
-Readers of a change data feed go by that. Files that we write ourselves tell them only that whole files were
-replaced: all rows of these went and came.
+It also writes down row by row what changed. Readers of a change data feed go by that: files that we write
+ourselves tell them only that whole files were replaced, so that all rows of these went and came.
 """
 
 from __future__ import annotations

@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from spark_trickle.errors import NotPublishedError, SourceBusyError, TargetExistsError, UnsupportedError
+from spark_trickle.errors import (
+    NotPublishedError,
+    SourceBusyError,
+    TargetExistsError,
+    TargetRefusedError,
+    UnsupportedError,
+)
 from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.model.files import DataFile
@@ -33,7 +39,7 @@ from spark_trickle.targets.delta.stats import render_stats
 from spark_trickle.targets.files import NewFile, TargetFolder, take_files
 from spark_trickle.targets.interface import Publication, RowsToPublish
 from spark_trickle.targets.lake import LakeTarget, LakeVersion, Merge
-from spark_trickle.targets.rewrite import NO_ROWS, Rewrite
+from spark_trickle.targets.rewrite import NO_ROWS, Rewrite, find_candidates
 from spark_trickle.targets.state import TargetState, describe_owner, require_owner, require_types
 
 _FEED = {"delta.enableChangeDataFeed": "true"}
@@ -193,10 +199,15 @@ class DeltaTarget:
                 commit_properties=self._note(state),
             )
 
-    def choose_merge(self, version: LakeVersion[int]) -> Merge | None:
-        if not (self._merges_by_key and self._has_feed(version.at)):
-            return None
-        return partial(self._merge, version)
+    def choose_merge(self, version: LakeVersion[int], rows: RowsToPublish) -> Merge | None:
+        """A feed is written by the library alone; what little is written again, it writes in less time."""
+        if self._merges_by_key and (self._has_feed(version.at) or self._is_small(version, rows)):
+            return partial(self._merge, version)
+        return None
+
+    def _is_small(self, version: LakeVersion[int], rows: RowsToPublish) -> bool:
+        size = sum(f.bytes for f in find_candidates(self.list_files(version), rows))
+        return size <= rows.work.place.settings.merge_bytes
 
     def _merge(self, version: LakeVersion[int], rows: RowsToPublish, state: TargetState) -> None:
         """The same, by the library: it also writes down for each row how it changed."""
@@ -222,8 +233,11 @@ class DeltaTarget:
         except require_deltalake().exceptions.DeltaError as error:
             self._make_folder().delete_files(written)
             detail = str(error).splitlines()[0]
+            if not isinstance(error, require_deltalake().exceptions.CommitFailedError):
+                raise TargetRefusedError(self.full_name, detail) from None
             raise SourceBusyError(
-                f'the Delta table "{self.full_name}" refuses the commit: {detail}'
+                f'the Delta table "{self.full_name}" refuses the commit: {detail}',
+                "Another writer may have committed first; try again.",
             ) from None
         crash_point("after_target_commit")
 

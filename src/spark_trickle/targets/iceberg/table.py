@@ -47,7 +47,7 @@ from spark_trickle.targets.iceberg.state import (
     read_note,
     sum_paths,
 )
-from spark_trickle.targets.interface import Publication
+from spark_trickle.targets.interface import Publication, RowsToPublish
 from spark_trickle.targets.lake import LakeVersion
 from spark_trickle.targets.rewrite import Rewrite
 from spark_trickle.targets.state import TargetState, describe_owner, require_owner, require_types
@@ -119,8 +119,8 @@ class IcebergTarget:
     def update_options(self, version: _Version) -> _Version:
         return version
 
-    def choose_merge(self, version: _Version) -> None:
-        """Iceberg has no feed that tells of rows one by one."""
+    def choose_merge(self, version: _Version, rows: RowsToPublish) -> None:
+        """Its library would need all rows of a file in memory."""
 
     def list_files(self, version: _Version) -> Sequence[DataFile]:
         found = self.catalog.ask(f'the table "{self.full_name}"', lambda: self._list_files(version.at))
