@@ -113,6 +113,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.shows("iceberg", "each refresh once, in one commit")
 def test_changes_follow(tr: Trickle, lake: IcebergLake) -> None:
     publish_all(tr)
     check_all(tr, lake)
@@ -131,6 +132,7 @@ def test_changes_follow(tr: Trickle, lake: IcebergLake) -> None:
     assert {len(find_there(lake, name).snapshots()) for name in QUERIES} == {len(CHANGES) + 1}
 
 
+@pytest.mark.slow
 def test_only_touched_files_are_written_again(tr: Trickle, lake: IcebergLake) -> None:
     publish_all(tr)
     tr.sql("INSERT INTO orders SELECT id, 'z', id FROM range(1000, 2000)")
@@ -167,6 +169,7 @@ def test_files_say_what_they_hold(tr: Trickle, lake: IcebergLake) -> None:
     assert parquet.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
+@pytest.mark.slow
 def test_many_rows_go_through_the_executors(tmp_path: Path, lake: IcebergLake) -> None:
     with spark_trickle.connect(tmp_path / "warehouse", settings={"max_driver_rows": 10}) as tr:
         fill(tr, lake)
@@ -274,12 +277,13 @@ def compact_and_expire(table: Table) -> None:
 
 
 HARMLESS: dict[str, Callable[[Table], object]] = {
+    "compaction and expiry": compact_and_expire,
     "compaction": compact,
     "expiry": expire,
-    "compaction and expiry": compact_and_expire,
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", list(HARMLESS))
 def test_upkeep_by_others_does_no_harm(tr: Trickle, lake: IcebergLake, name: str) -> None:
     publish_all(tr)
@@ -312,7 +316,8 @@ DRIFTS: dict[str, tuple[Callable[[Table], object], str]] = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.shows("iceberg", "changes by others are noticed", "repaired by comparison")
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", list(DRIFTS))
 def test_what_others_change_is_repaired(tr: Trickle, lake: IcebergLake, name: str) -> None:
     publish_all(tr)
@@ -329,6 +334,7 @@ def test_what_others_change_is_repaired(tr: Trickle, lake: IcebergLake, name: st
     check_all(tr, lake)
 
 
+@pytest.mark.slow
 def test_a_repair_writes_only_what_differs(tr: Trickle, lake: IcebergLake) -> None:
     publish_all(tr)
     before = find_there(lake, "bag").metadata.current_snapshot_id
@@ -365,6 +371,7 @@ def test_columns_that_others_change_come_back(tr: Trickle, lake: IcebergLake) ->
 # --- columns -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.shows("iceberg", "wider types are followed")
 def test_a_wider_type_keeps_its_column(tr: Trickle, lake: IcebergLake) -> None:
     tr.sql("CREATE STREAM TABLE ids AS SELECT id FROM orders")
     tr.sql(f"PUBLISH STREAM TABLE ids TO SOURCE ice AS {SPACE}.ids")
@@ -419,6 +426,7 @@ def test_another_query(tr: Trickle, lake: IcebergLake, query: str) -> None:
 # --- one writer --------------------------------------------------------------------------------------
 
 
+@pytest.mark.shows("iceberg", "two processes that publish at once")
 def test_two_processes_at_once(tr: Trickle, lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one commits, the other does not commit again, and leaves no file behind."""
     publish_all(tr)
@@ -447,6 +455,7 @@ def test_two_processes_at_once(tr: Trickle, lake: IcebergLake, monkeypatch: pyte
         assert len(list((folder / "metadata").glob("snap-*"))) == 2
 
 
+@pytest.mark.slow
 def test_unpublish_and_publish_again(tr: Trickle, lake: IcebergLake) -> None:
     publish_all(tr)
     tr.sql("UNPUBLISH STREAM TABLE totals")
@@ -463,6 +472,7 @@ def test_unpublish_and_publish_again(tr: Trickle, lake: IcebergLake) -> None:
     assert not lake.catalog.table_exists(f"{SPACE}.totals")
 
 
+@pytest.mark.slow
 def test_a_table_that_somebody_dropped(tr: Trickle, lake: IcebergLake) -> None:
     publish_all(tr)
     lake.catalog.drop_table(f"{SPACE}.bag")
@@ -474,6 +484,7 @@ def test_a_table_that_somebody_dropped(tr: Trickle, lake: IcebergLake) -> None:
     check_all(tr, lake)
 
 
+@pytest.mark.slow
 def test_an_empty_stream_table(tr: Trickle, lake: IcebergLake) -> None:
     tr.sql(CHANGES["delete everything"])
     tr.refresh_all()
@@ -572,6 +583,7 @@ with spark_trickle.connect(sys.argv[1], settings={"max_driver_rows": int(sys.arg
 """
 
 
+@pytest.mark.shows("iceberg", "a process killed while it publishes")
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("most", [100_000, 1])
 @pytest.mark.parametrize("point", ["before_target_commit", "after_target_commit"])
@@ -766,6 +778,7 @@ class Walk:
             self.tr.close()
 
 
+@pytest.mark.shows("iceberg", "a random walk over published tables")
 @pytest.mark.parametrize("seed", [1])
 def test_a_short_walk(lake: IcebergLake, tmp_path: Path, seed: int) -> None:
     Walk(lake, tmp_path / "warehouse", seed).run(12)
