@@ -587,10 +587,16 @@ def add_default(table: dict[str, Any]) -> None:
     table["schemas"][0]["fields"][2]["initial-default"] = 7
 
 
+def store_variants(table: dict[str, Any]) -> None:
+    use_version_3(table)
+    table["schemas"][0]["fields"][2]["type"] = "variant"
+
+
 METADATA: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "version 9": (lambda table: table.update({"format-version": 9}), "the metadata of the table"),
     "nanoseconds": (store_nanoseconds, 'column "amount" has type TIMESTAMP_NS'),
     "defaults": (add_default, "an initial default"),
+    "variants": (store_variants, "Unsupported field type: 'variant'"),
 }
 
 

@@ -105,8 +105,10 @@ class IcebergCatalog:
 
 
 def _first_words(error: Exception) -> str:
-    if isinstance(error, pydantic.ValidationError):
-        return "; ".join(e["msg"] for e in error.errors(include_url=False, include_input=False))
+    """pyiceberg puts the first line of what pydantic found into an error of its own."""
+    for found in (error, error.__cause__):
+        if isinstance(found, pydantic.ValidationError):
+            return "; ".join(e["msg"] for e in found.errors(include_url=False, include_input=False))
     return first_line(error)
 
 
