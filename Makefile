@@ -30,7 +30,7 @@ test-all: .venv java  ## run all tests with WORKERS (2)
 test-slow: .venv java  ## run what `make test` leaves out, the most telling first, until SECONDS are over
 	.venv/bin/python -m pytest -n $(WORKERS) --dist load -m slow $(SLOW) $(if $(SECONDS),--stop-after $(SECONDS))
 
-test-connectors: .venv java .connectors/.installed .connectors/kafka/.installed  ## run the tests against the official writers and brokers (needs Maven Central)
+test-connectors: .venv java .connectors/.installed .connectors/kafka/.installed .connectors/iceberg/.installed  ## run the tests against the official writers and brokers (needs Maven Central)
 	.venv/bin/python -m pytest tests/connectors --interpreted
 
 test-remote: .venv java  ## run the tests of statements over Spark Connect
@@ -88,10 +88,10 @@ clean:  ## remove what builds and runs leave behind, but not .venv
 	.connectors/bin/python -m pip install --disable-pip-version-check -r tests/connectors/requirements.txt
 	@touch $@
 
-# The jars of Apache Kafka, which the tests start as a process.
-.connectors/kafka/.installed: tests/connectors/kafka.xml
+# The jars of what the tests start as processes: a broker of Apache Kafka, and Iceberg's own REST catalog.
+.connectors/%/.installed: tests/connectors/%.xml
 	mvn --batch-mode --quiet --file $< dependency:copy-dependencies \
-		-DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.connectors/kafka
+		-DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.connectors/$*
 	@touch $@
 
 java:

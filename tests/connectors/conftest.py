@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import spark_trickle
 from spark_trickle.session import Trickle
+from tests.connectors.duck import is_installed, open_duckdb
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".connectors" / "bin" / "python"
@@ -33,8 +36,15 @@ class Writer:
 
     def run(self, statement: str) -> list[str]:
         """The rows of the answer, each as JSON."""
+        return self._ask(statement)
+
+    def delete_by_value(self, table: str, column: str, value: int) -> None:
+        """An equality delete in an Iceberg table."""
+        self._ask([table, column, value])
+
+    def _ask(self, request: object) -> list[str]:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(statement) + "\n")
+        self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         return self.read_answer()
 
@@ -44,6 +54,11 @@ class Writer:
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return list(answer["rows"])
+
+
+def show_rows(tr: Trickle, query: str) -> Counter[str]:
+    """Rows as the writer shows them."""
+    return Counter(r[0] for r in tr.sql(query).selectExpr("to_json(struct(*))").collect())
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +76,15 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
     assert process.stdin is not None
     process.stdin.close()
     process.wait(60)
+
+
+@pytest.fixture
+def duck() -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB, which reads what the official writers wrote."""
+    if not is_installed():
+        pytest.skip("DuckDB's extensions are not installed: run make test-connectors")
+    with open_duckdb() as connection:
+        yield connection
 
 
 @pytest.fixture

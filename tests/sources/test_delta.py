@@ -137,6 +137,7 @@ OPERATIONS: dict[str, tuple[Operation, tuple[int, int]]] = {
     "checkpoint": (write_checkpoint, (1, 0)),
     "restore": (restore, (0, 0)),
     "append and compact": (compact, (1, 0)),
+    "texts with other ends of lines": (lambda lake: lake.append((4, "a\u2028b\x85c", 1)), (1, 0)),
     "append, update, delete": (change_several_times, (1, 1)),
 }
 

@@ -544,6 +544,26 @@ def test_files_that_cannot_be_read_are_named(tr: Trickle, lake: IcebergLake, nam
     assert Counter(map(tuple, tr.table("orders").collect())) == lake.rows()
 
 
+def test_equality_deletes_that_compaction_left_behind_count_for_nothing(
+    tr: Trickle, lake: IcebergLake
+) -> None:
+    """They are still listed, but each row is newer than they are."""
+    lake.follow(tr)
+    old = [f.file_path for f in list_data_files(lake.table())]
+    Commit(lake.table(), Operation.DELETE, [equality_deletes(lake)]).write()  # of one row
+    assert "an equality delete file" in tr.sync("ice").problems["main.orders"]
+    rest = write_data_file(lake.table(), orders(FIRST[1:]))
+    Commit(lake.table(), Operation.REPLACE, [rest], old).write()
+    report = tr.sync("ice")
+    assert not report.problems
+    assert (report.rows_inserted, report.rows_deleted) == (0, 1)
+    tr.refresh_all()
+    assert rows(tr.table("copied")) == rows(tr.table("orders"))
+    assert [r.id for r in tr.table("copied").collect()] == [2, 3, 3]
+    Commit(lake.table(), Operation.DELETE, [equality_deletes(lake)]).write()
+    assert "an equality delete file" in tr.sync("ice").problems["main.orders"]
+
+
 def test_imported_files_without_field_ids_are_refused(tr: Trickle, lake: IcebergLake) -> None:
     path = lake.path / "imported.parquet"
     pq.write_table(orders([(4, "b", 1)]), path)
@@ -567,10 +587,16 @@ def add_default(table: dict[str, Any]) -> None:
     table["schemas"][0]["fields"][2]["initial-default"] = 7
 
 
+def store_variants(table: dict[str, Any]) -> None:
+    use_version_3(table)
+    table["schemas"][0]["fields"][2]["type"] = "variant"
+
+
 METADATA: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "version 9": (lambda table: table.update({"format-version": 9}), "the metadata of the table"),
     "nanoseconds": (store_nanoseconds, 'column "amount" has type TIMESTAMP_NS'),
     "defaults": (add_default, "an initial default"),
+    "variants": (store_variants, "Unsupported field type: 'variant'"),
 }
 
 

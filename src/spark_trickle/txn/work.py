@@ -110,6 +110,7 @@ class Work:
     effects: Callable[[Work, Table], Work] | None = None  # what a stream table would be after this commit
     _steps: Iterator[int] = field(default_factory=lambda: count(1))  # a scratch goes on with the same
     _files: dict[tuple[int, int], tuple[DataFile, ...]] = field(default_factory=dict)
+    _row_counts: dict[tuple[int, int], int] = field(default_factory=dict)
     _change_files: dict[tuple[int, int, int], tuple[DataFile, ...]] = field(default_factory=dict)
 
     @property
@@ -181,7 +182,22 @@ class Work:
             return read.read_sizes(connection, self.base.id)
 
     def row_count(self, table: Table) -> int:
-        return sum(f.weight for f in self.files(table))
+        change = self.changes.get(table.id)
+        if change is None:
+            return self._count_committed(table)
+        ended = sum(f.weight for f in change.ended)
+        return self._count_committed(table) + sum(f.weight for f in change.added) - ended
+
+    def _count_committed(self, table: Table) -> int:
+        """The catalog adds up the files of a table in place: a refresh may need no list of them."""
+        key = (table.id, self.base.id)
+        listed = table.id in self.state.pinned or key in self._files
+        if listed or table.mirror is None or not table.mirror.in_place:
+            return sum(f.weight for f in self.files_at(table, self.base.id))
+        if key not in self._row_counts:
+            with open_reader(self.place.warehouse.engine) as connection:
+                self._row_counts[key] = read.count_rows(connection, *key)
+        return self._row_counts[key]
 
     def rows(self, table: Table) -> Frame:
         """All rows of a table; that the transaction looked at them is noted."""

@@ -254,6 +254,15 @@ def read_sizes(connection: Connection, snapshot_id: int) -> dict[int, TableSize]
     return {row[0]: TableSize(int(row[1]), int(row[2]), int(row[3])) for row in connection.execute(query)}
 
 
+def count_rows(connection: Connection, table_id: int, snapshot_id: int) -> int:
+    """Rows of a table, without a list of its files, which may be very many."""
+    joined = s.data_file.join(s.trickle_file, s.data_file.c.data_file_id == s.trickle_file.c.data_file_id)
+    weight = func.sum(s.data_file.c.record_count - 2 * s.trickle_file.c.deletes)
+    query = select(weight).select_from(joined)
+    query = query.where(s.data_file.c.table_id == table_id, is_visible(s.data_file, snapshot_id))
+    return int(connection.execute(query).scalar_one() or 0)
+
+
 def read_changes_since(connection: Connection, snapshot_id: int) -> list[tuple[int, int, str]]:
     """(snapshot, table, change) of every commit after a snapshot."""
     query = select(s.trickle_change).where(s.trickle_change.c.snapshot_id > snapshot_id)

@@ -28,7 +28,9 @@ from spark_trickle.sources.delta.actions import (
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(?:(\d{10})\.(\d{10})|([0-9a-f-]{36})))?\.(parquet|json)")
-_OF_FILES, _OF_SCHEMA = ("add", "sidecar"), ("metaData", "protocol")  # what is read of a checkpoint
+# What is read of a checkpoint and of the commits since.
+_OF_FILES, _OF_SCHEMA = ("add", "remove", "sidecar"), ("metaData", "protocol")
+_ACTION = re.compile(r'\s*\{\s*"(\w+)"')  # the name of the action that a line holds
 _MARK = 12  # digits of the checksum that tells a commit from another one of the same number
 
 
@@ -106,10 +108,10 @@ class DeltaLog:
         start = max((v for v in listing.checkpoints if v <= version), default=-1)
         if start >= 0:
             yield self._read_checkpoint(start, listing.checkpoints[start], wanted)
-        yield from self.read_commits(start, version)
+        yield from self.read_commits(start, version, wanted)
 
-    def read_commits(self, after: int, upto: int) -> list[DeltaCommit]:
-        """The commits in (after, upto]."""
+    def read_commits(self, after: int, upto: int, wanted: Sequence[str] = ()) -> list[DeltaCommit]:
+        """The commits in (after, upto]; of all their actions, or of some, as others may be very many."""
         found = []
         for version in range(after + 1, upto + 1):
             try:
@@ -118,7 +120,7 @@ class DeltaLog:
                 raise VersionGoneError(
                     f"version {version} of {self.address} is not in its log any more"
                 ) from None
-            found.append(parse_commit(version, text.splitlines()))
+            found.append(parse_commit(version, _choose_lines(text, wanted)))
         return found
 
     def _list_files(self) -> _Listing:
@@ -144,14 +146,15 @@ class DeltaLog:
 
     def _read_checkpoint(self, version: int, names: tuple[str, ...], wanted: Sequence[str]) -> DeltaCommit:
         """All that counts at a version; files that were removed before are not of interest."""
-        actions = [a for name in names for a in self._read_actions(name, wanted)]
+        held = [name for name in wanted if name != "remove"]
+        actions = [a for name in names for a in self._read_actions(name, held)]
         for sidecar in [a["sidecar"] for a in actions if a.get("sidecar")]:
-            actions += self._read_actions(f"_sidecars/{sidecar['path'].rpartition('/')[2]}", wanted)
+            actions += self._read_actions(f"_sidecars/{sidecar['path'].rpartition('/')[2]}", held)
         return collect_actions(version, actions)
 
     def _read_actions(self, name: str, wanted: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         if name.endswith(".json"):
-            for line in self._read_file(name).decode("utf-8").splitlines():
+            for line in _choose_lines(self._read_file(name).decode("utf-8"), wanted):
                 yield json.loads(line)
             return
         filesystem, folder = self._place
@@ -165,6 +168,14 @@ class DeltaLog:
         filesystem, folder = self._place
         with filesystem.open_input_file(f"{folder}/{name}") as source:
             return bytes(source.read())
+
+
+def _choose_lines(text: str, wanted: Sequence[str]) -> Iterator[str]:
+    """The lines of some actions; only a line feed ends one, though a text may hold other ends of lines."""
+    for line in text.split("\n"):
+        action = _ACTION.match(line) if wanted else None
+        if line.strip() and (action is None or action[1] in wanted):
+            yield line
 
 
 def _list_actions(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:

@@ -105,15 +105,25 @@ class IcebergCatalog:
 
 
 def _first_words(error: Exception) -> str:
-    if isinstance(error, pydantic.ValidationError):
-        return "; ".join(e["msg"] for e in error.errors(include_url=False, include_input=False))
+    """pyiceberg puts the first line of what pydantic found into an error of its own."""
+    for found in (error, error.__cause__):
+        if isinstance(found, pydantic.ValidationError):
+            return "; ".join(e["msg"] for e in found.errors(include_url=False, include_input=False))
     return first_line(error)
 
 
 def _list_namespaces(catalog: Catalog, parent: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """Those in a namespace, and those in them; some catalogs list all, whatever they are asked for."""
+    """Those in a namespace, and those in them; some catalogs list all, whatever they are asked for.
+
+    One may have been dropped meanwhile, and pyiceberg asks REST catalogs in a way that is misunderstood for
+    those in a namespace whose name has spaces or letters with accents: its own tables are found all the same.
+    """
     found: set[tuple[str, ...]] = set()
-    for namespace in catalog.list_namespaces(parent):
+    try:
+        listed = catalog.list_namespaces(parent)
+    except NoSuchNamespaceError:
+        return found
+    for namespace in listed:
         if len(namespace) > len(parent) and namespace not in found:
             found |= {namespace, *_list_namespaces(catalog, namespace)}
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
@@ -96,6 +96,23 @@ class DeleteIndex:
         named = self._of_paths.get(file.path, ())
         near = self._of_partitions.get(file.partition, ())
         return [d for d in (*named, *near) if d.sequence >= file.sequence]
+
+
+def leave_out_dangling(deletes: Sequence[ListedFile], data: Iterable[ListedFile]) -> list[ListedFile]:
+    """Without equality deletes that are about no data file: all are newer. Compaction leaves such behind."""
+    oldest: dict[tuple[int, tuple[str, ...]], int] = {}
+    for file in data:
+        oldest[file.partition] = min(file.sequence, oldest.get(file.partition, file.sequence))
+
+    def counts(delete: ListedFile) -> bool:
+        if delete.kind is not FileKind.EQUALITY_DELETES:
+            return True
+        # Without a partition it is about the files of all of them.
+        is_global = all(value == "None" for value in delete.partition[1])
+        found = oldest.values() if is_global else [oldest.get(delete.partition, delete.sequence)]
+        return any(sequence < delete.sequence for sequence in found)
+
+    return [delete for delete in deletes if counts(delete)]
 
 
 def is_vector(file: ListedFile) -> bool:

@@ -20,9 +20,9 @@ from spark_trickle.errors import (
 from spark_trickle.sources.iceberg.catalog import IcebergCatalog
 from spark_trickle.sources.iceberg.changes import HistoryLostError, TouchedFiles, find_touched, list_between
 from spark_trickle.sources.iceberg.columns import describe_table
-from spark_trickle.sources.iceberg.deletes import DeleteContents, DeleteIndex
+from spark_trickle.sources.iceberg.deletes import DeleteContents, DeleteIndex, leave_out_dangling
 from spark_trickle.sources.iceberg.files import find_path, make_file, make_files
-from spark_trickle.sources.iceberg.manifests import ListedFile, Manifests
+from spark_trickle.sources.iceberg.manifests import FileKind, ListedFile, Manifests
 from spark_trickle.sources.iceberg.opening import CAPABILITIES
 from spark_trickle.sources.iceberg.options import IcebergOptions
 from spark_trickle.sources.interface import (
@@ -200,4 +200,6 @@ class IcebergSource:
 
     def _index_deletes(self, table: str, snapshot: Snapshot | None) -> DeleteIndex:
         files = [] if snapshot is None else self._manifests_of(table).list_live(snapshot, deletes=True)
+        if snapshot is not None and any(f.kind is FileKind.EQUALITY_DELETES for f in files):
+            files = leave_out_dangling(files, self._list_data(table, snapshot))
         return DeleteIndex(files, self._contents)
