@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import json
-import random
-import shutil
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 import spark_trickle
 from spark_trickle.errors import (
-    InvalidDefinitionError,
-    NotPublishedError,
-    RepairNeededError,
     SourceBusyError,
-    SourceUnavailableError,
     TargetExistsError,
     TargetRefusedError,
     TrickleError,
     UnsupportedError,
 )
 from spark_trickle.session import Trickle
-from spark_trickle.targets.kafka.ledger import LEDGER, TopicLedger
+from spark_trickle.targets.kafka.ledger import TopicLedger
 from spark_trickle.targets.kafka.table import TopicTarget
 from tests.conftest import rows
 from tests.connectors.broker import Broker
@@ -120,7 +113,7 @@ class Bus:
         )
         for name, query in QUERIES.items():
             tr.sql(f"CREATE STREAM TABLE {name} AS {query}")
-        tr.attach_source("bus", "kafka", servers=broker.servers, timeout_seconds="15", **options)
+        tr.attach_source("bus", "kafka", servers=broker.servers, **options)
 
     def topic(self, name: str) -> str:
         return f"{self.suffix}.{name}"
@@ -195,3 +188,279 @@ def test_what_records_say(bus: Bus) -> None:
     assert tombstone.value is None
     assert bus.tr.push("bus") == bus.tr.push("bus")
     assert len(bus.records("plain")) == 8  # no change, no record
+
+
+def test_upserts(bus: Bus) -> None:
+    """The new row alone, and a record without a value for one that goes: the topic may be compacted."""
+    bus.publish("plain", "totals", options="OPTIONS (format 'upsert', partitions '3')")
+    for statement in ("SELECT 1", *CHANGES.values(), CHANGES["insert"]):
+        bus.tr.sql(statement)
+        bus.tr.refresh_all()
+        for name in ("plain", "totals"):
+            found = {r.key: r.value for r in bus.records(name)}
+            assert Counter(show(json.loads(v)) for v in found.values() if v) == held(bus.tr, name)
+    assert {r.partition for r in bus.records("plain")} == {0, 1, 2}
+    bus.tr.sql("PUBLISH STREAM TABLE plain REPAIR")
+    with pytest.raises(UnsupportedError, match="no key"):
+        bus.publish("bag", options="OPTIONS (format 'upsert')")
+
+
+def test_java_finds_the_same_partitions(bus: Bus) -> None:
+    """What murmur2 gives for keys, as the clients in Java compute it."""
+    bus.publish("plain", options="OPTIONS (partitions '5')")
+    found = {r.key: r.partition for r in bus.records("plain")}
+    assert found == {key: (murmur2(key) & 0x7FFFFFFF) % 5 for key in found if key}
+
+
+def murmur2(data: bytes) -> int:
+    """From org.apache.kafka.common.utils.Utils."""
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    h = 0x9747B28C ^ len(data)
+    for i in range(0, len(data) // 4 * 4, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & mask
+        k = (k ^ k >> 24) * m & mask
+        h = (h * m & mask) ^ k
+    rest = data[len(data) // 4 * 4 :]
+    if rest:
+        h = (h ^ int.from_bytes(rest, "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return h ^ h >> 15
+
+
+TYPED = (
+    "id INT PRIMARY KEY, d DATE, m DECIMAL(38, 10), at TIMESTAMP, local TIMESTAMP_NTZ, f DOUBLE, g FLOAT, b BINARY,"
+    " tags ARRAY<STRUCT<k: STRING, v: ARRAY<BIGINT>>>, s STRUCT<x: TINYINT, at: TIMESTAMP>, ok BOOLEAN, v STRING"
+)
+VALUES = """
+    (1, DATE'2024-02-29', 12345678901234567890.0123456789, TIMESTAMP'2024-05-01 12:30:15.123456Z',
+     TIMESTAMP_NTZ'0001-01-01 00:00:00', -0.0D, float('0.1'), X'00FF',
+     array(named_struct('k', 'a"', 'v', array(9223372036854775807, NULL)), NULL),
+     named_struct('x', 1Y, 'at', TIMESTAMP'9999-12-31 23:59:59.999999Z'), true, 'ü\\u0000\\n'),
+    (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+    (3, DATE'0001-01-01', -0.0000000001, TIMESTAMP'1969-12-31 23:59:59.999999Z', NULL, double('NaN'),
+     float('-Infinity'), X'', array(), named_struct('x', CAST(NULL AS TINYINT), 'at', CAST(NULL AS TIMESTAMP)),
+     false, '')
+"""
+
+
+@pytest.mark.parametrize("rows_at_driver", [10, 100_000])
+def test_our_own_source_reads_the_same(tr: Trickle, broker: Broker, topic: str, rows_at_driver: int) -> None:
+    """Values of every type, through the topic and back into a mirror."""
+    tr.sql(f"SET trickle.max_driver_rows = {rows_at_driver}")
+    tr.sql(f"CREATE TABLE typed ({TYPED})")
+    tr.sql(f"INSERT INTO typed VALUES {VALUES}")
+    tr.sql("CREATE STREAM TABLE kept AS SELECT * FROM typed")
+    tr.attach_source("bus", "kafka", servers=broker.servers)
+    tr.sql(f"PUBLISH STREAM TABLE kept TO SOURCE bus AS {topic}")
+    columns = ", ".join(TYPED.replace(" PRIMARY KEY", "").split("\n"))
+    tr.sql(f"CREATE TABLE back FROM SOURCE bus.{topic} OPTIONS (schema '{columns}', format 'debezium')")
+    names = [c.name for c in tr.table("kept").schema]
+
+    def check() -> None:
+        assert repr(rows(tr.table("back").select(*names))) == repr(rows(tr.table("kept")))
+
+    check()
+    tr.sql(
+        "INSERT INTO typed SELECT id + 10, d, m, at, local, f, g, b, tags, s, ok, v FROM typed, range(20) r(x) WHERE x = 0"
+    )
+    tr.sql(
+        "INSERT INTO typed SELECT 100 + x, d, m + x, at, local, f, g, b, tags, s, ok, v FROM typed, range(50) r(x) WHERE id = 1"
+    )
+    tr.sql("UPDATE typed SET f = double('Infinity'), v = 'x' WHERE id IN (1, 12, 105)")
+    tr.sql("DELETE FROM typed WHERE id = 3")
+    tr.refresh("kept")
+    tr.sync("bus")
+    check()
+    tr.sql("INSERT INTO typed (id, d) VALUES (500, DATE'10000-01-01')")
+    with pytest.raises(TrickleError, match="beyond the years 1 to 9999"):
+        tr.refresh("kept")
+    tr.sql("DELETE FROM typed WHERE id = 500")
+    tr.refresh_all()
+    tr.sync("bus")
+    check()
+
+
+def test_what_is_refused(bus: Bus) -> None:
+    tr, broker = bus.tr, bus.broker
+    broker.create(f"{bus.suffix}theirs")
+    broker.write(f"{bus.suffix}theirs", ["x"])
+    broker.create(bus.topic("plain"), 2)  # empty: that is ours to fill
+    tr.sql("CREATE STREAM TABLE spans AS SELECT make_dt_interval(id) AS i FROM orders")
+    bus.publish("plain")
+    refused = {
+        f"PUBLISH STREAM TABLE bag TO SOURCE bus AS {bus.suffix}theirs": "did not write",
+        f"PUBLISH STREAM TABLE bag TO SOURCE bus AS {bus.topic('plain')}": "spark-trickle keeps the stream table",
+        "PUBLISH STREAM TABLE bag TO SOURCE bus AS `a b`": "no name of a topic",
+        "PUBLISH STREAM TABLE spans TO SOURCE bus": "INTERVAL",
+        "PUBLISH STREAM TABLE bag TO SOURCE bus OPTIONS (format 'avro')": '"avro" is not a value',
+        "PUBLISH STREAM TABLE bag TO SOURCE bus OPTIONS (partitions 'two')": '"two" is not a value',
+        "PUBLISH STREAM TABLE bag TO SOURCE bus OPTIONS (transaction_seconds '100000')": "longer than the brokers",
+        "PUBLISH STREAM TABLE bag TO SOURCE bus OPTIONS (replication '3')": "replication",
+    }
+    for statement, words in refused.items():
+        with pytest.raises(TrickleError) as caught:
+            tr.sql(statement)
+        assert words in caught.value.message, statement
+        assert caught.value.hint, statement
+    with pytest.raises(TargetExistsError):
+        tr.publish("bag", "bus", f"{bus.suffix}theirs")
+    bus.check("plain")
+
+
+def test_a_record_that_is_too_long(bus: Bus) -> None:
+    bus.broker.create(bus.topic("plain"), max_message_bytes="1000")
+    bus.publish("plain")
+    bus.tr.sql(
+        "INSERT INTO orders SELECT 8, concat_ws('', transform(sequence(1, 60), i -> sha2(string(i), 256))), 1"
+    )
+    with pytest.raises(TargetRefusedError, match="too large"):
+        bus.tr.refresh("plain")
+    assert "too large" in bus.status("plain")["problem"]
+    bus.tr.sql("DELETE FROM orders WHERE id = 8")
+    bus.tr.refresh("plain")
+    bus.check("plain")
+
+
+# --- exactly once -----------------------------------------------------------------------------------
+
+
+POINTS = ["before_target_commit", "after_target_commit"]
+
+
+def kill(bus: Bus, tmp_path: Path, point: str, statement: str) -> None:
+    environment = {**address_of(bus.tr.spark), "SPARK_TRICKLE_CRASH_POINT": point}
+    with start(environment) as child:
+        output = finish(child, Job(str(tmp_path / "warehouse"), None, (statement,)))
+    assert child.returncode == -signal.SIGKILL, output
+
+
+def stop_before_the_fill(monkeypatch: pytest.MonkeyPatch, bus: Bus) -> None:
+    def stop(*_: Any) -> Any:
+        raise SourceBusyError("stopped")
+
+    monkeypatch.setattr("spark_trickle.targets.push._push_changes", stop)
+    with pytest.raises(SourceBusyError):
+        bus.publish("plain")
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("step", ["the topic is made", "the first fill", "a change"])
+def test_a_killed_process_neither_loses_nor_doubles(
+    bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, step: str
+) -> None:
+    """What the dead process left open ends when the next one begins."""
+    bus.publish("bag")
+    match step:
+        case "the topic is made":
+            kill(bus, tmp_path, point, f"PUBLISH STREAM TABLE plain TO SOURCE bus AS {bus.topic('plain')}")
+            bus.publish("plain")
+        case "the first fill":
+            stop_before_the_fill(monkeypatch, bus)
+            kill(bus, tmp_path, point, "SYNC SOURCE bus")
+        case "a change":
+            bus.publish("plain")
+            bus.tr.sql(CHANGES["update"])
+            kill(bus, tmp_path, point, "REFRESH STREAM TABLE plain")
+    bus.tr.sql(CHANGES["insert"])
+    bus.tr.refresh("bag")  # another topic is not held up
+    bus.check("bag")
+    bus.tr.refresh("plain")
+    bus.check("plain")
+    ops = Counter(json.loads(r.value or b"")["op"] for r in bus.records("plain"))
+    assert (ops["r"] + ops["c"], ops["u"]) == (7, int(step == "a change"))
+
+
+class Overtaken:
+    """A push that another one overtakes at some point."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, other: Any) -> None:
+        real = getattr(owner, name)
+
+        def overtake(*arguments: Any, **named: Any) -> Any:
+            monkeypatch.setattr(owner, name, real)
+            other()
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, overtake)
+
+
+@pytest.mark.parametrize("moment", ["before it begins", "before it reads the state", "before it writes"])
+def test_a_push_that_another_one_overtakes(
+    bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """One that was believed dead is fenced: it writes nothing, and the next push finds nothing to do."""
+    bus.publish("plain")
+    bus.tr.sql(CHANGES["insert"])
+    bus.tr.sql(CHANGES["update"])
+
+    def overtake() -> None:
+        with spark_trickle.connect(tmp_path / "warehouse") as other:
+            other.push("bus")
+
+    owner, name = {
+        "before it begins": (TopicTarget, "apply"),
+        "before it reads the state": (TopicLedger, "read_state"),
+        "before it writes": (TopicTarget, "_write"),
+    }[moment]
+    Overtaken(monkeypatch, owner, name, overtake)
+    if moment == "before it writes":
+        with pytest.raises(SourceBusyError, match="another process began"):
+            bus.tr.refresh("plain")
+    else:
+        bus.tr.refresh("plain")
+    bus.tr.push("bus")
+    bus.check("plain")
+    ops = Counter(json.loads(r.value or b"{}")["op"] for r in bus.records("plain"))
+    assert ops == {"r": 5, "c": 2, "u": 1}
+
+
+def test_two_that_push_at_once(bus: Bus, tmp_path: Path) -> None:
+    bus.publish()
+
+    with spark_trickle.connect(tmp_path / "warehouse") as other, ThreadPoolExecutor(2) as pool:
+        for statement in ("insert", "update", "move to another key"):
+            bus.tr.sql(CHANGES[statement])
+            for name in QUERIES:
+                bus.tr.refresh(name)
+            for done in [pool.submit(push_patiently, tr) for tr in (bus.tr, other)]:
+                done.result()
+    bus.check()
+
+
+def test_who_only_looks_stops_nobody(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    bus.publish("plain")
+    bus.tr.sql(CHANGES["update"])
+
+    def look() -> None:
+        assert bus.status("plain")["problem"] == ""
+        bus.tr.answer("check_cdc_health")
+
+    Overtaken(monkeypatch, TopicTarget, "_write", look)
+    bus.tr.refresh("plain")
+    bus.check("plain")
+
+
+def test_a_broker_that_goes(tr: Trickle, broker: Broker, topic: str) -> None:
+    bus = Bus(tr, broker, topic, timeout_seconds="3")
+    bus.publish()
+    bus.tr.sql(CHANGES["insert"])
+    bus.broker.stop(kill=True)
+    with pytest.raises(TrickleError):
+        bus.tr.refresh_all()
+    assert "cannot be reached" in bus.status("plain")["problem"]
+    bus.broker.start()
+    push_patiently(bus.tr)
+    bus.check()
+
+
+def push_patiently(tr: Trickle) -> None:
+    """Whoever is fenced tries again, as the scheduler does, and so does it while a broker starts."""
+    for _ in range(100):
+        try:
+            tr.push("bus")
+            return
+        except TrickleError as error:
+            if not error.retryable:
+                raise
+    raise AssertionError("it never comes to its turn")

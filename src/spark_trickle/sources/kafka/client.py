@@ -57,13 +57,13 @@ class Client:
         return self._find_offsets({topic: partitions}, "earliest").get(topic, {})
 
     def read_records(
-        self, topic: str, begin: Mapping[int, int], end: Mapping[int, int], committed: bool = True
+        self, topic: str, begin: Mapping[int, int], end: Mapping[int, int]
     ) -> Iterator[list[Record]]:
-        """The records between offsets, some at a time, in the order of each partition."""
+        """The committed records between offsets, some at a time, in the order of each partition."""
         left = {p: end[p] for p in end if begin[p] < end[p]}
         if not left:
             return
-        consumer = self._open_consumer(committed)
+        consumer = self._open_consumer()
         try:
             assigned = [self._kafka.TopicPartition(topic, p, begin[p]) for p in left]
             self.attempt(lambda: consumer.assign(assigned))
@@ -104,7 +104,7 @@ class Client:
         assert offset is not None
         return partition, offset
 
-    def _open_consumer(self, committed: bool) -> Consumer:
+    def _open_consumer(self) -> Consumer:
         own = {
             "group.id": "spark-trickle",  # the library wants one; it is never joined
             "enable.auto.commit": False,
@@ -112,7 +112,7 @@ class Client:
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 10,  # the end is known, so there is nothing to wait for
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "isolation.level": "read_committed",
             "check.crcs": True,
         }
         made: Consumer = self.attempt(lambda: self._kafka.Consumer(self.properties | own))

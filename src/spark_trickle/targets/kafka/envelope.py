@@ -57,7 +57,8 @@ def _encode_key(change: KeyChange) -> bytes:
 
 
 def _make_envelope_teller(provenance: Provenance, new: str, tombstones: bool) -> Tell:
-    end = f'"ts_ms":{_count_milliseconds(provenance.written)},"source":{_describe_provenance(provenance, new)}}}'
+    written, source = _count_milliseconds(provenance.written), _describe_provenance(provenance, new)
+    end = f'"ts_ms":{written},"source":{source}}}'
 
     def tell(change: KeyChange) -> Iterator[Message]:
         key, before, after = _encode_key(change), change.before or "null", change.after or "null"

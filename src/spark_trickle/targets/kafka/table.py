@@ -45,7 +45,7 @@ from spark_trickle.targets.kafka.drift import find_drift, find_settled_ends, not
 from spark_trickle.targets.kafka.envelope import Provenance, choose_hearer, choose_teller
 from spark_trickle.targets.kafka.held import hold_rows
 from spark_trickle.targets.kafka.images import ImageWriter, RowImage
-from spark_trickle.targets.kafka.ledger import LEDGER, TopicLedger
+from spark_trickle.targets.kafka.ledger import TopicLedger
 from spark_trickle.targets.kafka.options import KafkaTargetOptions, TopicFormat
 from spark_trickle.targets.kafka.state import TopicState
 from spark_trickle.targets.kafka.topics import create_topic, delete_topic, require_topic_name
@@ -53,7 +53,7 @@ from spark_trickle.targets.kafka.transaction import TopicWriter
 from spark_trickle.targets.kafka.values import require_types
 from spark_trickle.targets.rows import AllRows
 
-_UNKNOWN = f"{LEDGER} knows nothing of it"
+_UNKNOWN = "its ledger is gone"
 
 
 @contextmanager
@@ -113,12 +113,11 @@ class TopicTarget:
     def create(self) -> None:
         require_topic_name(self.full_name)
         self._require_form()
-        self._ledger.create(self.options.replica_count)
-        state = self._ledger.read_state()
-        self._require_ours(state)
-        self._create_topic()
+        self._require_ours(self._ledger.read_state())
         with self._open_writer() as writer:
-            state = self._ledger.read_settled()
+            self._create_topic()
+            self._ledger.create(self.options.replica_count)
+            state = self._ledger.read_state()
             ends = find_settled_ends(self.client, self.full_name)
             assert ends is not None
             if state is None or state.kept or state.owner != self._owner or state.topic != ends.topic:
@@ -190,12 +189,13 @@ class TopicTarget:
 
     def drop(self, keep: bool) -> None:
         with self._open_writer() as writer:
-            state = self._ledger.read_settled()
+            state = self._ledger.read_state()
             if keep:
+                self._ledger.create(self.options.replica_count)
                 self._note(writer, replace(state or self._new_state, kept=True))
                 return
             delete_topic(self.client, self.full_name)
-            self._note(writer, None)
+            self._ledger.drop()
 
     def refuse_copy(self, served: Site) -> NoReturn:
         raise WarehouseCopiedError(
@@ -205,15 +205,14 @@ class TopicTarget:
             f"SYNC SOURCE {self.publication.attached.name} TAKE OVER",
         )
 
-    def _note(self, writer: TopicWriter, state: TopicState | None) -> None:
+    def _note(self, writer: TopicWriter, state: TopicState) -> None:
         """A state that no row goes with."""
         with writer.open_transaction():
-            writer.send(LEDGER, self._ledger.make_message(state))
+            writer.send(self._ledger.name, self._ledger.make_message(state))
 
     @contextmanager
     def _open_writer(self) -> Iterator[TopicWriter]:
         """From here on no other process writes the topic, and nothing that one of them left is open."""
-        self._ledger.create(self.options.replica_count)
         warehouse, table = self._owner
         name = f"spark-trickle-{warehouse}-{table}"
         yield TopicWriter(self.client, self.full_name, name, self.options.longest)
@@ -264,7 +263,7 @@ class TopicTarget:
         return ends is not None and self._has_records(ends)
 
     def _require_state(self) -> TopicState:
-        state = self._ledger.read_settled()
+        state = self._ledger.read_state()
         if state is None:
             raise RepairNeededError(self.full_name, _UNKNOWN)
         return state
@@ -313,7 +312,8 @@ class TopicTarget:
         self._require_form()
         with self._open_writer() as writer:
             self._create_topic()
-            state = self._ledger.read_settled() or self._new_state
+            self._ledger.create(self.options.replica_count)
+            state = self._ledger.read_state() or self._new_state
             if state.site != self.site:
                 self.refuse_copy(state.site)
             ends = find_settled_ends(self.client, self.full_name)
@@ -360,5 +360,5 @@ class TopicTarget:
             state = state.move(move.upto, move.mark, inserted, deleted)
             if rows is not None:
                 state = replace(state, rows=rows)
-            writer.send(LEDGER, self._ledger.make_message(state))
+            writer.send(self._ledger.name, self._ledger.make_message(state))
         return Applied(True, move.upto, inserted, deleted)

@@ -10,7 +10,7 @@ from typing import Any
 from spark_trickle.errors import InvalidDefinitionError, SourceUnavailableError, TargetRefusedError
 from spark_trickle.sources.kafka.client import Client
 
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 _ASK_AGAIN = 0.05  # seconds
 
 

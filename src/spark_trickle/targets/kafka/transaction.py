@@ -53,7 +53,7 @@ class TopicWriter:
         self._client, self._topic = client, topic
         self._failures: list[Any] = []
         self._delivered = Delivered()
-        self._sent = 0
+        self._sent, self._can_retry = 0, False
         self._moved = time.monotonic()  # when something last arrived
         own = {
             "transactional.id": transactional_id,
@@ -78,8 +78,8 @@ class TopicWriter:
             crash_point("before_target_commit")
             self._commit()
         except BaseException:
-            self._producer.purge()
-            with suppress(self._kafka.KafkaException):
+            with suppress(self._kafka.KafkaException, SystemError):
+                self._producer.purge()
                 self._producer.abort_transaction(self._client.timeout)
             raise
         crash_point("after_target_commit")
@@ -91,18 +91,18 @@ class TopicWriter:
                 self._producer.produce(topic, message.value, message.key, on_delivery=self._note_delivery)
                 break
             except BufferError:
-                self._producer.poll(0.5)
+                self._attempt(lambda: self._producer.poll(0.5))
                 self._require_progress()
             except self._kafka.KafkaException as error:
                 raise self._explain(error.args[0]) from None
         self._sent += 1
         if self._sent % _SERVE_EVERY == 0:
-            self._producer.poll(0)
+            self._attempt(lambda: self._producer.poll(0))
             self._require_progress()
 
     def flush(self) -> None:
         """Wait until all that was sent has arrived."""
-        while self._producer.flush(0.5):
+        while self._attempt(lambda: self._producer.flush(0.5)):
             self._require_progress()
         self._require_progress()
 
@@ -127,19 +127,26 @@ class TopicWriter:
         latest = time.monotonic() + self._client.timeout
         while True:
             try:
-                self._producer.commit_transaction(self._client.timeout)
+                self._attempt(lambda: self._producer.commit_transaction(self._client.timeout))
                 return
-            except self._kafka.KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > latest:
-                    raise self._explain(error.args[0]) from None
+            except SourceUnavailableError:
+                if not self._can_retry or time.monotonic() > latest:
+                    raise
 
     def _attempt(self, action: Callable[[], T]) -> T:
+        """The library raises a fatal error between callbacks, and those after it then fail because of it."""
         try:
             return action()
-        except self._kafka.KafkaException as error:
-            raise self._explain(error.args[0]) from None
+        except (self._kafka.KafkaException, SystemError) as error:
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, self._kafka.KafkaException):
+                cause = cause.__cause__ or cause.__context__
+            if cause is None:
+                raise
+            raise self._explain(cause.args[0]) from None
 
     def _explain(self, error: Any) -> TrickleError:
+        self._can_retry = error.retriable()
         codes = self._kafka.KafkaError
         match error.code():
             case codes._FENCED | codes.PRODUCER_FENCED | codes.INVALID_PRODUCER_EPOCH:
