@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import shutil
 import signal
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 import spark_trickle
 from spark_trickle.errors import (
+    InvalidDefinitionError,
+    NotPublishedError,
+    RepairNeededError,
     SourceBusyError,
     TargetExistsError,
     TargetRefusedError,
@@ -464,3 +469,262 @@ def push_patiently(tr: Trickle) -> None:
             if not error.retryable:
                 raise
     raise AssertionError("it never comes to its turn")
+
+
+# --- what others do ---------------------------------------------------------------------------------
+
+
+def test_many_rows_go_through_the_executors(bus: Bus) -> None:
+    """More than one file of Spark's, each key's rows beside each other."""
+    bus.tr.sql("SET trickle.max_driver_rows = 10")
+    bus.publish(options="OPTIONS (partitions '3')")
+    for statement in ("many", "insert", "delete one of two equal rows", "many", "delete everything"):
+        bus.tr.sql(CHANGES[statement])
+        bus.tr.refresh_all()
+        bus.check()
+    ops = Counter(json.loads(r.value)["op"] for r in bus.records("plain") if r.value)
+    assert ops["u"] > 2000
+
+
+@pytest.mark.parametrize("name", ["plain", "bag"])
+def test_other_writers_are_noticed_and_mended(bus: Bus, name: str) -> None:
+    bus.publish(name)
+    if name == "plain":
+        gone = {"id": 1, "region": "a", "amount": "10.00"}
+        others = [
+            (b'{"id":1}', json.dumps({"before": gone, "after": None, "op": "d"})),
+            (b'{"id":77}', json.dumps({"before": None, "after": {"id": 77}, "op": "c"})),
+            (b'{"id":2}', "broken"),
+            (b"\xff", "broken"),
+            (None, "broken"),
+        ]
+    else:
+        row = {"region": "b", "amount": "20.00"}
+        others = [(b"k", json.dumps({"before": row, "after": None, "op": "d"})), (b"k", "broken")]
+    bus.broker.write(bus.topic(name), others)
+    assert "another writer" in bus.status(name)["problem"]
+    bus.tr.sql(CHANGES["insert"])
+    with pytest.raises(RepairNeededError, match="another writer"):
+        bus.tr.refresh(name)
+    bus.tr.sql(f"PUBLISH STREAM TABLE {name} REPAIR")
+    assert bus.status(name)["problem"] == ""
+    found = replay_loosely(bus.records(name), KEYS[name])
+    assert found == held(bus.tr, name)
+    bus.tr.sql(CHANGES["update"])
+    bus.tr.refresh(name)
+    assert replay_loosely(bus.records(name), KEYS[name]) == held(bus.tr, name)
+    assert bus.status(name)["problem"] == ""
+
+
+def replay_loosely(records: list[Heard], key: tuple[str, ...]) -> Counter[str]:
+    """What someone comes to who takes what can be read."""
+    content: Counter[str] = Counter()
+    by_key: dict[bytes | None, str] = {}
+    for record in records:
+        if record.value is None:
+            by_key.pop(record.key, None)
+        if not record.value or record.value == b"broken":
+            continue
+        told = json.loads(record.value)
+        for image, weight in ((told["before"], -1), (told["after"], 1)):
+            if image is not None:
+                content[show(image)] += weight
+        by_key.pop(record.key, None)
+        if told["after"] is not None:
+            by_key[record.key] = show(told["after"])
+    return Counter(by_key.values()) if key else +content
+
+
+@pytest.mark.parametrize("what", ["topic", "made again", "ledger", "both"])
+def test_topics_that_are_deleted(bus: Bus, what: str) -> None:
+    bus.publish()
+    for name in QUERIES:
+        if what != "ledger":
+            bus.broker.delete(bus.topic(name))
+        if what == "made again":
+            bus.broker.create(bus.topic(name), 2)
+        if what in ("ledger", "both"):
+            bus.broker.delete(f"_trickle_published.{bus.topic(name)}")
+    bus.tr.sql(CHANGES["insert"])
+    with pytest.raises(TrickleError, match="must be repaired"):
+        bus.tr.refresh_all()
+    words = {
+        "topic": "is gone",
+        "made again": "made again",
+        "ledger": "ledger is gone",
+        "both": "ledger is gone",
+    }
+    assert words[what] in bus.status("plain")["problem"]
+    for name in QUERIES:
+        bus.tr.sql(f"PUBLISH STREAM TABLE {name} REPAIR")
+    bus.check()
+    if what == "ledger":
+        ops = Counter(json.loads(r.value or b"")["op"] for r in bus.records("plain"))
+        assert ops == {"r": 7}  # only what was missing
+    bus.tr.sql(CHANGES["update"])
+    bus.tr.refresh_all()
+    bus.check()
+
+
+def test_partitions_that_are_added(bus: Bus) -> None:
+    bus.publish("plain")
+    bus.broker.add_partitions(bus.topic("plain"), 3)
+    bus.tr.sql(CHANGES["insert"])
+    with pytest.raises(RepairNeededError, match="more partitions"):
+        bus.tr.refresh("plain")
+    bus.tr.sql("PUBLISH STREAM TABLE plain REPAIR")
+    bus.tr.sql("UPDATE orders SET amount = 0")
+    bus.tr.refresh("plain")
+    assert bus.status("plain")["problem"] == ""
+    assert {r.partition for r in bus.records("plain")} > {0}
+    bus.tr.sql("PUBLISH STREAM TABLE plain REPAIR")  # the later record of a key counts
+    assert held(bus.tr, "plain") == Counter(
+        {key: n for key, n in replay_loosely(bus.records("plain"), ()).items() if n > 0}
+    )
+
+
+def test_repair_of_what_is_whole_writes_nothing(bus: Bus) -> None:
+    bus.publish()
+    bus.tr.sql(CHANGES["update"])
+    bus.tr.refresh_all()
+    before = {name: bus.records(name) for name in QUERIES}
+    for name in QUERIES:
+        bus.tr.sql(f"PUBLISH STREAM TABLE {name} REPAIR")
+    assert {name: bus.records(name) for name in QUERIES} == before
+
+
+def test_unpublish_and_publish_again(bus: Bus) -> None:
+    tr = bus.tr
+    bus.publish()
+    for name in QUERIES:
+        tr.sql(f"UNPUBLISH STREAM TABLE {name}")
+    tr.sql(CHANGES["update"])
+    tr.refresh_all()
+    with pytest.raises(TargetExistsError, match="spark-trickle keeps"):
+        tr.publish("bag", "bus", bus.topic("plain"))
+    with pytest.raises(InvalidDefinitionError, match="format"):
+        bus.publish("plain", options="OPTIONS (format 'upsert')")
+    bus.publish()
+    bus.check()
+    assert len(bus.records("plain")) == 6  # the update, and not the rest once more
+    for name in QUERIES:
+        tr.sql(f"UNPUBLISH STREAM TABLE {name} DROP TABLE")
+    topics = bus.broker.admin.list_topics(timeout=10).topics
+    assert not [t for t in topics if bus.suffix in t]
+    with pytest.raises(NotPublishedError):
+        tr.unpublish("plain")
+    tr.publish("plain", "bus", bus.topic("plain"), format="upsert", tombstones="false")
+    assert len(bus.records("plain")) == 5
+    tr.sql("UNPUBLISH STREAM TABLE plain DROP TABLE")
+    tr.sql("DETACH SOURCE bus")
+
+
+def test_a_stream_table_of_another_name(bus: Bus) -> None:
+    bus.publish("plain", options="OPTIONS (tombstones 'false')")
+    bus.tr.sql("ALTER STREAM TABLE plain RENAME TO simple")
+    bus.tr.sql("DELETE FROM orders WHERE id = 1")
+    bus.tr.refresh("simple")
+    last = json.loads(bus.records("plain")[-1].value or b"")
+    assert (last["op"], last["source"]["table"]) == ("d", "simple")
+    assert replay(bus.records("plain"), ("id",)) == held(bus.tr, "simple")
+
+
+def test_a_wider_type_is_followed(tr: Trickle, broker: Broker, topic: str) -> None:
+    """Where the type of a key is another one, its text may be: then old keys go and new ones come."""
+    bus = Bus(tr, broker, topic)
+    tr.sql("CREATE STREAM TABLE sums AS SELECT amount, count(*) AS n FROM orders GROUP BY amount")
+    bus.publish("sums", "plain", "bag")
+    tr.sql("SET trickle.block_source_ddl = false")
+    tr.sql("ALTER TABLE orders ALTER COLUMN amount TYPE DECIMAL(16, 4)")
+    tr.sql("INSERT INTO orders VALUES (20, 'x', 1.2345)")
+    tr.refresh_all()
+    tr.sql("UPDATE orders SET amount = amount * 2 WHERE id < 4")
+    tr.refresh_all()
+    tr.push("bus")
+    for name in ("sums", "bag"):
+        assert replay_loosely(bus.records(name), ("n",) if name == "sums" else ()) == held(tr, name), name
+        assert bus.status(name)["problem"] == ""
+    tr.sql("PUBLISH STREAM TABLE plain REPAIR")
+    assert replay_loosely(bus.records("plain"), ("id",)) == held(tr, "plain")
+
+
+def test_a_copy_of_the_warehouse_does_not_write(bus: Bus, tmp_path: Path) -> None:
+    bus.publish()
+    bus.tr.close()
+    shutil.copytree(tmp_path / "warehouse", tmp_path / "copy")
+    with spark_trickle.connect(tmp_path / "copy") as copy:
+        copy.sql(CHANGES["insert"])
+        with pytest.raises(TrickleError, match="is written by the copy of this warehouse"):
+            copy.refresh_all()
+        copy.push("bus", take_over=True)
+        bus.tr = copy
+        bus.check()
+    with spark_trickle.connect(tmp_path / "warehouse") as original:
+        original.sql(CHANGES["update"])
+        with pytest.raises(TrickleError, match="is written by the copy of this warehouse"):
+            original.refresh_all()
+
+
+def test_a_warehouse_that_is_restored(bus: Bus, tmp_path: Path) -> None:
+    """The topic goes back to what the warehouse holds now, by as few records as that takes."""
+    bus.publish()
+    bus.tr.close()
+    shutil.copytree(tmp_path / "warehouse", tmp_path / "saved")
+    with spark_trickle.connect(tmp_path / "warehouse") as tr:
+        tr.sql(CHANGES["insert"])
+        tr.sql(CHANGES["update"])
+        tr.refresh_all()
+    shutil.rmtree(tmp_path / "warehouse")
+    shutil.copytree(tmp_path / "saved", tmp_path / "warehouse")
+    with spark_trickle.connect(tmp_path / "warehouse") as tr:
+        bus.tr = tr
+        tr.push("bus")
+        bus.check()
+        tr.sql("INSERT INTO orders VALUES (30, 'other', 3)")
+        tr.refresh_all()
+        bus.check()
+
+
+# --- a random walk ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_walk(tr: Trickle, broker: Broker, topic: str, tmp_path: Path, seed: int) -> None:
+    """Changes, pushes, kills, repairs, restarts: at each snapshot that is published, the records are the rows."""
+    chance = random.Random(seed)
+    tr.sql(f"SET trickle.max_driver_rows = {chance.choice([5, 100_000])}")
+    bus = Bus(tr, broker, topic)
+    bus.publish(options=f"OPTIONS (partitions '{chance.randrange(1, 4)}')")
+    small = [s for name, s in CHANGES.items() if not name.startswith("many")]
+    for step in range(30):
+        name = chance.choice(list(QUERIES))
+        match chance.randrange(12):
+            case 0 | 1 | 2:
+                id, region, amount = chance.randrange(30), chance.choice("abc"), chance.randrange(3)
+                tr.sql(
+                    f"MERGE INTO orders USING (SELECT {id} AS id, '{region}' AS region, {amount} AS amount) s"
+                    " ON orders.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+                )
+            case 3:
+                tr.sql(chance.choice(small[1:]))
+            case 4 | 5 | 6:
+                tr.refresh(name)
+                bus.check(name)
+            case 7:
+                tr.sql(f"PUBLISH STREAM TABLE {name} REPAIR")
+            case 8:
+                tr.sql(f"UNPUBLISH STREAM TABLE {name}")
+                bus.publish(name)
+            case 9 if step % 2:
+                environment = {**address_of(tr.spark), "SPARK_TRICKLE_CRASH_POINT": chance.choice(POINTS)}
+                with start(environment) as child:
+                    finish(child, Job(str(tmp_path / "warehouse"), None, (f"REFRESH STREAM TABLE {name}",)))
+            case 10 if step % 3 == 0:
+                broker.stop(kill=chance.random() < 0.5)
+                broker.start()
+                push_patiently(tr)
+            case 11:
+                tr.sql("VACUUM RETAIN 0 HOURS")
+    tr.refresh_all()
+    push_patiently(tr)
+    bus.check()

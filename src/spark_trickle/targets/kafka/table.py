@@ -120,8 +120,10 @@ class TopicTarget:
             state = self._ledger.read_state()
             ends = find_settled_ends(self.client, self.full_name)
             assert ends is not None
-            if state is None or state.kept or state.owner != self._owner or state.topic != ends.topic:
+            if state is None or state.owner != self._owner or state.topic != ends.topic:
                 self._note(writer, replace(self._new_state, topic=ends.topic, ends=ends.next))
+            elif state.kept:  # its records have the keys and columns that they had
+                self._note(writer, replace(self._own(state), snapshot=None, mark="", kept=False))
 
     def _require_form(self) -> None:
         require_types(self.publication.table.columns)
@@ -184,8 +186,10 @@ class TopicTarget:
 
     def adopt(self) -> None:
         with self._open_writer() as writer:
-            state = self._require_state()
-            self._note(writer, replace(state, host=self.site.host, catalog=self.site.catalog))
+            self._note(writer, self._own(self._require_state()))
+
+    def _own(self, state: TopicState) -> TopicState:
+        return replace(state, host=self.site.host, catalog=self.site.catalog)
 
     def drop(self, keep: bool) -> None:
         with self._open_writer() as writer:
