@@ -20,6 +20,7 @@ from spark_trickle.errors import (
     InvalidDefinitionError,
     NotPublishedError,
     RepairNeededError,
+    SeveralFailedError,
     SourceBusyError,
     TargetExistsError,
     TargetRefusedError,
@@ -466,7 +467,7 @@ def push_patiently(tr: Trickle) -> None:
             tr.push("bus")
             return
         except TrickleError as error:
-            if not error.retryable:
+            if not (error.retryable or isinstance(error, SeveralFailedError)):
                 raise
     raise AssertionError("it never comes to its turn")
 
@@ -619,14 +620,12 @@ def test_unpublish_and_publish_again(bus: Bus) -> None:
     tr.sql("DETACH SOURCE bus")
 
 
-def test_a_stream_table_of_another_name(bus: Bus) -> None:
+def test_without_tombstones(bus: Bus) -> None:
     bus.publish("plain", options="OPTIONS (tombstones 'false')")
-    bus.tr.sql("ALTER STREAM TABLE plain RENAME TO simple")
-    bus.tr.sql("DELETE FROM orders WHERE id = 1")
-    bus.tr.refresh("simple")
-    last = json.loads(bus.records("plain")[-1].value or b"")
-    assert (last["op"], last["source"]["table"]) == ("d", "simple")
-    assert replay(bus.records("plain"), ("id",)) == held(bus.tr, "simple")
+    bus.tr.sql("DELETE FROM orders WHERE id < 3")
+    bus.tr.refresh("plain")
+    assert all(r.value for r in bus.records("plain"))
+    bus.check("plain")
 
 
 def test_a_wider_type_is_followed(tr: Trickle, broker: Broker, topic: str) -> None:
@@ -708,7 +707,7 @@ def test_a_walk(tr: Trickle, broker: Broker, topic: str, tmp_path: Path, seed: i
             case 3:
                 tr.sql(chance.choice(small[1:]))
             case 4 | 5 | 6:
-                tr.refresh(name)
+                refresh_patiently(tr, name)
                 bus.check(name)
             case 7:
                 tr.sql(f"PUBLISH STREAM TABLE {name} REPAIR")
@@ -725,6 +724,17 @@ def test_a_walk(tr: Trickle, broker: Broker, topic: str, tmp_path: Path, seed: i
                 push_patiently(tr)
             case 11:
                 tr.sql("VACUUM RETAIN 0 HOURS")
-    tr.refresh_all()
+    for name in QUERIES:
+        refresh_patiently(tr, name)
     push_patiently(tr)
     bus.check()
+
+
+def refresh_patiently(tr: Trickle, name: str) -> None:
+    """After its brokers were restarted a topic may refuse for a moment; the refresh itself is committed."""
+    try:
+        tr.refresh(name)
+    except TrickleError as error:
+        if not error.retryable:
+            raise
+        push_patiently(tr)
