@@ -28,7 +28,6 @@ from spark_trickle.errors import (
     UnsupportedError,
 )
 from spark_trickle.session import Trickle
-from spark_trickle.targets.kafka.ledger import TopicLedger
 from spark_trickle.targets.kafka.table import TopicTarget
 from tests.conftest import rows
 from tests.connectors.broker import Broker
@@ -406,7 +405,7 @@ def test_a_push_that_another_one_overtakes(
 
     owner, name = {
         "before it begins": (TopicTarget, "apply"),
-        "before it reads the state": (TopicLedger, "read_state"),
+        "before it reads the state": (TopicTarget, "_require_state"),
         "before it writes": (TopicTarget, "_write"),
     }[moment]
     Overtaken(monkeypatch, owner, name, overtake)
