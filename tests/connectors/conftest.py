@@ -1,7 +1,8 @@
-"""The official writers, which `make test-connectors` installs; without them these tests are skipped."""
+"""The official writers and a broker, which `make test-connectors` installs; without them these tests are skipped."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 from collections import Counter
@@ -14,7 +15,10 @@ import pytest
 
 import spark_trickle
 from spark_trickle.session import Trickle
+from tests.connectors.broker import JARS, Broker
 from tests.connectors.duck import is_installed, open_duckdb
+
+_numbers = itertools.count()
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".connectors" / "bin" / "python"
@@ -76,6 +80,23 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
     assert process.stdin is not None
     process.stdin.close()
     process.wait(60)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    if not any(JARS.glob("kafka_*.jar")):
+        pytest.skip("the broker is not installed: run make test-connectors")
+    made = Broker.format(tmp_path_factory.mktemp("kafka"))
+    made.start()
+    yield made
+    if made.process is not None:
+        made.stop()
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """The name of a topic that is not there yet."""
+    return f"topic{next(_numbers)}"
 
 
 @pytest.fixture

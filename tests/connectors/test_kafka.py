@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +17,7 @@ import spark_trickle
 from spark_trickle.errors import SourceUnavailableError, TrickleError
 from spark_trickle.session import Trickle
 from tests.conftest import rows
-from tests.connectors.broker import JARS, PASSWORD, Broker
+from tests.connectors.broker import PASSWORD, Broker
 from tests.crash.child import Job, finish, start
 from tests.crash.sharing import address_of
 from tests.e2e.pages import ROOT, find_need, reader_in
@@ -27,25 +25,6 @@ from tests.e2e.pages import ROOT, find_need, reader_in
 SCHEMA = "id BIGINT, name STRING"
 TOTALS = "SELECT name, count(*) AS n, sum(id) AS total FROM clicks GROUP BY name"
 Record = tuple[Any, ...]
-
-_numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    if not any(JARS.glob("kafka_*.jar")):
-        pytest.skip("the broker is not installed: run make test-connectors")
-    made = Broker.format(tmp_path_factory.mktemp("kafka"))
-    made.start()
-    yield made
-    if made.process is not None:
-        made.stop()
-
-
-@pytest.fixture
-def topic(broker: Broker) -> str:
-    """The name of a topic that is not there yet."""
-    return f"topic{next(_numbers)}"
 
 
 def to_json(*records: Record) -> list[str]:

@@ -164,22 +164,22 @@ def list_images(rows: pa.Table) -> list[Hashable]:
     for name in rows.column_names:
         if name != WEIGHT:
             kind = rows.schema.field(name).type
-            values = rows.column(name).cast(_choose_countable(kind)).to_pylist()
+            values = rows.column(name).cast(choose_countable(kind)).to_pylist()
             plain = not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
             columns.append(values if plain else [repr(v) for v in values])
     return list(zip(*columns, strict=True))
 
 
-def _choose_countable(kind: pa.DataType) -> pa.DataType:
+def choose_countable(kind: pa.DataType) -> pa.DataType:
     """Days and instants as numbers: Python's end with the year 9999, and Spark's do not."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_list(kind):
-        return pa.list_(pa.field(kind.value_field.name, _choose_countable(kind.value_type)))
+        return pa.list_(pa.field(kind.value_field.name, choose_countable(kind.value_type)))
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _choose_countable(f.type)) for f in kind])
+        return pa.struct([pa.field(f.name, choose_countable(f.type)) for f in kind])
     return kind
 
 
@@ -196,7 +196,7 @@ def _python_value(value: pa.Scalar) -> Any:
         return value.as_py()
     except OverflowError:
         nested = pa.types.is_nested(value.type)
-        return str(value.cast(_choose_countable(value.type) if nested else pa.string()).as_py())
+        return str(value.cast(choose_countable(value.type) if nested else pa.string()).as_py())
 
 
 def _sum_nested(rows: pa.Table) -> pa.Table:

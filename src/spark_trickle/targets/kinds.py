@@ -20,6 +20,8 @@ from spark_trickle.sql.statements.kinds import Name
 from spark_trickle.targets.delta.table import DeltaTargetOptions, open_delta_table
 from spark_trickle.targets.iceberg.opening import IcebergTargetOptions, open_iceberg_table
 from spark_trickle.targets.interface import Publication, TargetTable
+from spark_trickle.targets.kafka.options import KafkaTargetOptions
+from spark_trickle.targets.kafka.table import open_topic
 from spark_trickle.targets.postgres.table import PostgresTargetOptions, open_postgres_table
 from spark_trickle.txn.work import Work
 
@@ -53,10 +55,15 @@ def _place_in_folder(name: Name) -> tuple[str, str] | None:
     return ("", name[0]) if len(name) == 1 else None
 
 
+def _place_among_topics(name: Name) -> tuple[str, str]:
+    return "", ".".join(name)
+
+
 TARGETS: dict[str, TargetKind] = {
     POSTGRES: TargetKind("schema.table", _place_in_schema, PostgresTargetOptions, open_postgres_table),
     "delta": TargetKind("table", _place_in_folder, DeltaTargetOptions, open_delta_table),
     "iceberg": TargetKind("namespace.table", _place_in_namespace, IcebergTargetOptions, open_iceberg_table),
+    "kafka": TargetKind("topic", _place_among_topics, KafkaTargetOptions, open_topic),
 }
 
 

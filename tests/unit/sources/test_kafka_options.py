@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from spark_trickle.errors import SourceSetupError, TrickleError
-from spark_trickle.sources.kafka.client import Client, _list_properties
+from spark_trickle.sources.kafka.client import Client, list_properties
 from spark_trickle.sources.kafka.options import (
     KafkaOptions,
     RecordFormat,
@@ -50,9 +50,9 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     check_options("bus", options)
     monkeypatch.delenv("BUS_PASSWORD", raising=False)
     with pytest.raises(TrickleError, match='"BUS_PASSWORD" is not set'):
-        _list_properties(options)
+        list_properties(options)
     monkeypatch.setenv("BUS_PASSWORD", "hunter2")
-    found = _list_properties(options)
+    found = list_properties(options)
     assert (found["sasl.password"], found["security.protocol"]) == ("hunter2", "sasl_ssl")
     assert "ssl.key.password" not in found
     assert read_secret("plain", {}) == "plain"

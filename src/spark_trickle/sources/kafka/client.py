@@ -1,4 +1,4 @@
-"""Brokers of Kafka -> the offsets of topics, and their records. The only home of confluent-kafka."""
+"""Brokers of Kafka -> the offsets of topics, and their records."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ class Client:
     """One connection to the brokers; it joins no group and notes no offsets there."""
 
     def __init__(self, options: KafkaOptions) -> None:
-        self._kafka = _import_library()
-        self._timeout = options.timeout
+        self._kafka = import_library()
+        self.timeout = options.timeout
         self._errors: list[str] = []
-        self._common = _list_properties(options) | {
+        self.properties = list_properties(options) | {
             "error_cb": lambda error: self._errors.append(error.str()),
             "log_level": 0,
         }
         self._made: AdminClient | None = None
 
     @property
-    def _admin(self) -> AdminClient:
+    def admin(self) -> AdminClient:
         if self._made is None:
             from confluent_kafka.admin import AdminClient
 
-            self._made = self._try(lambda: AdminClient(self._common))
+            self._made = self.attempt(lambda: AdminClient(self.properties))
         return self._made
 
     def list_topics(self) -> tuple[str, ...]:
-        found = self._try(lambda: self._admin.list_topics(timeout=self._timeout))
+        found = self.attempt(lambda: self.admin.list_topics(timeout=self.timeout))
         return tuple(sorted(name for name in found.topics if not name.startswith("__")))
 
-    def find_ends(self, topics: Sequence[str]) -> dict[str, Offsets]:
-        """How far committed records reach, of all topics at once; a topic that is gone is left out."""
+    def find_ends(self, topics: Sequence[str], committed: bool = True) -> dict[str, Offsets]:
+        """How far records reach, of all topics at once; a topic that is gone is left out."""
         partitions = self._describe(topics)
-        found = self._find_offsets({t: n for t, (_, n) in partitions.items()}, "latest")
+        found = self._find_offsets({t: n for t, (_, n) in partitions.items()}, "latest", committed)
         return {t: Offsets(partitions[t][0], offsets) for t, offsets in found.items()}
 
     def find_earliest(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
@@ -66,16 +66,16 @@ class Client:
         consumer = self._open_consumer()
         try:
             assigned = [self._kafka.TopicPartition(topic, p, begin[p]) for p in left]
-            self._try(lambda: consumer.assign(assigned))
+            self.attempt(lambda: consumer.assign(assigned))
             yield from self._consume(consumer, topic, left)
         finally:
             consumer.close()
 
     def _consume(self, consumer: Consumer, topic: str, left: dict[int, int]) -> Iterator[list[Record]]:
         """Transactions leave offsets without records: what comes later tells that they are passed."""
-        latest = time.monotonic() + self._timeout
+        latest = time.monotonic() + self.timeout
         while left:
-            messages = self._try(lambda: _take_messages(consumer))
+            messages = self.attempt(lambda: _take_messages(consumer))
             records: list[Record] = []
             for message in messages:
                 partition, offset = self._find_place(message)
@@ -90,15 +90,15 @@ class Client:
             if records:
                 yield records
             if messages and (records or not left):
-                latest = time.monotonic() + self._timeout
+                latest = time.monotonic() + self.timeout
             elif time.monotonic() > latest:
-                raise SourceUnavailableError(self._explain("the brokers send no records"))
+                raise SourceUnavailableError(self.explain("the brokers send no records"))
 
     def _find_place(self, message: Message) -> tuple[int, int]:
         """The partition and offset of a record or of an end; any other error is one."""
         error = message.error()
         if error is not None and error.code() != self._kafka.KafkaError._PARTITION_EOF:
-            raise SourceUnavailableError(self._explain(error.str()))
+            raise SourceUnavailableError(self.explain(error.str()))
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
@@ -111,29 +111,32 @@ class Client:
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # the end is known, so there is nothing to wait for
             "isolation.level": "read_committed",
             "check.crcs": True,
         }
-        made: Consumer = self._try(lambda: self._kafka.Consumer(self._common | own))
+        made: Consumer = self.attempt(lambda: self._kafka.Consumer(self.properties | own))
         return made
 
     def _describe(self, topics: Sequence[str]) -> dict[str, tuple[str, list[int]]]:
         """The id and the partitions of each topic that is there."""
         if not topics:
             return {}
-        asked = self._try(
-            lambda: self._admin.describe_topics(
-                self._kafka.TopicCollection(list(topics)), request_timeout=self._timeout
+        asked = self.attempt(
+            lambda: self.admin.describe_topics(
+                self._kafka.TopicCollection(list(topics)), request_timeout=self.timeout
             )
         )
         found = {}
         for name, future in asked.items():
-            described = self._wait(future)
+            described = self.await_answer(future)
             if described is not None:
                 found[name] = (str(described.topic_id), [p.id for p in described.partitions])
         return found
 
-    def _find_offsets(self, partitions: Mapping[str, Sequence[int]], end: str) -> dict[str, dict[int, int]]:
+    def _find_offsets(
+        self, partitions: Mapping[str, Sequence[int]], end: str, committed: bool = True
+    ) -> dict[str, dict[int, int]]:
         from confluent_kafka import admin
 
         specs: Any = admin  # of which not all names have types
@@ -141,41 +144,42 @@ class Client:
         asked = {self._kafka.TopicPartition(t, p): spec for t, numbers in partitions.items() for p in numbers}
         if not asked:
             return {}
-        level = self._kafka.IsolationLevel.READ_COMMITTED
-        futures = self._try(
-            lambda: self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout)
+        levels = self._kafka.IsolationLevel
+        level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
+        futures = self.attempt(
+            lambda: self.admin.list_offsets(asked, isolation_level=level, request_timeout=self.timeout)
         )
         found: dict[str, dict[int, int]] = {}
         gone = set[str]()
         for place, future in futures.items():
-            answer = self._wait(future)
+            answer = self.await_answer(future)
             if answer is None:  # it went meanwhile
                 gone.add(place.topic)
             else:
                 found.setdefault(place.topic, {})[place.partition] = answer.offset
         return {topic: offsets for topic, offsets in found.items() if topic not in gone}
 
-    def _wait(self, future: Future[Any]) -> Any:
+    def await_answer(self, future: Future[Any]) -> Any:
         """The answer, or None if the topic is not there."""
         try:
-            return future.result(self._timeout + 1)
+            return future.result(self.timeout + 1)
         except self._kafka.KafkaException as error:
             reason = error.args[0]
             if reason.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
-            raise SourceUnavailableError(self._explain(reason.str())) from None
+            raise SourceUnavailableError(self.explain(reason.str())) from None
         except TimeoutError:
-            raise SourceUnavailableError(self._explain("the brokers do not answer")) from None
+            raise SourceUnavailableError(self.explain("the brokers do not answer")) from None
 
-    def _try(self, action: Callable[[], T]) -> T:
+    def attempt(self, action: Callable[[], T]) -> T:
         try:
             return action()
         except self._kafka.KafkaException as error:
             reason = error.args[0]
             text = reason.str() if isinstance(reason, self._kafka.KafkaError) else str(reason)
-            raise SourceUnavailableError(self._explain(text)) from None
+            raise SourceUnavailableError(self.explain(text)) from None
 
-    def _explain(self, text: str) -> str:
+    def explain(self, text: str) -> str:
         """The last error that the library told beside is often the cause."""
         return f"{text} ({self._errors[-1]})" if self._errors and self._errors[-1] not in text else text
 
@@ -186,7 +190,7 @@ def _take_messages(consumer: Consumer) -> list[Message]:
     return [*first, *consumer.consume(_AT_ONCE, timeout=0)] if first else []
 
 
-def _import_library() -> Any:
+def import_library() -> Any:
     try:
         import confluent_kafka
     except ImportError:
@@ -197,7 +201,7 @@ def _import_library() -> Any:
     return confluent_kafka
 
 
-def _list_properties(options: KafkaOptions) -> dict[str, Any]:
+def list_properties(options: KafkaOptions) -> dict[str, Any]:
     """What the library is told; secrets are in it: never print or keep them."""
     given: dict[str, Any] = {
         "bootstrap.servers": read_secret(options.servers, os.environ),

@@ -75,11 +75,11 @@ class KafkaOptions:
 
     @property
     def most(self) -> int:
-        return _read_number("max_records", self.max_records)
+        return read_number("max_records", self.max_records)
 
     @property
     def timeout(self) -> int:
-        return _read_number("timeout_seconds", self.timeout_seconds)
+        return read_number("timeout_seconds", self.timeout_seconds)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def read_secret(value: str, environment: Mapping[str, str]) -> str:
     return environment[name]
 
 
-def _read_number(name: str, text: str) -> int:
+def read_number(name: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise InvalidDefinitionError(
             f'"{text}" is not a value of the option "{name}"', "Write a whole number, at least 1."

@@ -96,7 +96,7 @@ def _parse_schema(text: str) -> tuple[RemoteColumn, ...]:
 class KafkaSource:
     """It joins no group: how far we are, our own commits say."""
 
-    capabilities: ClassVar = Capabilities(in_place=False, append_only=True, log=True)
+    capabilities: ClassVar = Capabilities(in_place=False, append_only=True, log=True, can_be_empty=True)
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options

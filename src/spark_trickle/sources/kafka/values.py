@@ -40,6 +40,7 @@ _PER_SECOND = {
 }
 _EXACT = Context(prec=80, traps=[Inexact, InvalidOperation])
 _MOST_FLOAT = 3.4028235677973366e38  # the least that FLOAT takes for infinity
+_NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # JSON has none of these
 
 
 class Number(str):
@@ -69,15 +70,16 @@ def _refuse_constant(text: str) -> Any:
 _DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse_constant)
 
 
-def write_json(value: Any) -> str:
+def write_json(value: Any, sort: bool = True) -> str:
     """One text for equal values: the fields in order, no spaces, numbers as they were written."""
     match value:
         case Number():
             return str(value)
         case dict():
-            return "{" + ",".join(f"{_quote(k)}:{write_json(value[k])}" for k in sorted(value)) + "}"
+            names = sorted(value) if sort else value
+            return "{" + ",".join(f"{_quote(k)}:{write_json(value[k], sort)}" for k in names) + "}"
         case list():
-            return "[" + ",".join(write_json(v) for v in value) + "]"
+            return "[" + ",".join(write_json(v, sort) for v in value) + "]"
     return _quote(value)
 
 
@@ -177,6 +179,8 @@ def _read_decimal(value: Any, precision: int, scale: int) -> Decimal:
 
 
 def _read_float(value: Any, limit: float) -> float:
+    if isinstance(value, str) and value in _NO_NUMBERS:
+        return _NO_NUMBERS[value]
     if not isinstance(value, Number):
         raise ValueError
     number = float(value)

@@ -1,0 +1,1 @@
+"""Stream tables told to topics of Apache Kafka: each refresh is one transaction there."""
