@@ -140,7 +140,7 @@ def find_shaken_groups(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
     found = part.filter(hit)
     if not op.keys:
         return pa.table({"nothing": pa.repeat(pa.scalar(1), found.num_rows)})
-    return pa.table({f"k{n}": found.column(k) for n, k in enumerate(op.keys)})
+    return pa.table([found.column(k) for k in op.keys], names=list(op.columns))
 
 
 def fold_change(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
