@@ -102,8 +102,7 @@ def _land_unknown(
 ) -> None:
     make = FileMaker(table, work.next_as_of())
     known = {f.path: f for f in work.files(table)}
-    name = f"{work.place.storage.new_name()}: {reason}"
-    unknown = DataFile(name, Role.UNKNOWN, 0, 0, 0, 0, make.as_of)
+    unknown = DataFile(work.place.storage.new_name(), Role.UNKNOWN, 0, 0, 0, 0, make.as_of, reason=reason)
     added = tuple(make.file(f, Role.BASE) for f in come)
     ended = tuple(known[path] for path in gone)
     work.change(TableChange(table, added=added, feed_only=(unknown,), ended=ended))
