@@ -270,8 +270,12 @@ def _store_rounds(work: Work, scratch: Work, member: Member, anew: bool) -> Outc
     plans = {n.name: n.plan for n in nodes_of(require_stream(member.table).plan)}
     with member.clock.phase("write"):
         for name, table in node_tables(work, member.table).items():
-            come, gone = _list_added_files(scratch, table.id), work.files(table) if anew else ()
-            files = come if len(come) < 2 and not gone else store_difference(work, table, come, gone)
+            inserted, deleted = _list_added_files(scratch, table.id), work.files(table) if anew else ()
+            files = (
+                inserted
+                if len(inserted) < 2 and not deleted
+                else store_difference(work, table, inserted, deleted)
+            )
             if files:
                 whole = plans[name].rows_differ
                 work.change(TableChange(table, added=tuple(replace(f, whole=whole) for f in files)))
