@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant("what went is never derived again", RECURSIVE, "(*_rederive_lost(op, own, deleted_rows), gained)", "(*_rederive_lost(op, own, deleted_rows)[:0], gained)"),
     Mutant("what went is not derived by the new step", RECURSIVE, "(*_rederive_lost(op, own, deleted_rows), gained)", "(*_rederive_lost(op, own, deleted_rows)[:1], gained)"),
     Mutant("what went derives itself again", RECURSIVE, "stay = drop_rows_among(own.at(At.OLD), deleted)", "stay = own.at(At.OLD)"),
-    Mutant("what is stored comes again", RECURSIVE, "Assign(last, drop_rows_among(maybe_rows, UnionAll((there, come_rows))))", "Assign(last, drop_rows_among(maybe_rows, come_rows))"),
+    Mutant("what is stored comes again", RECURSIVE, "Assign(last, drop_rows_among(candidate_rows, UnionAll((there, inserted_rows))))", "Assign(last, drop_rows_among(candidate_rows, inserted_rows))"),
     Mutant("outer joins are narrowed on both sides", RECURSIVE, "right if kind is JoinKind.INNER else None", "right"),
     Mutant("the rows of a round are lost", "refresh/fixpoint.py", "    engine.add(rounds.found, rounds.last)\n", ""),
     Mutant("half a change is taken for a whole one", "refresh/fixpoint.py", "engine.put_answer(name, op.again)", "engine.put_answer(name, op.result)"),

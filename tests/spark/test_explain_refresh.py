@@ -98,8 +98,11 @@ def test_explain_says_where_the_next_refresh_runs(tr: Trickle) -> None:
     assert not [name for name in explained() if "next:" in name]  # nothing changed
     tr.sql("INSERT INTO orders VALUES (4, 2, 1)")
     told = explained()
-    assert "Scan main.orders delta" in told["n1 next: differentiate"]
-    assert "main.customers delta" not in told["n1 next: differentiate"]
+    for stage in ("differentiate", "order"):
+        assert "Scan main.orders delta (id, customer, amount): 1 row\n" in told[f"n1 next: {stage}"]
+        assert "Scan main.customers (id, name): 2 rows" in told[f"n1 next: {stage}"]
+        assert "main.customers delta" not in told[f"n1 next: {stage}"]
+    assert "rows" not in told["n2 next: differentiate"]  # what comes of the node before it is not known yet
     tr.refresh("joined")
     engines = {line["engine"] for line in executed(tr, "joined")}
     assert told["n1 next: runs"].split(":")[0] in engines

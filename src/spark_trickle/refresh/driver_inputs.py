@@ -15,7 +15,6 @@ from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.arrow import arrow_schema, arrow_type, net_rows, single_weights, sum_weights
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.room import (
-    Room,
     room_of_change,
     room_of_refresh,
     room_of_statement,
@@ -23,7 +22,7 @@ from spark_trickle.model.room import (
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.refresh.inputs import Inputs, has_renamed_columns, is_padded
 from spark_trickle.spark.child_session import create_frame
-from spark_trickle.spark.collect import collect_within
+from spark_trickle.spark.collect import TooLarge, collect_within
 from spark_trickle.spark.run import run_sql
 from spark_trickle.sql.lexer.words import quote
 from spark_trickle.txn.net import load_rows
@@ -68,7 +67,7 @@ class DriverInputs:
         if not room.holds(files):
             return Refusal(f'the change of "{table.full_name}" is too large for the driver')
         if self.rehearsal:
-            return _refuse_missing_rows(_make_empty_table(table), table)
+            return _make_empty_table(table)
         parts = tuple((f.path, f.role) for f in files)  # a file tells that its rows came, and that they went
         key = ("change", "rows", table.id, table.columns, parts, room)
         rows = inputs.work.place.views.rows(key, lambda: load_rows(inputs.work, table, files))
@@ -85,15 +84,11 @@ class DriverInputs:
             return Refusal(f'"{table.full_name}" is too large for the driver')
         if self.rehearsal:
             rows = _make_empty_table(table)
-            return _refuse_missing_rows(
-                rows if rows is None or scan.weighted else rows.drop_columns([WEIGHT]), table
-            )
+            return rows if isinstance(rows, Refusal) or scan.weighted else rows.drop_columns([WEIGHT])
         if scan.weighted:
-            return _refuse_missing_rows(self._load_few_rows(table, files, room), table)
+            return _refuse_missing_rows(load_rows(self.inputs.work, table, files), table)
         key = ("content", table.id, table.columns, tuple((f.path, f.as_of) for f in files), room)
-        return _refuse_missing_rows(
-            place.views.rows(key, lambda: self._load_few_net_rows(table, files, room)), table
-        )
+        return _refuse_missing_rows(place.views.rows(key, lambda: self._load_content(table, files)), table)
 
     def look_up_rows(self, scan: Scan, column: str, values: pa.Array) -> Lookup | Refusal:
         """The rows of a large table with some values in a column: in memory, or fetched by a small job."""
@@ -118,13 +113,13 @@ class DriverInputs:
         if not self.fetches or len(values) > _FETCHED:
             return Refusal(f'"{table.full_name}" is not in memory')
         rows = self._fetch_rows(scan, table, column, values)
-        if rows is None:
+        if isinstance(rows, TooLarge):
             place.index.note_crowded(table, files, column, values, most)
             return many
         return _look_up(scan, rows, by_job=True)
 
-    def _fetch_rows(self, scan: Scan, table: Table, column: str, values: pa.Array) -> pa.Table | None:
-        """By a small job; None if they are too many."""
+    def _fetch_rows(self, scan: Scan, table: Table, column: str, values: pa.Array) -> pa.Table | TooLarge:
+        """By a small job."""
         place, names = self.inputs.work.place, [c for _, c in scan.names]
         with place.run_small_jobs():
             frames = {"log": self.inputs.log(table, self.inputs.files(scan.source, table, scan.moment))}
@@ -166,11 +161,8 @@ class DriverInputs:
             return Refusal(f'"{table.full_name}" has CHAR columns, which Spark compares with their blanks')
         return table
 
-    def _load_few_rows(self, table: Table, files: Sequence[DataFile], room: Room) -> pa.Table | None:
-        return None if not room.holds(files) else load_rows(self.inputs.work, table, files)
-
-    def _load_few_net_rows(self, table: Table, files: Sequence[DataFile], room: Room) -> pa.Table | None:
-        rows = self._load_few_rows(table, files, room)
+    def _load_content(self, table: Table, files: Sequence[DataFile]) -> pa.Table | None:
+        rows = load_rows(self.inputs.work, table, files)
         if rows is None:
             return None
         if any(f.deletes for f in files):
@@ -183,11 +175,11 @@ def _refuse_columns(table: Table) -> Refusal:
 
 
 def _refuse_missing_rows(rows: pa.Table | None, table: Table) -> pa.Table | Refusal:
-    return _refuse_columns(table) if rows is None else rows
+    return Refusal(f'only Spark can read the files of "{table.full_name}"') if rows is None else rows
 
 
-def _make_empty_table(table: Table) -> pa.Table | None:
-    return arrow_schema(table).empty_table() if fits_arrow(table) else None
+def _make_empty_table(table: Table) -> pa.Table | Refusal:
+    return arrow_schema(table).empty_table() if fits_arrow(table) else _refuse_columns(table)
 
 
 def _make_empty_scan(scan: Scan, table: Table) -> pa.Table:

@@ -49,7 +49,7 @@ from spark_trickle.spark.arriving import (
     select_records,
     select_rows,
 )
-from spark_trickle.spark.collect import collect_within
+from spark_trickle.spark.collect import collect_few
 from spark_trickle.spark.frames import Frame, as_frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
@@ -196,7 +196,7 @@ def _land_rows(load: _Load, scans: Sequence[FileScan]) -> _Landed:
 def _collect_few(load: _Load, frame: Frame) -> pa.Table | None:
     room = room_of_statement(load.work.place.settings)
     size = sum(f.bytes for f in load.batch.load)
-    return collect_within(frame, room) if size <= room.bytes and fits_arrow(load.table) else None
+    return collect_few(frame, room) if size <= room.bytes and fits_arrow(load.table) else None
 
 
 def _land_many(load: _Load, frame: Frame, deleted: Sequence[Frame]) -> _Landed:
@@ -221,7 +221,7 @@ def _land_with(work: Work, table: Table, pieces: Sequence[pa.Table], frames: Seq
     """Rows that are at the driver and others that may come there too, as one change."""
     held, many = list(pieces), []
     for frame in frames:
-        few = collect_within(frame, room_of_statement(work.place.settings)) if fits_arrow(table) else None
+        few = collect_few(frame, room_of_statement(work.place.settings)) if fits_arrow(table) else None
         if few is None:
             many.append(frame)
         else:
