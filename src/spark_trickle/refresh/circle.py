@@ -186,8 +186,8 @@ def _begin_rounds(work: Work, members: Sequence[Member], anew: bool) -> Work:
 
 def preview_first_turn(work: Work, members: Sequence[Member], member: Member, anew: bool) -> Turn:
     """What a member would read in its first turn, if nothing came of those before it."""
-    circle = {m.table.id for m in members}
-    return _make_first_turn(_begin_rounds(work, members, anew), member, circle)
+    taken = _take_nothing(member, {m.table.id for m in members})
+    return _make_turn(_begin_rounds(work, members, anew), member, taken, first=True)
 
 
 def find_first_changes(turn: Turn, member: Member) -> Changes:
@@ -199,12 +199,15 @@ def find_first_changes(turn: Turn, member: Member) -> Changes:
 
 
 def _take_first_turn(work: Work, member: Member, circle: set[int], anew: bool) -> None:
-    def compute(turn: Turn) -> Outcome | GaveUp:
+    taken = _take_nothing(member, circle)
+
+    def compute() -> Outcome | GaveUp:
+        turn = _make_turn(work, member, taken, first=True)
         if anew:
             return run_in_full(turn, member.clock)
         return run_program(turn, find_first_changes(turn, member), member.clock)
 
-    _take_turn(work, member, lambda: _make_first_turn(work, member, circle), compute)
+    _take_turn(work, member, taken, compute)
 
 
 def _take_next_turn(work: Work, member: Member) -> bool:
@@ -212,29 +215,24 @@ def _take_next_turn(work: Work, member: Member) -> bool:
     new = frozenset[Reference](
         TableRef(i) for i, taken in member.taken.items() if len(_list_added_files(work, i)) > taken
     )
+
+    def compute() -> Outcome | GaveUp:
+        turn = _make_turn(work, member, member.taken, first=False)
+        return run_program(turn, Changes(new, turn.few), member.clock)
+
     if new:
-        _take_turn(
-            work,
-            member,
-            lambda: _make_turn(work, member, member.taken, first=False),
-            lambda turn: run_program(turn, Changes(new, turn.few), member.clock),
-        )
+        _take_turn(work, member, member.taken, compute)
     return bool(new)
 
 
 def _take_turn(
-    work: Work, member: Member, make: Callable[[], Turn], compute: Callable[[Turn], Outcome | GaveUp]
+    work: Work, member: Member, taken: Mapping[int, int], compute: Callable[[], Outcome | GaveUp]
 ) -> None:
     member.turns += 1
-
-    def run() -> None:
-        turn = make()
-        # Counted before the turn adds to the member itself, which may be one of its own sources.
-        taken = {i: len(_list_added_files(work, i)) for i in turn.taken}
-        _note_turn(member, compute(turn))
-        member.taken = taken
-
-    run_in_child_session(work, member.table, run)
+    # Counted before the turn adds to the member itself, which may be one of its own sources.
+    upto = {i: len(_list_added_files(work, i)) for i in taken}
+    _note_turn(member, run_in_child_session(work, member.table, compute))
+    member.taken = upto
 
 
 def _note_turn(member: Member, done: Outcome | GaveUp) -> None:
@@ -247,9 +245,10 @@ def _note_turn(member: Member, done: Outcome | GaveUp) -> None:
     member.outcome = replace(member.outcome, remarks=remarks, executions=executions)
 
 
-def _make_first_turn(work: Work, member: Member, circle: set[int]) -> Turn:
+def _take_nothing(member: Member, circle: set[int]) -> Mapping[int, int]:
+    """Before its first turn a member has taken nothing of what the circle adds to its sources."""
     sources = {s.table_id for s in require_stream(member.table).sources}
-    return _make_turn(work, member, dict.fromkeys(sorted(sources & circle), 0), first=True)
+    return dict.fromkeys(sorted(sources & circle), 0)
 
 
 def _make_turn(work: Work, member: Member, taken: Mapping[int, int], first: bool) -> Turn:

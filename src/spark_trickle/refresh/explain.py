@@ -43,7 +43,7 @@ from spark_trickle.refresh.execute import NodeJob, PlannedJob, make_reducer, pla
 from spark_trickle.refresh.full import plan_in_full
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.inputs import Inputs, NodeChange
-from spark_trickle.refresh.program import Changes, Unchanged, plan_change
+from spark_trickle.refresh.program import Changes, UnchangedNode, plan_change
 from spark_trickle.refresh.refresh import find_changes, make_inputs, node_tables, read_facts, require_stream
 from spark_trickle.refresh.sessions import choose_session
 from spark_trickle.refresh.sizes import sizes_of_catalog
@@ -186,7 +186,7 @@ def _describe_change(inputs: Inputs, changes: Changes) -> Iterator[Line]:
             yield f"{node.name} next: runs", "in the same job as the node before it"
             continue
         planned = plan_change(inputs, node, changes, Clock())
-        if isinstance(planned, Unchanged):
+        if isinstance(planned, UnchangedNode):
             continue
         yield from _describe_job(planned)
         job, engine = planned.job, planned.placement.engine

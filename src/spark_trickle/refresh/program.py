@@ -46,7 +46,7 @@ def run_program(inputs: Inputs, changes: Changes, clock: Clock) -> Outcome | Gav
         if node.name in done_nodes:
             continue
         planned = plan_change(inputs, node, changes, clock)
-        if isinstance(planned, Unchanged):
+        if isinstance(planned, UnchangedNode):
             continue
         try:
             done = execute_job(planned, clock)
@@ -71,17 +71,17 @@ def _extend_changes(inputs: Inputs, changes: Changes, node: Node, filled: Filled
 
 
 @dataclass(frozen=True)
-class Unchanged:
+class UnchangedNode:
     """Nothing comes of the changes for a node: it reads none of what changed."""
 
 
-def plan_change(inputs: Inputs, node: Node, changes: Changes, clock: Clock) -> PlannedJob | Unchanged:
+def plan_change(inputs: Inputs, node: Node, changes: Changes, clock: Clock) -> PlannedJob | UnchangedNode:
     """How the change of a node is computed, and where."""
     tree, context = Tree(node.plan, node.name), Context(changes.of, sizes_of(inputs))
     for_few, for_many = (Planning(tree, CHANGE, replace(context, few=few)) for few in (True, False))
     with clock.phase("plan"):
         if not for_few.trees:
-            return Unchanged()
+            return UnchangedNode()
     with clock.phase("driver"):
         load = Load(
             few_changed=changes.few,
