@@ -183,7 +183,7 @@ STREAMS = (
         "EXPLAIN STREAM TABLE s",
         "EXPLAIN STREAM TABLE s",
         "Its nodes, operators and costs, the SQL of every delta, and what the next refresh would do: why, by"
-        " which passes, and where it would run.",
+        " which passes, over how many rows, and where it would run.",
     ),
     Shape(
         s.ExplainQuery,

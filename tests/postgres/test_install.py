@@ -26,11 +26,11 @@ from spark_trickle.sources.postgres.install import (
     read_installed_captures,
     renew_capture,
     uninstall_capture,
-    widen_installed,
 )
-from spark_trickle.sources.postgres.rights import trigger_rights
 from spark_trickle.sources.postgres.trigger import trigger_statements
 from tests.postgres.mirror import TriggerMirror
+from tests.postgres.rights import trigger_rights
+from tests.postgres.widen import widen_installed
 from tests.postgres.world import World, create, mapped, mapped_for, plan, table_of, total
 
 # All that a database holds, except what every statement leaves in statistics.

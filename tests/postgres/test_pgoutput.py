@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -32,7 +32,7 @@ from spark_trickle.sources.postgres.messages import (
     TypeMessage,
     UpdateMessage,
 )
-from spark_trickle.sources.postgres.pgoutput import decode_all, decode_message
+from spark_trickle.sources.postgres.pgoutput import decode_message
 from tests.postgres.encode import encode
 from tests.postgres.world import World
 
@@ -228,7 +228,7 @@ STATEMENTS = [
 def test_messages_of_the_server(recorded: World, version: int) -> None:
     recorded.run(*STATEMENTS)
     data = record(recorded, version)
-    found = list(decode_all(data))
+    found = list(_decode_all(data))
     assert [encode(m) for m in found] == data  # nothing is lost in reading
     changes = [
         m for m in found if not isinstance(m, BeginMessage | CommitMessage | RelationMessage | TypeMessage)
@@ -258,7 +258,7 @@ def test_messages_of_the_server(recorded: World, version: int) -> None:
 def test_binary_values_of_the_server(recorded: World) -> None:
     recorded.run("INSERT INTO t VALUES (1, 'x', 'ok', NULL)")
     data = record(recorded, 2, binary="true")
-    (insert,) = (m for m in decode_all(data) if isinstance(m, InsertMessage))
+    (insert,) = (m for m in _decode_all(data) if isinstance(m, InsertMessage))
     assert insert.new == (BinaryValue(struct.pack(">i", 1)), BinaryValue(b"x"), BinaryValue(b"ok"), None)
 
 
@@ -280,7 +280,7 @@ def test_streams_of_the_server(recorded: World, version: int, streaming: str) ->
     recorded.run("INSERT INTO t VALUES (1)")  # its commit brings the end of the others to disk
     data = record(recorded, version, streaming=streaming)
     parallel = streaming == "parallel"
-    found = list(decode_all(data, parallel))
+    found = list(_decode_all(data, parallel))
     assert [encode(m) for m in found] == data
     (commit,) = (m for m in found if isinstance(m, StreamCommit))
     assert all(m.xid is not None for m in _inside(found))
@@ -289,6 +289,16 @@ def test_streams_of_the_server(recorded: World, version: int, streaming: str) ->
     assert len(kept) == 2000
     assert commit.xid in {m.xid for m in kept}
     assert all((m.abort_lsn is not None) == parallel for m in found if isinstance(m, StreamAbort))
+
+
+def _decode_all(messages: Iterable[bytes], parallel: bool = False) -> Iterator[Message]:
+    """Messages in the order of the log, which says where a stream starts and stops."""
+    in_stream = False
+    for data in messages:
+        message = decode_message(data, in_stream, parallel)
+        if isinstance(message, StreamStart | StreamStop):
+            in_stream = isinstance(message, StreamStart)
+        yield message
 
 
 def _inside(found: list[Message]) -> Iterator[Any]:
@@ -310,6 +320,6 @@ def test_origins_of_the_server(recorded: World) -> None:
     application.execute("SELECT pg_replication_origin_session_reset()")  # else it is in use for a while
     application.close()
     try:
-        assert Origin(0x1234, "elsewhere") in list(decode_all(record(recorded, 1)))
+        assert Origin(0x1234, "elsewhere") in list(_decode_all(record(recorded, 1)))
     finally:
         recorded.run("SELECT pg_replication_origin_drop('elsewhere')")

@@ -11,10 +11,11 @@ import pytest
 from spark_trickle.errors import ColumnNotFoundError, InvalidDefinitionError, ResyncNeededError
 from spark_trickle.sources.postgres.buffer import Position, open_reading, read_changes
 from spark_trickle.sources.postgres.capture import choose_trigger_mode, plan_capture
-from spark_trickle.sources.postgres.install import install_capture, widen_installed
+from spark_trickle.sources.postgres.install import install_capture
 from spark_trickle.sources.postgres.names import quote_name
 from spark_trickle.sources.postgres.trigger import buffer_statements
 from tests.postgres.mirror import TriggerMirror
+from tests.postgres.widen import widen_installed
 from tests.postgres.world import ODD_NAMES, World, create, mapped_for, plan, table_of, total
 
 MODES = ["statement", "row"]

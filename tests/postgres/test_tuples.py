@@ -215,7 +215,7 @@ def test_whole_old_rows() -> None:
         [None, None],
     ]
     net = net_of_whole_rows(found)
-    assert net.come == 2
+    assert net.inserted == 2
     assert [c.to_pylist() for c in net.columns] == [[b"a", b"b", b"a", b"c"], [None, b"large", b"large", b""]]
     assert (found.after[1].kinds[1], len(net.removed)) == (TEXT, 0)
 

@@ -105,7 +105,7 @@ def test_explain_shows_the_first_turn(ways: Trickle) -> None:
     ways.sql("INSERT INTO edges VALUES (11, 12)")
     told = explain()
     assert told["next"].startswith("the stream tables of the circle take turns")
-    assert "Scan main.edges delta" in told["n1 next: differentiate"]
+    assert "Scan main.edges delta (a, b): 1 row\n" in told["n1 next: differentiate"]
     assert told["n1 next: runs"]
     before = ways.snapshot
     ways.sql("DELETE FROM edges WHERE a = 11")

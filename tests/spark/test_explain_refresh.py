@@ -92,14 +92,19 @@ def test_refreshes_are_counted_from_the_newest(tr: Trickle) -> None:
 
 @pytest.mark.one_in(2)
 def test_explain_says_where_the_next_refresh_runs(tr: Trickle) -> None:
-    def explained() -> dict[str, str]:
-        return dict(tr.sql("SELECT property, value FROM trickle.explain_stream_table('joined')").collect())
+    def explained(name: str = "joined") -> dict[str, str]:
+        return dict(tr.sql(f"SELECT property, value FROM trickle.explain_stream_table('{name}')").collect())
 
     assert not [name for name in explained() if "next:" in name]  # nothing changed
     tr.sql("INSERT INTO orders VALUES (4, 2, 1)")
     told = explained()
-    assert "Scan main.orders delta" in told["n1 next: differentiate"]
-    assert "main.customers delta" not in told["n1 next: differentiate"]
+    for stage in ("differentiate", "order"):
+        assert "Scan main.orders delta (id, customer, amount): 1 row\n" in told[f"n1 next: {stage}"]
+        assert "Scan main.customers (id, name): 2 rows" in told[f"n1 next: {stage}"]
+        assert "main.customers delta" not in told[f"n1 next: {stage}"]
+    result = explained("sums")["n2 next: differentiate"].splitlines()
+    assert [x.strip().split(" (")[0] for x in result if "Scan" in x] == ["Scan n1 delta"]
+    assert not any("row" in x for x in result)  # what comes of the node before is not known yet
     tr.refresh("joined")
     engines = {line["engine"] for line in executed(tr, "joined")}
     assert told["n1 next: runs"].split(":")[0] in engines

@@ -17,7 +17,7 @@ import pytest
 from spark_trickle import Trickle, connect
 from spark_trickle.model.room import Room
 from spark_trickle.spark import collect as collecting
-from spark_trickle.spark.collect import collect_known, collect_within
+from spark_trickle.spark.collect import TooLarge, collect_few, collect_known, collect_within
 from spark_trickle.spark.width import width_of
 
 ROOM = {"driver_megabytes": 1.0, "broadcast_megabytes": 0.1}
@@ -26,7 +26,7 @@ MIB = 2**20
 
 @pytest.fixture
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of everything that comes to the driver through collect_within and collect_known."""
+    """The bytes of everything that comes to the driver through spark/collect."""
     found: list[int] = []
     real = collecting.collect
 
@@ -70,7 +70,7 @@ FRAMES = {
 def test_rows_come_if_there_is_room(module_tr: Trickle, brought: list[int], name: str, known: bool) -> None:
     sql, fits = FRAMES[name]
     frame, room = module_tr.spark.sql(sql), Room(5000, 2 * MIB)
-    rows = collect_known(frame, room, frame.count()) if known else collect_within(frame, room)
+    rows = collect_known(frame, room, frame.count()) if known else collect_few(frame, room)
     assert (rows is not None) is fits
     if rows is not None:
         assert Counter(map(json.dumps, _listed(rows))) == Counter(map(json.dumps, _listed(frame.toArrow())))
@@ -218,8 +218,34 @@ def test_less_than_expected_may_come(tmp_path: Path) -> None:
 def test_columns_of_one_name(module_tr: Trickle) -> None:
     frame = module_tr.spark.sql("SELECT 1 AS a, 'x' AS a, 'y' AS A")
     rows = collect_within(frame, Room(10, MIB))
-    assert rows is not None
+    assert not isinstance(rows, TooLarge)
     assert (rows.column_names, [c.to_pylist() for c in rows.columns]) == (
         ["a", "a", "A"],
         [[1], ["x"], ["y"]],
     )
+
+
+TOO_LARGE = {
+    "many rows": ("SELECT id FROM range(6000)", None, "the result has more than 5,000 rows"),
+    "rows of many columns": (
+        f"SELECT {', '.join(f'id + {n} AS c{n}' for n in range(300))} FROM range(1000)",
+        None,
+        "the result has more than 873 rows, which may take more than 2,097,152 bytes",
+    ),
+    "rows that were long so far": (
+        "SELECT id FROM range(30)",
+        MIB // 20,
+        "the result has more than 20 rows, which may take more than 2,097,152 bytes",
+    ),
+    "long texts": (
+        "SELECT repeat('x', 30000) AS s FROM range(300)",
+        None,
+        "the result takes more than 2,097,152 bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_it_says_why_there_is_no_room(module_tr: Trickle, name: str) -> None:
+    sql, row_bytes, reason = TOO_LARGE[name]
+    assert collect_within(module_tr.spark.sql(sql), Room(5000, 2 * MIB), row_bytes) == TooLarge(reason)

@@ -204,7 +204,7 @@ class Shaken(ChangeOperator):
         require(all(c.ties_of for c in self.ties), self, "counts what no extremum has")
         names = (*_list_group_columns(self.keys, (*self.picks, *self.ties), self.count), *self.left_out)
         require_known(self, names, self.own.columns)
-        require_known(self, (*names, *(c.gone for c in self.picks)), self.partial.columns)
+        require_known(self, (*names, *(c.deleted for c in self.picks)), self.partial.columns)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -230,8 +230,8 @@ class Partial(ChangeOperator):
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        gone = (c.gone for c in self.calls if c.pick)
-        return (*(k.name for k in self.keys), *(c.name for c in self.calls), *gone, self.count)
+        deleted = (c.deleted for c in self.calls if c.pick)
+        return (*(k.name for k in self.keys), *(c.name for c in self.calls), *deleted, self.count)
 
     @property
     def empty_without_input(self) -> bool:

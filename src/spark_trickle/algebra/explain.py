@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import singledispatch
 
 from spark_trickle.algebra.change_operators import Fixpoint, Keys, Signed, Touched, Untouched
@@ -28,10 +28,21 @@ def write_title(op: Operator) -> str:
     return type(op).__name__
 
 
+CountRows = Callable[[Scan], int | None]
+
+
+def _count_nothing(_: Scan) -> int | None:
+    return None
+
+
 @write_title.register
-def write_scan_title(op: Scan, named: Callable[[Reference], str] = str) -> str:
+def write_scan_title(
+    op: Scan, named: Callable[[Reference], str] = str, counted: CountRows = _count_nothing
+) -> str:
     moment = "" if op.moment is At.NEW else f"{op.moment} "
-    return f"Scan {named(op.source)} {moment}({', '.join(c for _, c in op.names)})"
+    rows = counted(op)
+    size = "" if rows is None else f": {rows:,} {'row' if rows == 1 else 'rows'}"
+    return f"Scan {named(op.source)} {moment}({', '.join(c for _, c in op.names)}){size}"
 
 
 @write_title.register
@@ -126,14 +137,27 @@ def _(op: Touched) -> str:
     return f"Rows with{without} touched {', '.join(e.sql for e in op.exprs)}"
 
 
-def write_tree(op: Operator, named: Callable[[Reference], str] = str, depth: int = 0) -> list[str]:
-    """One line for each operator, inputs below and further right; `named` says what to call what is read."""
-    words = write_scan_title(op, named) if isinstance(op, Scan) else write_title(op)
-    lines = [f"{'  ' * depth}{words}"]
+def write_tree(
+    op: Operator,
+    named: Callable[[Reference], str] = str,
+    counted: CountRows = _count_nothing,
+) -> list[str]:
+    """One line for each operator, inputs below and further right.
+
+    `named` says what to call what is read, and `counted` how many rows that is, where it is known.
+    """
+    return [f"{'  ' * depth}{words}" for depth, words in _list_lines(op, named, counted, 0)]
+
+
+def _list_lines(
+    op: Operator, named: Callable[[Reference], str], counted: CountRows, depth: int
+) -> Iterator[tuple[int, str]]:
+    yield depth, write_scan_title(op, named, counted) if isinstance(op, Scan) else write_title(op)
     if isinstance(op, Fixpoint):
         for name, plan in op.plans():
-            lines += [f"{'  ' * (depth + 1)}{name}:", *write_tree(plan, named, depth + 2)]
-        return [*lines, *write_tree(op.result, named, depth + 1)]
+            yield depth + 1, f"{name}:"
+            yield from _list_lines(plan, named, counted, depth + 2)
+        yield from _list_lines(op.result, named, counted, depth + 1)
+        return
     for child in op.inputs:
-        lines += write_tree(child, named, depth + 1)
-    return lines
+        yield from _list_lines(child, named, counted, depth + 1)

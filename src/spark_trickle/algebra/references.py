@@ -39,15 +39,15 @@ class RoundPart(StrEnum):
     ALL = "all"
     SEED = "seed"
     CHANGE = "change"
-    LED = "led"
-    GONE = "gone"
-    COME = "come"
-    MAYBE = "maybe"
+    REACHED = "reached"
+    DELETED = "deleted"
+    INSERTED = "inserted"
+    CANDIDATES = "candidates"
 
 
 @dataclass(frozen=True)
 class RoundRef:
-    """Rows that a recursion found: `r4` in its last round, `r4_gone` are those that go."""
+    """Rows that a recursion found: `r4` in its last round, `r4_deleted` are those that go."""
 
     number: int
     part: RoundPart = RoundPart.LAST

@@ -47,9 +47,9 @@ class Call(Output):
         return self.type.lower() in ("float", "double") and not self.again_if
 
     @property
-    def gone(self) -> str:
-        """In a partial aggregate: the extremum of what goes, beside that of what comes."""
-        return f"{self.name}_gone"
+    def deleted(self) -> str:
+        """In a partial aggregate: the extremum of the deleted rows, beside that of the inserted ones."""
+        return f"{self.name}_deleted"
 
 
 @dataclass(frozen=True)

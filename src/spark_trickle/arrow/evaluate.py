@@ -216,7 +216,7 @@ class _Evaluation:
                 return cancel_out(self.compute_rows(plan.input, wanted))
             case Keys():
                 rows = self.compute_rows(plan.input)
-                return pa.table({f"k{n}": evaluate(e, rows) for n, e in enumerate(plan.exprs)})
+                return pa.table([evaluate(e, rows) for e in plan.exprs], names=list(plan.columns))
             case Touched():  # Untouched is one too
                 return self._compute_touched(plan, wanted)
             case Join():

@@ -32,9 +32,9 @@ _BETTER = {"min": pc.min_element_wise, "max": pc.max_element_wise}
 
 def aggregate_groups(op: Aggregate, rows: pa.Table) -> pa.Table:
     """A whole group anew: all of its rows come, and those that have the best value are counted."""
-    come = with_sign(rows, 1)
+    inserted = with_sign(rows, 1)
     whole = Partial(Signed(op.input, 1), op.keys, op.calls, op.count)
-    made = sum_partially(whole, come, counted=True)
+    made = sum_partially(whole, inserted, counted=True)
     for c in op.calls:
         if c.ties_of:  # without values none has the best one
             known = pc.fill_null(made.column(c.name), 0)
@@ -93,7 +93,7 @@ def _add_inserted_values(
         rows, keys, list_summed_names(totals), {c.name: c.pick for c in picks}, list_xored_names(totals)
     )
     for c in picks:
-        made = made.append_column(c.gone, pa.nulls(made.num_rows, values[c.name].type))
+        made = made.append_column(c.deleted, pa.nulls(made.num_rows, values[c.name].type))
         made = made.append_column(f"{c.name}{_NET}", pa.nulls(made.num_rows, pa.int64()))
     return made
 
@@ -103,16 +103,16 @@ def _add_best_values(made: pa.Table, call: Call, changed: pa.Table, keys: list[s
     value = changed.column(_VALUE)
     net = group_rows(changed, [*keys, _VALUE], [WEIGHT])
     net = net.filter(pc.and_(pc.is_valid(net.column(_VALUE)), pc.not_equal(net.column(WEIGHT), 0)))
-    nothing, comes = pa.scalar(None, value.type), pc.greater(net.column(WEIGHT), 0)
+    nothing, inserted = pa.scalar(None, value.type), pc.greater(net.column(WEIGHT), 0)
     sides = {
-        call.name: pc.if_else(comes, net.column(_VALUE), nothing),
-        call.gone: pc.if_else(comes, nothing, net.column(_VALUE)),
+        call.name: pc.if_else(inserted, net.column(_VALUE), nothing),
+        call.deleted: pc.if_else(inserted, nothing, net.column(_VALUE)),
         _VALUE: net.column(_VALUE),
     }
     table = pa.table({**{k: net.column(k) for k in keys}, **sides})
     best = group_rows(table, keys, [], dict.fromkeys(sides, call.pick))
     found = find_stored(made, best, keys, list(sides))
-    for name in (call.name, call.gone):
+    for name in (call.name, call.deleted):
         made = made.append_column(name, found[name])
     at = made.append_column(_VALUE, found[_VALUE])
     steps = find_stored(at, net, [*keys, _VALUE], [WEIGHT])[WEIGHT]
@@ -129,8 +129,8 @@ def find_shaken_groups(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
     stored = find_stored(part, own, list(op.keys), names)
     hit = pa.repeat(pa.scalar(False), part.num_rows)
     for c in op.picks:
-        gone, was = part.column(c.gone), stored[c.name]
-        reached = pc.and_(pc.is_valid(gone), pc.fill_null(pc.invert(_is_better(c, was, gone)), True))
+        deleted, was = part.column(c.deleted), stored[c.name]
+        reached = pc.and_(pc.is_valid(deleted), pc.fill_null(pc.invert(_is_better(c, was, deleted)), True))
         if c.name in ties:
             left, _ = _count_ties(c, ties[c.name], part, stored)
             reached = pc.and_(reached, pc.fill_null(pc.less_equal(left, 0), True))
@@ -140,7 +140,7 @@ def find_shaken_groups(op: Shaken, part: pa.Table, own: pa.Table) -> pa.Table:
     found = part.filter(hit)
     if not op.keys:
         return pa.table({"nothing": pa.repeat(pa.scalar(1), found.num_rows)})
-    return pa.table({f"k{n}": found.column(k) for n, k in enumerate(op.keys)})
+    return pa.table([found.column(k) for k in op.keys], names=list(op.columns))
 
 
 def fold_change(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
@@ -163,9 +163,9 @@ def fold_change(op: Fold, part: pa.Table, own: pa.Table) -> pa.Table:
             step = pc.not_equal(gains, pa.scalar(0, gains.type))
         moved = pc.or_(moved, step)
     now = {n: now[n] for n in calls}
-    there, comes = pc.is_valid(was[op.count]), pc.greater(now[op.count], 0) if keys else moved
+    there, inserted = pc.is_valid(was[op.count]), pc.greater(now[op.count], 0) if keys else moved
     parts = []
-    for values, chosen, sign in ((was, there, -1), (now, comes, 1)):
+    for values, chosen, sign in ((was, there, -1), (now, inserted, 1)):
         columns = {k: part.column(k) for k in keys} | values
         rows = pa.table(columns).filter(pc.and_(moved, chosen))
         parts.append(with_sign(rows, sign))
@@ -185,9 +185,9 @@ def _count_ties(call: Call, name: str, part: pa.Table, stored: Mapping[str, Colu
     equals it, so many are added or taken away. If it is worse, all that were there are still there. The
     first is null where the change does not tell.
     """
-    comes, gone, was = part.column(call.name), part.column(call.gone), stored[call.name]
+    inserted, deleted, was = part.column(call.name), part.column(call.deleted), stored[call.name]
     step, known = part.column(name), stored[name]
-    best = _BETTER[call.pick](comes, gone)
+    best = _BETTER[call.pick](inserted, deleted)
     one, other = make_comparable(best, was)
     better = pc.fill_null(_is_better(call, best, was), pc.is_valid(best))
     equal = pc.fill_null(pc.equal(one, other), False)

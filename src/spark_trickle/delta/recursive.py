@@ -92,7 +92,7 @@ def _look_for_circles(op: Recursive, seed: Scan) -> Rounds:
     added = Touched(Half(seed, 1), (), Half(seed, -1))
     lead = Different(_read_rows_at_hand(op, op.step.at(At.NEW)))
     start, body = (Assign(op.source, plan) for plan in (Different(added), lead))
-    return Rounds((start,), (body,), op.source, op.source.of_part(RoundPart.LED))
+    return Rounds((start,), (body,), op.source, op.source.of_part(RoundPart.REACHED))
 
 
 def rederive(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
@@ -101,41 +101,43 @@ def rederive(op: Recursive, own: Scan, changed: Changed) -> Operator | None:
     1. Stored rows that lose a derivation go, and so do those that the *old* step derives from them. Losses
        are not set off against gains: what derives a row now may be going itself.
     2. The rest P stays: every derivation of its rows is as it was. The new rows are those of B_new and
-       S_new(P) outside of P: the gone ones that can still be derived, and those with a positive count in
-       ΔB + ΔS(P) = seed − ΔS(gone).
+       S_new(P) outside of P: the deleted ones that can still be derived, and those with a positive count in
+       ΔB + ΔS(P) = seed − ΔS(deleted).
     3. From there the *new* step leads on, until nothing new comes.
     """
     seed = _build_seed(op, own, changed)
     if seed is None:
         return None
     last = op.source
-    parts = (RoundPart.SEED, RoundPart.GONE, RoundPart.COME, RoundPart.MAYBE)
-    seeds, gone, come, maybe = (last.of_part(part) for part in parts)
-    gone_rows, come_rows, maybe_rows = (_scan_rows(name, op) for name in (gone, come, maybe))
+    parts = (RoundPart.SEED, RoundPart.DELETED, RoundPart.INSERTED, RoundPart.CANDIDATES)
+    seeds, deleted, inserted, candidates = (last.of_part(part) for part in parts)
+    deleted_rows, inserted_rows, candidate_rows = (
+        _scan_rows(name, op) for name in (deleted, inserted, candidates)
+    )
     stored = own.at(At.OLD)
     before, after = (_read_rows_at_hand(op, op.step.at(when)) for when in (At.OLD, At.NEW))
 
     lost = keep_rows_among(stored, Half(_scan_rows(seeds, op, At.DELTA), -1))
-    going = drop_rows_among(Different(before), gone_rows)
-    gained = Half(_count_gains(op, changed, seeds, gone_rows), 1)
-    first = Different(UnionAll((*_rederive_lost(op, own, gone_rows), gained)))
-    there = drop_rows_among(keep_rows_among(stored, maybe_rows), gone_rows)
+    going = drop_rows_among(Different(before), deleted_rows)
+    gained = Half(_count_gains(op, changed, seeds, deleted_rows), 1)
+    first = Different(UnionAll((*_rederive_lost(op, own, deleted_rows), gained)))
+    there = drop_rows_among(keep_rows_among(stored, candidate_rows), deleted_rows)
     return Fixpoint(
         (
             Assign(seeds, _net_changes(seed)),
-            Rounds((Assign(last, lost),), (Assign(last, going),), last, gone),
-            Assign(gone, keep_rows_among(stored, gone_rows)),
+            Rounds((Assign(last, lost),), (Assign(last, going),), last, deleted),
+            Assign(deleted, keep_rows_among(stored, deleted_rows)),
             Rounds(
-                (Assign(maybe, first), Assign(last, drop_rows_among(maybe_rows, there))),
+                (Assign(candidates, first), Assign(last, drop_rows_among(candidate_rows, there))),
                 (
-                    Assign(maybe, Different(after)),
-                    Assign(last, drop_rows_among(maybe_rows, UnionAll((there, come_rows)))),
+                    Assign(candidates, Different(after)),
+                    Assign(last, drop_rows_among(candidate_rows, UnionAll((there, inserted_rows)))),
                 ),
                 last,
-                come,
+                inserted,
             ),
         ),
-        subtract(come_rows, gone_rows),
+        subtract(inserted_rows, deleted_rows),
         recompute_fixpoint(op, own),
     )
 
@@ -170,23 +172,24 @@ def _net_changes(op: Operator) -> Operator:
     return op.with_inputs(tuple(_net_changes(child) for child in op.inputs))
 
 
-def _count_gains(op: Recursive, changed: Changed, seeds: RoundRef, gone: Scan) -> Operator:
+def _count_gains(op: Recursive, changed: Changed, seeds: RoundRef, deleted: Scan) -> Operator:
     """ΔB + ΔS(P), counted: what comes as often as it goes is nothing."""
     seed = _scan_rows(seeds, op, At.DELTA)
-    shift = _differentiate_step(op, changed, lambda s: Scan(gone.source, s.names))
+    shift = _differentiate_step(op, changed, lambda s: Scan(deleted.source, s.names))
     return Net(seed if shift is None else UnionAll((seed, Signed(shift, -1))), single=False)
 
 
-def _rederive_lost(op: Recursive, own: Scan, gone: Scan) -> tuple[Operator, Operator]:
+def _rederive_lost(op: Recursive, own: Scan, deleted: Scan) -> tuple[Operator, Operator]:
     """Rows that went, by the new base and by the new step over those that stay."""
 
     def read_rest(scan: Scan) -> Operator:
-        stay = drop_rows_among(own.at(At.OLD), gone)
+        stay = drop_rows_among(own.at(At.OLD), deleted)
         return Project(stay, tuple(Output(n, column(c)) for n, c in scan.names))
 
     base, step = (
         keep_rows_among(
-            narrow_to_keys(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), gone), gone
+            narrow_to_keys(plan.at(At.NEW), dict(zip(plan.columns, op.columns, strict=True)), deleted),
+            deleted,
         )
         for plan in (op.base, op.step)
     )

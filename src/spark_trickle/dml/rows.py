@@ -21,7 +21,7 @@ from spark_trickle.model.files import DataFile
 from spark_trickle.model.report import Result
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, Table
-from spark_trickle.spark.collect import collect_known, collect_within
+from spark_trickle.spark.collect import collect_few, collect_known
 from spark_trickle.spark.frames import Frame
 from spark_trickle.spark.observe import observe_counts
 from spark_trickle.spark.run import select_columns
@@ -80,7 +80,7 @@ def _collect_actions(work: Work, plan: RowPlan) -> pa.Table | None:
         return None
     match plan.most_rows:
         case Guess.MAYBE_FEW:
-            return collect_within(plan.frame, room)
+            return collect_few(plan.frame, room)
         case Guess.MANY:
             return None
         case most:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
@@ -81,11 +81,9 @@ class Cache(Generic[_Key, _Value]):
         """A value in the place of the one that is there."""
         entry = _Entry[_Value](Lock())
         with self._lock:
-            old = self._entries.pop(key, None)
+            dropped = self._take_out((key,))
             self._entries[key] = entry
-            self.weight -= 0 if old is None else old.weight
-        if old is not None:
-            self._tell([(key, old)])
+        self._tell(dropped)
         self._note(key, entry, value)
 
     def list_keys(self) -> list[_Key]:
@@ -95,8 +93,7 @@ class Cache(Generic[_Key, _Value]):
 
     def drop(self, *keys: _Key) -> None:
         with self._lock:
-            dropped = [(key, entry) for key in keys if (entry := self._entries.pop(key, None)) is not None]
-            self.weight -= sum(entry.weight for _, entry in dropped)
+            dropped = self._take_out(keys)
         self._tell(dropped)
 
     def clear(self) -> None:
@@ -112,10 +109,12 @@ class Cache(Generic[_Key, _Value]):
     def _note(self, key: _Key, entry: _Entry[_Value], value: _Value) -> None:
         with self._lock:
             entry.made = (value,)
-            if self._entries.get(key) is entry:
+            if self._entries.get(key) is not entry:  # dropped while it was made
+                dropped = [(key, value)]
+            else:
                 entry.weight = self._weigh(value)
                 self.weight += entry.weight
-            dropped = self._trim()
+                dropped = self._trim()
         self._tell(dropped)
 
     def _forget(self, key: _Key, entry: _Entry[_Value]) -> None:
@@ -123,19 +122,27 @@ class Cache(Generic[_Key, _Value]):
             if self._entries.get(key) is entry:
                 del self._entries[key]
 
-    def _trim(self) -> list[tuple[_Key, _Entry[_Value]]]:
-        dropped = []
+    def _trim(self) -> list[tuple[_Key, _Value]]:
+        """The values beyond the budget, those that were used first."""
+        weight, beyond = self.weight, []
         for key, entry in self._entries.items():
-            if self.weight <= self._budget:
+            if weight <= self._budget:
                 break
             if entry.made is not None:
+                weight -= entry.weight
+                beyond.append(key)
+        return self._take_out(beyond)
+
+    def _take_out(self, keys: Iterable[_Key]) -> list[tuple[_Key, _Value]]:
+        """The values that are made; who makes one of the others tells of it once it is."""
+        dropped = []
+        for key in keys:
+            entry = self._entries.pop(key, None)
+            if entry is not None and entry.made is not None:
                 self.weight -= entry.weight
-                dropped.append((key, entry))
-        for key, _ in dropped:
-            del self._entries[key]
+                dropped.append((key, entry.made[0]))
         return dropped
 
-    def _tell(self, dropped: list[tuple[_Key, _Entry[_Value]]]) -> None:
-        for key, entry in dropped:
-            if entry.made is not None:
-                self._on_drop(key, entry.made[0])
+    def _tell(self, dropped: list[tuple[_Key, _Value]]) -> None:
+        for key, value in dropped:
+            self._on_drop(key, value)

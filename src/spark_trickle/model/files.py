@@ -110,6 +110,7 @@ class DataFile:
     written_as: Table | None = None  # … the names that the columns had when it was written
     stats: tuple[ColumnStats, ...] = ()
     outside: Outside | None = None  # where it is, if it is not in our data folder
+    reason: str = ""  # why nobody knows what changed, for the role that says so
     id: int = -1
     begin: int = -1
     end: int | None = None
@@ -128,11 +129,6 @@ class DataFile:
     def is_ours(self) -> bool:
         """Whether it lies in our data folder."""
         return self.outside is None and self.role is not Role.UNKNOWN
-
-    @property
-    def reason(self) -> str:
-        """Why nobody knows what changed, for the role that says so."""
-        return self.path.partition(": ")[2] if self.role is Role.UNKNOWN else ""
 
     @property
     def weight(self) -> int:

@@ -141,7 +141,7 @@ def health_check(work: Work) -> Answer:
 
 def _never_due(world: World, i: int) -> bool:
     stream = world.graph.tables[i].stream
-    return stream is None or stream.mode == "IMMEDIATE" or stream.options.tier is Tier.FROZEN
+    return stream is None or stream.mode is Mode.IMMEDIATE or stream.options.tier is Tier.FROZEN
 
 
 def _is_late(world: World, i: int, moment: datetime, work: Work) -> bool:

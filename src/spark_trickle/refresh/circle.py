@@ -7,7 +7,7 @@ rows that follow from each other would hold each other up after what they came f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_trickle.algebra.references import Reference, TableRef
@@ -63,6 +63,7 @@ class Turn(Inputs):
 
     taken: Mapping[int, int] = field(default_factory=dict)
     first: bool = True  # changes outside are not taken yet
+    few: bool = True  # rows that came, outside and within
     nodes_before: Mapping[int, tuple[DataFile, ...]] = field(default_factory=dict)
 
     def node_before(self, table: Table) -> tuple[DataFile, ...]:
@@ -170,10 +171,10 @@ def _run_rounds(work: Work, members: Sequence[Member], anew: bool) -> list[Outco
     scratch = _begin_rounds(work, members, anew)
     ids = {m.table.id for m in members}
     for m in members:
-        _first_turn(scratch, m, ids, anew)
+        _take_first_turn(scratch, m, ids, anew)
     limit = work.place.settings.max_fixpoint_iterations
     for _ in range(limit + 1):
-        if sum(_next_turn(scratch, m) for m in members) == 0:  # every member has its turn
+        if sum(_take_next_turn(scratch, m) for m in members) == 0:  # every member has its turn
             return [_store_rounds(work, scratch, m, anew) for m in members]
     raise NoFixpointError(tuple(m.table.full_name for m in members), limit)
 
@@ -183,58 +184,58 @@ def _begin_rounds(work: Work, members: Sequence[Member], anew: bool) -> Work:
     return work.begin_scratch(empty=tables if anew else ())
 
 
-def preview_first_turn(
-    work: Work, members: Sequence[Member], table: Table, anew: bool
-) -> tuple[Inputs, Changes | None]:
-    """What a member would read in its first turn, and follow; None: it would compute everything."""
-    scratch = _begin_rounds(work, members, anew)
-    member = next(m for m in members if m.table.id == table.id)
-    changed = _find_first_changes(scratch, member, {m.table.id for m in members}, anew)
-    turn, few = _make_turn(scratch, member, first=True)
-    return turn, None if changed is None else Changes(changed, few)
+def preview_first_turn(work: Work, members: Sequence[Member], member: Member, anew: bool) -> Turn:
+    """What a member would read in its first turn, if nothing came of those before it."""
+    taken = _take_nothing(member, {m.table.id for m in members})
+    return _make_turn(_begin_rounds(work, members, anew), member, taken, first=True)
 
 
-def _first_turn(work: Work, member: Member, circle: set[int], anew: bool) -> None:
-    _take_changes(work, member, _find_first_changes(work, member, circle, anew), first=True)
-
-
-def _find_first_changes(
-    work: Work, member: Member, circle: set[int], anew: bool
-) -> frozenset[Reference] | None:
-    """Everything (None), or what changed outside and in those members that had their turn before."""
-    sources = {s.table_id for s in require_stream(member.table).sources}
-    member.taken = dict.fromkeys(sorted(sources & circle), 0)
-    if anew:
-        return None
-    names = {source_table(work, s).full_name: s.table_id for s in require_stream(member.table).sources}
+def find_first_changes(turn: Turn, member: Member) -> Changes:
+    """What changed outside, and in those members that had their turn before."""
+    names = {source_table(turn.work, s).full_name: s.table_id for s in turn.stream.sources}
     outside = (TableRef(names[n]) for n in member.facts.changed)
-    within = (TableRef(i) for i in member.taken if _list_added_files(work, i))
-    return frozenset((*outside, *within))
+    within = (TableRef(i) for i in turn.taken if _list_added_files(turn.work, i))
+    return Changes(frozenset((*outside, *within)), turn.few)
 
 
-def _next_turn(work: Work, member: Member) -> bool:
+def _take_first_turn(work: Work, member: Member, circle: set[int], anew: bool) -> None:
+    taken = _take_nothing(member, circle)
+
+    def compute() -> Outcome | GaveUp:
+        turn = _make_turn(work, member, taken, first=True)
+        if anew:
+            return run_in_full(turn, member.clock)
+        return run_program(turn, find_first_changes(turn, member), member.clock)
+
+    _take_turn(work, member, taken, compute)
+
+
+def _take_next_turn(work: Work, member: Member) -> bool:
     """Whether there was something to take."""
     new = frozenset[Reference](
         TableRef(i) for i, taken in member.taken.items() if len(_list_added_files(work, i)) > taken
     )
+
+    def compute() -> Outcome | GaveUp:
+        turn = _make_turn(work, member, member.taken, first=False)
+        return run_program(turn, Changes(new, turn.few), member.clock)
+
     if new:
-        _take_changes(work, member, new, first=False)
+        _take_turn(work, member, member.taken, compute)
     return bool(new)
 
 
-def _take_changes(work: Work, member: Member, changed: frozenset[Reference] | None, first: bool) -> None:
+def _take_turn(
+    work: Work, member: Member, taken: Mapping[int, int], compute: Callable[[], Outcome | GaveUp]
+) -> None:
     member.turns += 1
-    run_in_child_session(work, member.table, lambda: _compute_turn(work, member, changed, first))
-
-
-def _compute_turn(work: Work, member: Member, changed: frozenset[Reference] | None, first: bool) -> None:
-    turn, few = _make_turn(work, member, first)
     # Counted before the turn adds to the member itself, which may be one of its own sources.
-    taken = {i: len(_list_added_files(work, i)) for i in member.taken}
-    if changed is None:
-        done: Outcome | GaveUp = run_in_full(turn, member.clock)
-    else:
-        done = run_program(turn, Changes(changed, few), member.clock)
+    upto = {i: len(_list_added_files(work, i)) for i in taken}
+    _note_turn(member, run_in_child_session(work, member.table, compute))
+    member.taken = upto
+
+
+def _note_turn(member: Member, done: Outcome | GaveUp) -> None:
     if isinstance(done, GaveUp):
         assert done.error is not None, done  # a change of a circle is not given up for its size
         raise done.error
@@ -242,26 +243,31 @@ def _compute_turn(work: Work, member: Member, changed: frozenset[Reference] | No
     remarks = (*member.outcome.remarks, *done.remarks)
     executions = (*member.outcome.executions, *numbered)
     member.outcome = replace(member.outcome, remarks=remarks, executions=executions)
-    member.taken = taken
 
 
-def _make_turn(work: Work, member: Member, first: bool) -> tuple[Turn, bool]:
-    """What a turn reads, and whether that is few rows."""
+def _take_nothing(member: Member, circle: set[int]) -> Mapping[int, int]:
+    """Before its first turn a member has taken nothing of what the circle adds to its sources."""
+    sources = {s.table_id for s in require_stream(member.table).sources}
+    return dict.fromkeys(sorted(sources & circle), 0)
+
+
+def _make_turn(work: Work, member: Member, taken: Mapping[int, int], first: bool) -> Turn:
+    """What a turn reads: of each table of the circle the files beyond those that were taken before."""
     tables = node_tables(work, member.table)
-    new = [f for i, n in member.taken.items() for f in _list_added_files(work, i)[n:]]
+    new = [f for i, n in taken.items() for f in _list_added_files(work, i)[n:]]
     rows = sum(f.rows for f in new) + (member.facts.changed_rows if first else 0)
     memory = sum(f.memory for f in new) + (member.facts.changed_memory if first else 0)
-    turn = Turn(
+    return Turn(
         work,
         require_stream(member.table),
         tables,
         member.state.knows or Frontier(work.base.id, work.base.id),
         changed_row_bytes=memory // max(rows, 1),
-        taken=member.taken,
+        taken=taken,
         first=first,
+        few=room_of_statement(work.place.settings).fits(rows, memory),
         nodes_before={t.id: work.files(t) for t in tables.values()},
     )
-    return turn, room_of_statement(work.place.settings).fits(rows, memory)
 
 
 def _store_rounds(work: Work, scratch: Work, member: Member, anew: bool) -> Outcome:
@@ -270,8 +276,12 @@ def _store_rounds(work: Work, scratch: Work, member: Member, anew: bool) -> Outc
     plans = {n.name: n.plan for n in nodes_of(require_stream(member.table).plan)}
     with member.clock.phase("write"):
         for name, table in node_tables(work, member.table).items():
-            come, gone = _list_added_files(scratch, table.id), work.files(table) if anew else ()
-            files = come if len(come) < 2 and not gone else store_difference(work, table, come, gone)
+            inserted, deleted = _list_added_files(scratch, table.id), work.files(table) if anew else ()
+            files = (
+                inserted
+                if len(inserted) < 2 and not deleted
+                else store_difference(work, table, inserted, deleted)
+            )
             if files:
                 whole = plans[name].rows_differ
                 work.change(TableChange(table, added=tuple(replace(f, whole=whole) for f in files)))

@@ -69,19 +69,20 @@ def compile_query(
     refuse_large_query(query)
     wording = wording or Wording(work.catalog, work.catalog)
     named, planned = work.with_catalog(wording.texts), work.with_catalog(wording.plan)
-    asked, refusal = _ask_spark(named, query, home)
-    check_column_count(len(asked.columns) if asked is not None else 0)
-    if refusal is not None and not may_be_taken(refusal):
-        _check_grammar(named, query, home, refusal)
+    answer = _ask_spark(named, query, home)
+    if not isinstance(answer, TrickleError):
+        check_column_count(len(answer.columns))
+    elif not may_be_taken(answer):
+        _check_grammar(named, query, home, answer)
     try:
         read = TextsRead()
         finder = _make_finder(wording.texts, wording.plan, read)
         found = bind(query, finder, lambda op: _read_types(planned, op), home, exact_floats)
     except TrickleError:
-        if refusal is not None:
-            raise refusal from None
+        if isinstance(answer, TrickleError):
+            raise answer from None
         raise
-    written = names or _choose_names(found, asked)
+    written = names or _choose_names(found, answer)
     _check_names(written, len(found.outputs))
     root = Project(
         found.plan,
@@ -89,20 +90,21 @@ def compile_query(
     )
     stages = run_passes(Stage("bind", BIND, (Tree(root),)), DEFINITION)
     trees, whole = stages[-1].trees, stages[-2].trees[0].plan  # the nodes; the plan before it was split
-    if refusal is not None:
-        _check_plan(planned, whole, refusal)
-    if asked is not None:
-        _check_types(planned, asked, whole)
+    if isinstance(answer, TrickleError):
+        _check_plan(planned, whole, answer)
+    else:
+        _check_types(planned, answer, whole)
     nodes = number_nodes(tree.plan for tree in trees)
     sources = _collect_sources(work, wording.plan, trees)
     return Compiled(nodes, sources, stages, tuple(sorted(read.views.items())), read.known)
 
 
-def _ask_spark(work: Work, query: str, home: str) -> tuple[Frame | None, TrickleError | None]:
+def _ask_spark(work: Work, query: str, home: str) -> Frame | TrickleError:
+    """What Spark makes of a query: a DataFrame, which no job has computed, or why it refuses."""
     try:
-        return analyze_query(work, query, schema=home), None
-    except TrickleError as error:
-        return None, error
+        return analyze_query(work, query, schema=home)
+    except TrickleError as refusal:
+        return refusal
 
 
 def _check_grammar(work: Work, query: str, home: str, refusal: TrickleError) -> None:
@@ -110,17 +112,16 @@ def _check_grammar(work: Work, query: str, home: str, refusal: TrickleError) -> 
     rest = without_additions(query)
     if rest == query:
         raise refusal
-    _, again = _ask_spark(work, rest, home)
-    if isinstance(again, SqlSyntaxError):
+    if isinstance(_ask_spark(work, rest, home), SqlSyntaxError):
         raise refusal
 
 
-def _choose_names(found: Bound, asked: Frame | None) -> tuple[str, ...]:
+def _choose_names(found: Bound, answer: Frame | TrickleError) -> tuple[str, ...]:
     """Names as Spark has them; it would also name what has none, by its text."""
     own = tuple(n for n, _ in found.outputs)
-    if asked is None or len(asked.columns) != len(own):
+    if isinstance(answer, TrickleError) or len(answer.columns) != len(own):
         return own
-    return tuple(theirs if mine else "" for mine, theirs in zip(own, asked.columns, strict=True))
+    return tuple(theirs if mine else "" for mine, theirs in zip(own, answer.columns, strict=True))
 
 
 def _check_names(names: tuple[str, ...], columns: int) -> None:

@@ -1,7 +1,7 @@
 """A node and where it runs -> its new rows, stored; and those of the result where they cost nothing more.
 
-Every engine answers with a value: done, given up, or declined with what is left to do, which goes to the
-engine that the placement names next.
+Every engine answers with a value: done, given up, declined, or outgrown with what is left to do; the last two
+go to the engine that the placement names next.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from spark_trickle.refresh.inputs import Inputs, NodeChange, StepRows, count_sou
 from spark_trickle.refresh.place import Placement
 from spark_trickle.refresh.steps import build_frame, run_steps
 from spark_trickle.spark.child_session import create_frame
-from spark_trickle.spark.collect import collect_within
+from spark_trickle.spark.collect import TooLarge, collect_within
 from spark_trickle.spark.frames import Frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import count, run_sql
@@ -78,7 +78,6 @@ class NodeJob:
     shown_by: Node | None = None  # the result, if it follows this node and only shows its rows
     replaces: bool = False  # the new rows take the place of the stored ones
     may_give_up: bool = False  # if more rows come of it than it takes to compute everything
-    rest: Operator | None = None  # what is left of the plan after the steps that Spark has computed
     remarks: tuple[str, ...] = ()
     executions: tuple[Execution, ...] = ()
 
@@ -89,6 +88,26 @@ class NodeJob:
     def planning(self, engine: Engine) -> Planning:
         """The passes for an engine."""
         return self.for_few if engine.takes_few else self.for_many
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job, and where it runs."""
+
+    job: NodeJob
+    placement: Placement
+
+
+@dataclass(frozen=True)
+class RestOfJob:
+    """What is left of a job after the steps of its plan, which Spark has computed."""
+
+    job: NodeJob
+    plan: Operator
+
+    @property
+    def tree(self) -> Tree:
+        return Tree(self.plan, self.job.node.name)
 
 
 @dataclass(frozen=True)
@@ -112,22 +131,33 @@ class GaveUp:
 
 @dataclass(frozen=True)
 class Declined:
-    """An engine cannot do it; another one goes on with what is left."""
+    """An engine cannot do it; another one does."""
 
     reason: str
-    job: NodeJob
 
 
-def execute_job(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp:
+@dataclass(frozen=True)
+class Outgrown:
+    """There are more rows than the driver may hold; the executors go on with what is left."""
+
+    reason: str
+    rest: RestOfJob
+
+
+def execute_job(planned: PlannedJob, clock: Clock) -> Done | GaveUp:
     """Carry out a placement."""
+    job, placement = planned.job, planned.placement
     while True:
-        outcome = _run_engine(job, placement, clock)
-        if not isinstance(outcome, Declined):
-            return outcome
-        job, placement = outcome.job, placement.fall_back(outcome.reason)
+        match _run_engine(job, placement, clock):
+            case Declined(reason):
+                placement = placement.fall_back(reason)
+            case Outgrown(reason, rest):
+                return _run_outgrown(rest, placement.fall_back(reason), clock)
+            case outcome:
+                return outcome
 
 
-def _run_engine(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp | Declined:
+def _run_engine(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined | Outgrown:
     match placement.engine:
         case Engine.DRIVER:
             return _run_at_driver(job, placement, clock)
@@ -136,7 +166,7 @@ def _run_engine(job: NodeJob, placement: Placement, clock: Clock) -> Done | Gave
         case Engine.COLLECTED:
             return _collect_rows(_prepare_for_many(job, placement, clock), placement, clock)
         case Engine.EXECUTORS:
-            return _run_by_executors(job, placement, clock)
+            return _store_by_executors(_prepare_for_many(job, placement, clock), placement, clock)
     assert_never(placement.engine)
 
 
@@ -149,9 +179,9 @@ def _run_at_driver(job: NodeJob, placement: Placement, clock: Clock) -> Done | D
         found = compute_plan(DriverInputs(job.inputs), plan)
         net = found if isinstance(found, Refusal) else _net_or_refusal(job.table, found.rows)
     if isinstance(found, Refusal):
-        return Declined(found.reason, job)
+        return Declined(found.reason)
     if isinstance(net, Refusal):
-        return Declined(net.reason, job)
+        return Declined(net.reason)
     with clock.phase("write"):
         files = store_rows(job.inputs.work, job.table, net)
         note = note_driver(str(job.node.name), placement.reason, plan, found, job.inputs)
@@ -168,7 +198,7 @@ def _net_or_refusal(table: Table, rows: pa.Table) -> pa.Table | Refusal:
 # --- one task ------------------------------------------------------------------------------------------
 
 
-def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
+def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done | Outgrown:
     """A small change that needs Spark; and that of the result, if it only shows the rows of this node.
 
     It may turn out to be large, since few rows can change everything. Then it is no small job any more.
@@ -184,12 +214,12 @@ def _run_in_one_task(job: NodeJob, placement: Placement, clock: Clock) -> Done |
         return Done(job.inputs, {job.node.name: Filled()}, job.remarks, (*job.executions, note))
     with job.inputs.work.place.run_small_jobs():
         job = replace(job, inputs=_add_rows(job.inputs, reducer.kept))
-        job = _run_steps_first(job, placement, trees, clock)
+        rest = _run_steps_first(job, placement, trees, clock)
         if placement.engine is Engine.STORING_TASK:
-            return _store_by_executors(job, placement, clock)
+            return _store_by_executors(rest, placement, clock)
         if job.shown_by is not None:
-            return _collect_with_result(job, job.shown_by, placement, clock)
-        return _collect_rows(job, placement, clock)
+            return _collect_with_result(rest, job.shown_by, placement, clock)
+        return _collect_rows(rest, placement, clock)
 
 
 def make_reducer(inputs: Inputs) -> Reducer:
@@ -203,21 +233,23 @@ def _add_rows(inputs: Inputs, kept: Mapping[DriverRef, pa.Table]) -> Inputs:
     """Rows at the driver, for Spark to read under their names."""
     spark = inputs.work.place.spark
     frames = {name: create_frame(spark, rows.combine_chunks()) for name, rows in kept.items()}
-    return inputs.with_steps({name: StepRows(f, kept[name].num_rows) for name, f in frames.items()})
+    return inputs.with_steps({name: StepRows(frame, kept[name]) for name, frame in frames.items()})
 
 
-def _collect_with_result(job: NodeJob, result: Node, placement: Placement, clock: Clock) -> Done | Declined:
+def _collect_with_result(
+    rest: RestOfJob, result: Node, placement: Placement, clock: Clock
+) -> Done | Outgrown:
     """The change of a node and of the result that only shows its rows, by one job."""
-    inputs, plan, start = job.inputs, _require_rest(job), perf_counter()
+    job, plan, start = rest.job, rest.plan, perf_counter()
+    inputs = job.inputs
     with clock.phase("plan"):
         text = render_beside(plan, job.node.own, result.plan)
         frame = run_sql(inputs.work.place.spark, text, available=(), **inputs.read_frames(plan))
     with clock.phase("spark"):
-        room = room_of_refresh(inputs.work.place.settings)
-        rows = collect_within(frame, room, inputs.row_bytes)
-    if rows is None:
-        return Declined(f"the result has more than {room.rows:,} rows", job)
-    note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
+        rows = collect_within(frame, room_of_refresh(inputs.work.place.settings), inputs.row_bytes)
+    if isinstance(rows, TooLarge):
+        return Outgrown(rows.reason, rest)
+    note = note_spark(rest.tree, placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
         done = _store_few(job, _rename_columns(rows, name_stored_columns(job.node.own)), note)
         shown = replace(job, inputs=done.inputs, node=result, executions=done.executions)
@@ -235,56 +267,54 @@ def plan_for_spark(job: NodeJob, planning: Planning, reduce: Reduce = keep_whole
     return Planning(Tree(planning.plan, job.node.name), FOR_SPARK, Context(reduce=reduce))
 
 
-def _run_steps_first(job: NodeJob, placement: Placement, trees: Trees, clock: Clock) -> NodeJob:
+def _run_steps_first(job: NodeJob, placement: Placement, trees: Trees, clock: Clock) -> RestOfJob:
     """What is left of a job when its steps are done."""
-    *steps, rest = trees
+    *steps, last = trees
     with clock.phase("spark"):
         done = run_steps(job.inputs, job.table, steps, placement)
     remarks, executions = (*job.remarks, *done.remarks), (*job.executions, *done.executions)
-    return replace(job, inputs=done.inputs, rest=rest.plan, remarks=remarks, executions=executions)
+    job = replace(job, inputs=done.inputs, remarks=remarks, executions=executions)
+    return RestOfJob(job, last.plan)
 
 
-def _collect_rows(job: NodeJob, placement: Placement, clock: Clock) -> Done | Declined:
+def _collect_rows(rest: RestOfJob, placement: Placement, clock: Clock) -> Done | Outgrown:
     """Rows that the driver can hold."""
-    inputs, plan, start = job.inputs, _require_rest(job), perf_counter()
-    frame = _plan_frame(inputs, plan, clock)
+    job, start = rest.job, perf_counter()
+    inputs, frame = job.inputs, _plan_frame(rest, clock)
     with clock.phase("spark"):
-        room = room_of_refresh(inputs.work.place.settings)
-        rows = collect_within(frame, room, inputs.row_bytes)
-    if rows is None:
-        return Declined(f"the result has more than {room.rows:,} rows", job)
-    note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows.num_rows)
+        rows = collect_within(frame, room_of_refresh(inputs.work.place.settings), inputs.row_bytes)
+    if isinstance(rows, TooLarge):
+        return Outgrown(rows.reason, rest)
+    note = note_spark(rest.tree, placement, inputs, perf_counter() - start, rows.num_rows)
     with clock.phase("write"):
         return _store_few(job, rows, note)
 
 
-def _run_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done | GaveUp:
-    """Many rows; what was to be few may be given up, but not where its followers need the difference."""
-    if job.rest is None:
-        return _store_by_executors(_prepare_for_many(job, placement, clock), placement, clock)
-    may_give_up = job.may_give_up and not is_followed(job.inputs.work, job.inputs.result)
-    if may_give_up:
-        rows, counted = _count_rows(job, placement, clock)
+def _run_outgrown(rest: RestOfJob, placement: Placement, clock: Clock) -> Done | GaveUp:
+    """What was to be few may be given up, but not where its followers need the difference."""
+    job = rest.job
+    if job.may_give_up and not is_followed(job.inputs.work, job.inputs.result):
+        rows, counted = _count_rows(rest, placement, clock)
         job = replace(job, executions=(*job.executions, counted))
         if (reason := _find_excess(job, rows)) is not None:
             return GaveUp(reason, job.executions)
-    return _store_by_executors(job, placement, clock)
+    return _store_by_executors(replace(rest, job=job), placement, clock)
 
 
-def _prepare_for_many(job: NodeJob, placement: Placement, clock: Clock) -> NodeJob:
+def _prepare_for_many(job: NodeJob, placement: Placement, clock: Clock) -> RestOfJob:
     with clock.phase("plan"):
         trees = plan_for_spark(job, job.planning(placement.engine)).trees
     return _run_steps_first(job, placement, trees, clock)
 
 
-def _count_rows(job: NodeJob, placement: Placement, clock: Clock) -> tuple[int, Execution]:
+def _count_rows(rest: RestOfJob, placement: Placement, clock: Clock) -> tuple[int, Execution]:
     """How many rows come of a change, by a job of its own."""
-    plan, start = _require_rest(job), perf_counter()
-    frame = _plan_frame(job.inputs, plan, clock)
+    start = perf_counter()
+    frame = _plan_frame(rest, clock)
     with clock.phase("spark"):
         rows = count(frame)
     counting = replace(placement, reason=f"rows are counted first, since {placement.reason}")
-    return rows, note_spark(Tree(plan, job.node.name), counting, job.inputs, perf_counter() - start, rows)
+    return rows, note_spark(rest.tree, counting, rest.job.inputs, perf_counter() - start, rows)
 
 
 def _find_excess(job: NodeJob, rows: int) -> str | None:
@@ -295,12 +325,12 @@ def _find_excess(job: NodeJob, rows: int) -> str | None:
     return f"the change has {rows:,} rows, but everything is only {everything:,}"
 
 
-def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Done:
+def _store_by_executors(rest: RestOfJob, placement: Placement, clock: Clock) -> Done:
     """Rows that stay on the executors; new ones are written before old ones go, as queries may read them."""
-    inputs, plan, start = job.inputs, _require_rest(job), perf_counter()
-    work, table = inputs.work, job.table
+    job, plan, start = rest.job, rest.plan, perf_counter()
+    work, table = job.inputs.work, job.table
     work.place.follow_all_settings()
-    frame = _plan_frame(inputs, plan, clock)
+    frame = _plan_frame(rest, clock)
     is_net = job.replaces or (isinstance(plan, Signed) and plan.sign > 0)
     with clock.phase("write"):
         files = store_frame(work, table, frame if is_net else net_change(work, table, frame))
@@ -308,21 +338,16 @@ def _store_by_executors(job: NodeJob, placement: Placement, clock: Clock) -> Don
             truncate_table(work, table, in_sum=True).rows_deleted if job.replaces else 0
         )  # nobody follows
         rows = sum(f.rows for f in files)
-        note = note_spark(Tree(plan, job.node.name), placement, inputs, perf_counter() - start, rows)
+        note = note_spark(rest.tree, placement, job.inputs, perf_counter() - start, rows)
         done = _finish_node(job, files, None, note)
     filled = done.filled[job.node.name]
     return replace(done, filled={job.node.name: replace(filled, deleted=filled.deleted + deleted)})
 
 
-def _plan_frame(inputs: Inputs, plan: Operator, clock: Clock) -> Frame:
+def _plan_frame(rest: RestOfJob, clock: Clock) -> Frame:
     """The rows of a plan without steps, before any job."""
     with clock.phase("plan"):
-        return build_frame(inputs, plan)
-
-
-def _require_rest(job: NodeJob) -> Operator:
-    assert job.rest is not None
-    return job.rest
+        return build_frame(rest.job.inputs, rest.plan)
 
 
 # --- storing -------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from spark_trickle.algebra.change_operators import Fixpoint
+from spark_trickle.algebra.explain import CountRows
 from spark_trickle.algebra.explain import write_tree as list_tree
-from spark_trickle.algebra.operators import Operator
-from spark_trickle.algebra.references import Reference, TableRef
+from spark_trickle.algebra.operators import At, Operator, Scan
+from spark_trickle.algebra.references import NodeRef, Reference, TableRef
 from spark_trickle.algebra.strategy import choose_strategy, find_cost
 from spark_trickle.errors import TrickleError
 from spark_trickle.lake.catalog import states
@@ -30,19 +31,19 @@ from spark_trickle.plan.pipeline import (
     plan_trees,
     run_passes,
 )
+from spark_trickle.plan.sizes import Sizes
 from spark_trickle.plan.split import Node
 from spark_trickle.plan.steps import with_steps
-from spark_trickle.refresh.circle import decide_circle, preview_first_turn, read_members
+from spark_trickle.refresh.circle import decide_circle, find_first_changes, preview_first_turn, read_members
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import compile_query, nodes_of
 from spark_trickle.refresh.concerns import find_concerns
 from spark_trickle.refresh.decide import Decision, decide_refresh
-from spark_trickle.refresh.execute import NodeJob, make_reducer, plan_for_spark
+from spark_trickle.refresh.execute import NodeJob, PlannedJob, make_reducer, plan_for_spark
 from spark_trickle.refresh.full import plan_in_full
 from spark_trickle.refresh.graph import graph_of
 from spark_trickle.refresh.inputs import Inputs, NodeChange
-from spark_trickle.refresh.place import Placement
-from spark_trickle.refresh.program import Changes, plan_change
+from spark_trickle.refresh.program import Changes, UnchangedNode, plan_change
 from spark_trickle.refresh.refresh import find_changes, make_inputs, node_tables, read_facts, require_stream
 from spark_trickle.refresh.sessions import choose_session
 from spark_trickle.refresh.sizes import sizes_of_catalog
@@ -73,23 +74,36 @@ def explain_rewrite(work: Work, query: str) -> list[tuple[int, str, str, str]]:
     compiled = compile_query(work, query, work.place.schema)
     context = Context(sizes=sizes_of_catalog(work))
     stages = (*compiled.stages, *run_passes(compiled.stages[-1], (*CHANGE, *FOR_SPARK), context)[1:])
-    rows = [*_list_stages(work, stages)]
+    rows = [*_list_stages(work, stages, partial(_count_stored_rows, context.sizes))]
     texts = [line for tree in stages[-1].trees for line in _render_plan(tree.label, tree.plan)]
     rows.append(("render", RENDER, "\n".join(f"{name}: {text}" for name, text in texts)))
     return [(n, *row) for n, row in enumerate(rows, start=1)]
 
 
-def _list_stages(work: Work, stages: Sequence[Stage]) -> Iterator[tuple[str, str, str]]:
-    """The name of each stage, what it did, and what it left."""
+def _list_stages(work: Work, stages: Sequence[Stage], counted: CountRows) -> Iterator[tuple[str, str, str]]:
+    """The name of each stage, what it did, and what it left; with the sizes that the passes went by."""
     before = None
     for stage in stages:
         lines = [
             f"{tree.label}: {text}" if n == 0 else f"  {text}"
             for tree in stage.trees
-            for n, text in enumerate(list_tree(tree.plan, partial(_name_source, work)))
+            for n, text in enumerate(list_tree(tree.plan, partial(_name_source, work), counted))
         ]
         yield stage.name, "nothing to do" if stage.trees == before else stage.meaning, "\n".join(lines)
         before = stage.trees
+
+
+def _count_stored_rows(sizes: Sizes, scan: Scan) -> int | None:
+    """The rows behind a scan of a query that is not stored yet: its nodes are empty, and nothing changed."""
+    is_stored = isinstance(scan.source, TableRef) and scan.moment is not At.DELTA
+    return sizes.rows(scan.source) if is_stored else None
+
+
+def _count_rows(sizes: Sizes, scan: Scan) -> int | None:
+    """The rows behind a scan; how many come of another plan is known once that is computed."""
+    if scan.moment is At.DELTA:
+        return sizes.changed(scan.source) if isinstance(scan.source, TableRef) else None
+    return sizes.rows(scan.source) if isinstance(scan.source, TableRef | NodeRef) else None
 
 
 def _render_plan(name: str, plan: Operator) -> list[Line]:
@@ -134,16 +148,21 @@ def _describe_next_refresh(work: Work, table: Table) -> list[Line]:
     lines: list[Line] = [] if session.is_own else [("next: session", session.reason)]
     anew, clock = decision.action is not Action.DIFFERENTIAL, Clock()
     if circle := _list_circle(work, table):
-        inputs, changes = preview_first_turn(work, read_members(work, circle), table, anew)
-        lines.append(("next", _TURNS))
-    else:
-        facts = read_facts(work, table, state.knows)
-        inputs = make_inputs(work, table, state.knows, facts, clock)
-        changes = None if anew else find_changes(inputs, facts, decision, clock)
-    if changes is not None:
-        return [*lines, *_describe_change(inputs, changes)]
-    planned = (plan_in_full(inputs, node, clock) for node in nodes_of(inputs.stream.plan))
-    return [*lines, *(line for job, placement in planned for line in _describe_job(job, placement))]
+        members = read_members(work, circle)
+        member = next(m for m in members if m.table.id == table.id)
+        turn = preview_first_turn(work, members, member, anew)
+        told = _describe_all(turn) if anew else _describe_change(turn, find_first_changes(turn, member))
+        return [*lines, ("next", _TURNS), *told]
+    facts = read_facts(work, table, state.knows)
+    inputs = make_inputs(work, table, state.knows, facts, clock)
+    if anew:
+        return [*lines, *_describe_all(inputs)]
+    return [*lines, *_describe_change(inputs, find_changes(inputs, facts, decision, clock))]
+
+
+def _describe_all(inputs: Inputs) -> Iterator[Line]:
+    for node in nodes_of(inputs.stream.plan):
+        yield from _describe_job(plan_in_full(inputs, node, Clock()))
 
 
 _TURNS = (
@@ -167,25 +186,27 @@ def _describe_change(inputs: Inputs, changes: Changes) -> Iterator[Line]:
             yield f"{node.name} next: runs", "in the same job as the node before it"
             continue
         planned = plan_change(inputs, node, changes, Clock())
-        if planned is None:
+        if isinstance(planned, UnchangedNode):
             continue
-        job, placement = planned
-        yield from _describe_job(job, placement)
-        shown = job.shown_by if placement.engine is Engine.ONE_TASK else None
+        yield from _describe_job(planned)
+        job, engine = planned.job, planned.placement.engine
+        shown = job.shown_by if engine is Engine.ONE_TASK else None
         changes = replace(changes, of=changes.of | {node.name})
-        if placement.engine.stores_at_driver:
+        if engine.stores_at_driver:
             inputs = _assume_done(inputs, job)
 
 
-def _describe_job(job: NodeJob, placement: Placement) -> Iterator[Line]:
+def _describe_job(planned: PlannedJob) -> Iterator[Line]:
     """The stages of a node, for the engine that gets it, and where it runs."""
+    job, placement = planned.job, planned.placement
     name, work = str(job.node.name), job.inputs.work
     engine = placement.engine
     planning = job.planning(engine)
     stages = planning.list_stages()
     if engine is not Engine.DRIVER:
         stages += plan_for_spark(job, planning, _preview_reduction(job, engine.takes_few)).list_stages()[1:]
-    for stage, done, text in list(_list_stages(work, stages))[1:]:
+    counted = partial(_count_rows, planning.context.sizes)
+    for stage, done, text in list(_list_stages(work, stages, counted))[1:]:
         yield f"{name} next: {stage}", done if done == "nothing to do" else text or "nothing is left"
     yield f"{name} next: runs", f"{placement.engine}: {placement.reason}"
     if (instead := placement.fallback) is not None:

@@ -14,11 +14,11 @@ from spark_trickle.plan.split import Node
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.driver_inputs import DriverInputs
-from spark_trickle.refresh.execute import Done, NodeJob, execute_job
+from spark_trickle.refresh.execute import Done, NodeJob, PlannedJob, execute_job
 from spark_trickle.refresh.followed import is_followed
 from spark_trickle.refresh.inputs import Inputs, has_small_sources
 from spark_trickle.refresh.outcome import Outcome
-from spark_trickle.refresh.place import Load, Placement, place_plan
+from spark_trickle.refresh.place import Load, place_plan, try_at_driver
 from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.txn.store import fits_arrow
 from spark_trickle.txn.work import Work
@@ -28,14 +28,13 @@ def run_in_full(inputs: Inputs, clock: Clock) -> Outcome:
     """What was inserted into the result and deleted from it."""
     outcome = Outcome()
     for node in nodes_of(inputs.stream.plan):
-        job, placement = plan_in_full(inputs, node, clock)
-        done = execute_job(job, placement, clock)
+        done = execute_job(plan_in_full(inputs, node, clock), clock)
         assert isinstance(done, Done), done  # only a change is given up
         inputs, outcome = done.inputs, outcome.add_node(done, node.name)
     return outcome
 
 
-def plan_in_full(inputs: Inputs, node: Node, clock: Clock) -> tuple[NodeJob, Placement]:
+def plan_in_full(inputs: Inputs, node: Node, clock: Clock) -> PlannedJob:
     """How all of a node is computed, and where."""
     work, table = inputs.work, inputs.tables[node.name]
     few, stored = _has_few_rows(work, table), bool(work.files(table))
@@ -51,9 +50,9 @@ def plan_in_full(inputs: Inputs, node: Node, clock: Clock) -> tuple[NodeJob, Pla
             replaces=stored and not compared,
             reads_many=not compared or not _reads_few_nodes(inputs, planning.plan),
         )
-        reader = DriverInputs(inputs).without_rows()
-        placement = place_plan(planning.plan, reader, load, work.place.settings)
-    return NodeJob(inputs, node, planning, planning, replaces=load.replaces), placement
+        reader, settings = DriverInputs(inputs), work.place.settings
+        placement = place_plan(try_at_driver(planning.plan, reader, load, settings), load)
+    return PlannedJob(NodeJob(inputs, node, planning, planning, replaces=load.replaces), placement)
 
 
 def _reads_few_nodes(inputs: Inputs, plan: Operator) -> bool:

@@ -39,10 +39,14 @@ class NodeChange:
 
 @dataclass(frozen=True)
 class StepRows:
-    """Rows that later plans read under a name; `count` is not known of rows that stay on the executors."""
+    """Rows that later plans read under a name; many stay on the executors, where nobody counts them."""
 
     frame: Frame
-    count: int | None = None
+    rows: pa.Table | None = None  # the same at the driver, where they are few
+
+    @property
+    def count(self) -> int | None:
+        return None if self.rows is None else self.rows.num_rows
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spark_trickle.algebra.operators import Operator
-from spark_trickle.arrow.evaluate import Reader, rehearse_plan
+from spark_trickle.arrow.evaluate import Evaluated, Reader, rehearse_plan
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.execution import Engine
 from spark_trickle.settings import Settings
@@ -42,18 +42,23 @@ class Load:
     reads_many: bool = False  # of tables that are not looked up by keys
 
 
-def place_plan(plan: Operator, rehearsal: Reader, load: Load, settings: Settings) -> Placement:
-    """The driver if it can, since it needs no job; otherwise as little of Spark as will do.
+def try_at_driver(plan: Operator, reader: Reader, load: Load, settings: Settings) -> Evaluated | Refusal:
+    """What the driver would do with a plan, over no rows, or why it cannot.
 
-    `rehearsal` has the tables of the plan without rows: their types, and how their rows are read.
+    Which files belong to a table is looked up as far as the plan gets, so a plan that is refused early costs
+    no statements.
     """
-    by_spark = _place_on_spark(load)
     if obstacle := _find_obstacle(load, settings):
-        return replace(by_spark, reason=f"{obstacle}; {by_spark.reason}")
-    found = rehearse_plan(rehearsal, plan)
-    if isinstance(found, Refusal):
-        return replace(by_spark, reason=f"{found.reason}; {by_spark.reason}")
-    looks_up = any(cost.by_job for cost in found.costs.values())
+        return Refusal(obstacle)
+    return rehearse_plan(reader, plan)
+
+
+def place_plan(rehearsal: Evaluated | Refusal, load: Load) -> Placement:
+    """The driver if it can, since it needs no job; otherwise as little of Spark as will do."""
+    by_spark = _place_on_spark(load)
+    if isinstance(rehearsal, Refusal):
+        return replace(by_spark, reason=f"{rehearsal.reason}; {by_spark.reason}")
+    looks_up = any(cost.by_job for cost in rehearsal.costs.values())
     return Placement(Engine.DRIVER, _LOOKED_UP if looks_up else _WITHOUT_JOB, by_spark)
 
 

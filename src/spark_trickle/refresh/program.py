@@ -14,10 +14,10 @@ from spark_trickle.plan.split import Node
 from spark_trickle.refresh.clock import Clock
 from spark_trickle.refresh.compile import nodes_of
 from spark_trickle.refresh.driver_inputs import DriverInputs
-from spark_trickle.refresh.execute import Filled, GaveUp, NodeJob, execute_job
+from spark_trickle.refresh.execute import Filled, GaveUp, NodeJob, PlannedJob, execute_job
 from spark_trickle.refresh.inputs import Inputs, has_small_sources
 from spark_trickle.refresh.outcome import Outcome
-from spark_trickle.refresh.place import Load, Placement, place_plan
+from spark_trickle.refresh.place import Load, place_plan, try_at_driver
 from spark_trickle.refresh.sizes import sizes_of
 from spark_trickle.sql.render.beside import shows_only
 from spark_trickle.txn.store import fits_arrow
@@ -46,10 +46,10 @@ def run_program(inputs: Inputs, changes: Changes, clock: Clock) -> Outcome | Gav
         if node.name in done_nodes:
             continue
         planned = plan_change(inputs, node, changes, clock)
-        if planned is None:
+        if isinstance(planned, UnchangedNode):
             continue
         try:
-            done = execute_job(*planned, clock)
+            done = execute_job(planned, clock)
         except QueryError as error:
             if not error.by_value:
                 raise
@@ -70,23 +70,26 @@ def _extend_changes(inputs: Inputs, changes: Changes, node: Node, filled: Filled
     return replace(changes, of=changes.of | {node.name}, few=few)
 
 
-def plan_change(
-    inputs: Inputs, node: Node, changes: Changes, clock: Clock
-) -> tuple[NodeJob, Placement] | None:
-    """How the change of a node is computed, and where; None if nothing that it reads changed."""
+@dataclass(frozen=True)
+class UnchangedNode:
+    """Nothing comes of the changes for a node: it reads none of what changed."""
+
+
+def plan_change(inputs: Inputs, node: Node, changes: Changes, clock: Clock) -> PlannedJob | UnchangedNode:
+    """How the change of a node is computed, and where."""
     tree, context = Tree(node.plan, node.name), Context(changes.of, sizes_of(inputs))
     for_few, for_many = (Planning(tree, CHANGE, replace(context, few=few)) for few in (True, False))
     with clock.phase("plan"):
         if not for_few.trees:
-            return None
+            return UnchangedNode()
     with clock.phase("driver"):
         load = Load(
             few_changed=changes.few,
             few_in_all=not changes.few and has_small_sources(inputs),
             fits_driver=fits_arrow(inputs.tables[node.name]),
         )
-        reader, settings = DriverInputs(inputs).without_rows(), inputs.work.place.settings
-        placement = place_plan(for_few.plan, reader, load, settings)
+        reader, settings = DriverInputs(inputs), inputs.work.place.settings
+        placement = place_plan(try_at_driver(for_few.plan, reader, load, settings), load)
     job = NodeJob(
         inputs,
         node,
@@ -96,7 +99,7 @@ def plan_change(
         may_give_up=changes.may_give_up,
         remarks=_list_remarks(node),
     )
-    return job, placement
+    return PlannedJob(job, placement)
 
 
 def _find_result_beside(inputs: Inputs, node: Node) -> Node | None:

@@ -20,7 +20,7 @@ from spark_trickle.refresh.executions import add_round, note_rounds, note_spark
 from spark_trickle.refresh.fixpoint import run_fixpoint
 from spark_trickle.refresh.inputs import Inputs, StepRows
 from spark_trickle.refresh.place import Placement
-from spark_trickle.spark.collect import collect_within
+from spark_trickle.spark.collect import TooLarge, collect_within
 from spark_trickle.spark.frames import Frame, as_frame
 from spark_trickle.spark.run import collect, count, run_sql
 from spark_trickle.sql.render.query import render
@@ -61,9 +61,8 @@ def _run_step(inputs: Inputs, table: Table, tree: Tree, placement: Placement) ->
         run_fixpoint(tree.plan, tree.step, rounds)
         return StepsDone(rounds.inputs, tuple(rounds.remarks), rounds.list_executions(tree.label))
     start = perf_counter()
-    frame, rows = _compute_frame(inputs, table, build_frame(inputs, tree.plan))
-    found = StepRows(frame, None if rows is None else rows.num_rows)
-    if rows is None:
+    found = _compute_rows(inputs, table, build_frame(inputs, tree.plan))
+    if found.rows is None:
         placement = _WRITTEN_DOWN
     note = note_spark(tree, placement, inputs, perf_counter() - start, found.count)
     remark = _read_again(tree.plan, found.count)
@@ -104,7 +103,6 @@ class SparkRounds:
     remarks: list[str] = field(default_factory=list)
     _done: dict[tuple[RoundRef, Operator], RoundsOfPlan] = field(default_factory=dict)
     _steps: dict[str, Execution] = field(default_factory=dict)  # of its plans, over all rounds
-    _rows: dict[RoundRef, pa.Table | None] = field(default_factory=dict)
 
     @property
     def table(self) -> str:
@@ -140,37 +138,34 @@ class SparkRounds:
         return (*self._steps.values(), *plans)
 
     def _put_rows(self, name: RoundRef, plan: Operator) -> int:
-        frame, rows = _compute_frame(self.inputs, self.stored, self._prepare_plan(name, plan))
-        self._keep_frame(name, frame, rows)
+        found = _compute_rows(self.inputs, self.stored, self._prepare_plan(name, plan))
+        self._keep_rows(name, found)
         if not plan.weighted:
-            return count(frame) if rows is None else rows.num_rows
+            return count(found.frame) if found.count is None else found.count
+        rows = found.rows
         if rows is None:
-            rows = collect(frame.selectExpr(f"sum(abs({WEIGHT})) AS {WEIGHT}"))
+            rows = collect(found.frame.selectExpr(f"sum(abs({WEIGHT})) AS {WEIGHT}"))
         return int(pc.sum(pc.abs(rows.column(WEIGHT))).as_py() or 0)
 
     def copy(self, name: RoundRef, source: RoundRef) -> None:
-        self._keep_frame(name, self._read_frame(source), self._rows[source])
+        self._keep_rows(name, self.inputs.steps[source])
 
     def add(self, name: RoundRef, source: RoundRef) -> None:
-        one, two = self._rows[name], self._rows[source]
-        rows = None if one is None or two is None else _concatenate_rows(one, two)
+        one, two = (self.inputs.steps[n] for n in (name, source))
+        rows = None if one.rows is None or two.rows is None else _concatenate_rows(one.rows, two.rows)
         if rows is None or not room_of_statement(self.inputs.work.place.settings).has(rows):
-            self._keep_frame(name, self._read_frame(name).unionByName(self._read_frame(source)), None)
+            self._keep_rows(name, StepRows(one.frame.unionByName(two.frame)))
         else:
-            self._keep_frame(name, as_frame(self._read_frame(source), rows), rows)
+            self._keep_rows(name, StepRows(as_frame(two.frame, rows), rows))
 
     def put_answer(self, name: StepRef, plan: Operator) -> None:
-        self.inputs = self.inputs.with_steps({name: StepRows(self._prepare_plan(name, plan))})
+        self._keep_rows(name, StepRows(self._prepare_plan(name, plan)))
 
     def add_remark(self, text: str) -> None:
         self.remarks.append(text)
 
-    def _keep_frame(self, name: RoundRef, frame: Frame, rows: pa.Table | None) -> None:
-        self._rows[name] = rows
-        self.inputs = self.inputs.with_steps({name: StepRows(frame, None if rows is None else rows.num_rows)})
-
-    def _read_frame(self, name: RoundRef) -> Frame:
-        return self.inputs.steps[name].frame
+    def _keep_rows(self, name: ComputedRef, found: StepRows) -> None:
+        self.inputs = self.inputs.with_steps({name: found})
 
     def _prepare_plan(self, name: ComputedRef, plan: Operator) -> Frame:
         """The frame of a plan, after its own steps."""
@@ -193,10 +188,10 @@ def _concatenate_rows(one: pa.Table, two: pa.Table) -> pa.Table | None:
     )
 
 
-def _compute_frame(inputs: Inputs, table: Table, frame: Frame) -> tuple[Frame, pa.Table | None]:
-    """A frame computed once: at the driver, with its rows, or written down if it is large."""
+def _compute_rows(inputs: Inputs, table: Table, frame: Frame) -> StepRows:
+    """A frame computed once: at the driver, or written down if it is large."""
     work = inputs.work
     rows = collect_within(frame, room_of_refresh(work.place.settings), inputs.row_bytes)
-    if rows is not None:
-        return as_frame(frame, rows), rows
-    return write_down(work, table, frame), None
+    if isinstance(rows, TooLarge):
+        return StepRows(write_down(work, table, frame))
+    return StepRows(as_frame(frame, rows), rows)

@@ -183,8 +183,8 @@ def _require_identity(table: Table, remote: SourceTable, names: Sequence[str]) -
 
 def _land_change(work: Work, table: Table, change: TableChanges) -> Landing:
     if change.truncated:
-        gone = truncate_table(work, table).rows_deleted
-        return land_change(work, table, _skip_empty(change.rows)) + Landing(gone=gone)
+        deleted = truncate_table(work, table).rows_deleted
+        return land_change(work, table, _skip_empty(change.rows)) + Landing(deleted=deleted)
     held = change.rows.drop_columns([WEIGHT]).slice(0, 0)
     if change.removed_keys.num_rows:
         held = read_mirror_rows(work, table, change.removed_keys)

@@ -44,7 +44,7 @@ def _copy_again(
 ) -> Result:
     with sync.use_source(place, links, require_mirror(table).source, progress) as job:
         landing, _ = resync.resync_mirror(job, table, more)
-        return Result(landing.come, 0, landing.gone)
+        return Result(landing.inserted, 0, landing.deleted)
 
 
 def _find_columns_there(place: Place, links: Links, table: Table) -> tuple[str, ...]:

@@ -24,13 +24,13 @@ from spark_trickle.txn.work import Work
 
 @dataclass(frozen=True)
 class Landing:
-    """How many rows came to a mirror and went from it."""
+    """How many rows were inserted into a mirror and deleted from it."""
 
-    come: int = 0
-    gone: int = 0
+    inserted: int = 0
+    deleted: int = 0
 
     def __add__(self, other: Landing) -> Landing:
-        return Landing(self.come + other.come, self.gone + other.gone)
+        return Landing(self.inserted + other.inserted, self.deleted + other.deleted)
 
 
 def land_change(work: Work, table: Table, pieces: Iterable[pa.Table]) -> Landing:

@@ -120,9 +120,9 @@ def _sync_job(job: Job) -> SyncReport:
     return SyncReport(
         job.source.name,
         job.state.capture.value,
-        sum(x.come for x in landings.values()),
-        sum(x.gone for x in landings.values()),
-        {n: (x.come, x.gone) for n, x in sorted(landings.items())},
+        sum(x.inserted for x in landings.values()),
+        sum(x.deleted for x in landings.values()),
+        {n: (x.inserted, x.deleted) for n, x in sorted(landings.items())},
         copied,
         resynced,
         {n: reason for n, (_, reason) in problems.items() if n not in resynced},

@@ -7,6 +7,8 @@ sizes tell whether all of them fit, and they are fetched again, or they stay on 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -28,60 +30,85 @@ _FEW = 20  # rows that come as they are
 _LONGER = 2  # times as long as rows were so far may they be
 
 
-def collect_within(frame: DataFrame, room: Room, row_bytes: int | None = None) -> pa.Table | None:
-    """The rows of a frame, or None if there is no room for them.
+@dataclass(frozen=True)
+class TooLarge:
+    """The driver has no room for the rows of a frame."""
+
+    reason: str
+
+
+def collect_within(frame: DataFrame, room: Room, row_bytes: int | None = None) -> pa.Table | TooLarge:
+    """The rows of a frame, or why there is no room for them.
 
     `row_bytes` is what rows of this kind took so far. To measure them costs as much as a small job.
     """
     if row_bytes is None:
         return _collect_measured(frame, room, None)
     most = min(room.rows, room.bytes // max(_LONGER * row_bytes, 1))
-    return _collect_counted(frame, most)
+    return _collect_counted(frame, most, room)
+
+
+def collect_few(frame: DataFrame, room: Room) -> pa.Table | None:
+    """The rows of a frame, if they are few."""
+    return _take_few(_collect_measured(frame, room, None))
 
 
 def collect_known(frame: DataFrame, room: Room, rows: int) -> pa.Table | None:
     """The same where there are no more than so many rows: Spark need not count them."""
-    return _collect_allowed(frame) if rows <= _FEW else _collect_measured(frame, room, rows)
+    return _take_few(_collect_allowed(frame) if rows <= _FEW else _collect_measured(frame, room, rows))
 
 
-def _collect_allowed(frame: DataFrame) -> pa.Table | None:
+def _take_few(found: pa.Table | TooLarge) -> pa.Table | None:
+    return None if isinstance(found, TooLarge) else found
+
+
+def _collect_allowed(frame: DataFrame) -> pa.Table | TooLarge:
     """All rows, unless Spark itself refuses to bring so much."""
     try:
         return collect(frame)
     except ResultTooLargeError:
-        return None
+        return TooLarge("the result is more than Spark brings to the driver")
 
 
-def _collect_counted(frame: DataFrame, most: int) -> pa.Table | None:
+def _collect_counted(frame: DataFrame, most: int, room: Room) -> pa.Table | TooLarge:
     rows = _collect_allowed(frame.limit(most + 1))
-    return rows if rows is not None and rows.num_rows <= most else None
+    if isinstance(rows, TooLarge) or rows.num_rows <= most:
+        return rows
+    return _refuse_rows(most, room)
 
 
-def _collect_measured(frame: DataFrame, room: Room, known: int | None) -> pa.Table | None:
+def _refuse_rows(most: int, room: Room) -> TooLarge:
+    text = f"the result has more than {most:,} rows"
+    return TooLarge(text if most == room.rows else f"{text}, which may take more than {room.bytes:,} bytes")
+
+
+def _collect_measured(frame: DataFrame, room: Room, known: int | None) -> pa.Table | TooLarge:
     names = frame.columns
     if len({n.lower() for n in names}) < len(names):
         frame = frame.toDF(*[f"_{n}" for n in range(len(names))])
     width = width_of(frame.schema.fields)
     most = min(room.rows, room.bytes // max(width.fixed, 1))
     if known is not None and known > most:
-        return None
+        return _refuse_rows(most, room)
     if width.rest is None:
-        rows = _collect_counted(frame, most) if known is None else _collect_allowed(frame)
+        rows = _collect_counted(frame, most, room) if known is None else _collect_allowed(frame)
     else:
-        rows = _collect_short(frame, width, room.bytes, most, known)
-    return None if rows is None else rows.rename_columns(names)
+        rows = _collect_short(frame, width, room, most, known)
+    return rows if isinstance(rows, TooLarge) else rows.rename_columns(names)
 
 
 def _collect_short(
-    frame: DataFrame, width: Width, memory: int, most: int, known: int | None
-) -> pa.Table | None:
-    measured = _measure_rows(frame, width, memory // max(most if known is None else known, 1))
+    frame: DataFrame, width: Width, room: Room, most: int, known: int | None
+) -> pa.Table | TooLarge:
+    measured = _measure_rows(frame, width, room.bytes // max(most if known is None else known, 1))
     rows = _collect_allowed(measured.limit(most + 1) if known is None else measured)
-    if rows is None or rows.num_rows > most:
-        return None
+    if isinstance(rows, TooLarge):
+        return rows
+    if rows.num_rows > most:
+        return _refuse_rows(most, room)
     sizes = rows.column(_BYTES)
-    if (pc.sum(pc.abs(sizes)).as_py() or 0) > memory:
-        return None
+    if (pc.sum(pc.abs(sizes)).as_py() or 0) > room.bytes:
+        return TooLarge(f"the result takes more than {room.bytes:,} bytes")
     left_out = rows.num_rows > 0 and pc.min(sizes).as_py() < 0
     return _collect_allowed(frame) if left_out else rows.drop_columns([_BYTES])
 

@@ -60,8 +60,8 @@ def read_feed(
         for removed, rows in files_by_sign(spark, data, table, plain, "_trickle_name").items()
     ]
     for version in sorted(mixed):
-        gone = [f for f in files if f.role is Role.REMOVED and f.begin == version]
-        named.append(_sum_removed(spark, data, table, gone))
+        deleted = [f for f in files if f.role is Role.REMOVED and f.begin == version]
+        named.append(_sum_removed(spark, data, table, deleted))
     return run_sql(
         spark,
         f"SELECT {columns}, {_change_type(table)} AS _change_type, "
@@ -92,8 +92,8 @@ def _change_type(table: Table) -> str:
     if table.key:
         keys = ", ".join(quote(c.name) for c in table.key_columns)
         both = f"count({{}}) OVER (PARTITION BY _trickle_version, {keys})"
-        gone, come = (f"IF({WEIGHT} {sign} 0, 1, NULL)" for sign in ("<", ">"))
-        update = f"({both.format(gone)} > 0 AND {both.format(come)} > 0)"
+        deleted, inserted = (f"IF({WEIGHT} {sign} 0, 1, NULL)" for sign in ("<", ">"))
+        update = f"({both.format(deleted)} > 0 AND {both.format(inserted)} > 0)"
     return (
         f"CASE WHEN {update} THEN IF({WEIGHT} < 0, 'update_preimage', 'update_postimage') "
         f"ELSE IF({WEIGHT} < 0, 'delete', 'insert') END"

@@ -100,10 +100,10 @@ class Bits:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A tail as what it takes away and what it adds: every settled row equal to a `gone` one is gone."""
+    """A tail as what it takes away and what it adds: settled rows that equal a `deleted` one do not count."""
 
-    gone: DataFrame | Bits
-    come: DataFrame
+    deleted: DataFrame | Bits
+    inserted: DataFrame
 
 
 @dataclass(frozen=True)
@@ -132,16 +132,18 @@ def read_content(settled: DataFrame, table: Table, tail: Tail | None, broadcast:
     taken out by a join against it, so the big files are never shuffled.
     """
     # Left to itself, Spark would judge by the size of files, in which much may be packed.
-    hint = "/*+ BROADCAST(gone) */" if broadcast else "/*+ MERGE(gone) */"
+    hint = "/*+ BROADCAST(deleted) */" if broadcast else "/*+ MERGE(deleted) */"
     spark = settled.sparkSession
     match tail:
         case None:
             return settled.select(*[quote(c) for c in table.column_names])
-        case Replaced(Bits() as bits, come):
+        case Replaced(Bits() as bits, inserted):
             text = _bits_sql(table, bits)
-            return run_sql(spark, text, settled=settled, words=bits.words, come=come)
-        case Replaced(gone, come):
-            return run_sql(spark, _render_replaced(table, hint), settled=settled, gone=gone, come=come)
+            return run_sql(spark, text, settled=settled, words=bits.words, inserted=inserted)
+        case Replaced(deleted, inserted):
+            return run_sql(
+                spark, _render_replaced(table, hint), settled=settled, deleted=deleted, inserted=inserted
+            )
         case NetTail(net):
             return run_sql(spark, _render_counted(table, hint), settled=settled, net=net)
         case Guided(rows, column, bits):
@@ -158,11 +160,11 @@ def tail_of_files(
         tail = run_sql(spark, sum_weights_sql(table, "{tail}"), tail=tail)
     if table.distinct_by or (log.tail_is_one_change and log.tail_is_whole):
         identity = [quote(c.name) for c in identity_columns(table)]
-        come = tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names])
-        gone = tail.where(f"{WEIGHT} < 0").select(*identity)
+        inserted = tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names])
+        deleted = tail.where(f"{WEIGHT} < 0").select(*identity)
         if span is None:
-            return Replaced(gone, come)
-        return Replaced(Bits(*span, run_sql(spark, _words_sql(table, *span), gone=gone)), come)
+            return Replaced(deleted, inserted)
+        return Replaced(Bits(*span, run_sql(spark, _words_sql(table, *span), deleted=deleted)), inserted)
     return NetTail(tail)
 
 
@@ -171,17 +173,17 @@ def tail_of_keys(
     data: DataFiles,
     table: Table,
     log: Log,
-    gone: Bits | None,
+    deleted: Bits | None,
     overtaken: DataFrame | None,
 ) -> Replaced:
     """The same where the driver has seen all keys: nothing is summed.
 
-    Without `gone`, every key that ever went counts; that one came later does no harm, since no settled row
+    Without `deleted`, every key that ever went counts; that one came later does no harm, since no settled row
     has it. `overtaken` names the added rows that a later change took away, by key and file.
     """
     tail = rows_with_weights(spark, data, table, log.tail)
     keys = [quote(c.name) for c in table.distinct_by]
-    went = tail.where(f"{WEIGHT} < 0").select(*keys) if gone is None else gone
+    went = tail.where(f"{WEIGHT} < 0").select(*keys) if deleted is None else deleted
     if overtaken is None:
         return Replaced(went, tail.where(f"{WEIGHT} > 0").select(*[quote(c) for c in table.column_names]))
     named = reduce(DataFrame.unionByName, files_by_sign(spark, data, table, log.tail, FILE).values())
@@ -199,17 +201,17 @@ def identity_columns(table: Table) -> tuple[TableColumn, ...]:
 
 
 def same_row_sql(table: Table) -> str:
-    """Whether a row of `base` is one of `gone`.
+    """Whether a row of `base` is one of `deleted`.
 
     An enforced key is never null, so plain `=` does, which lets Spark hash a single number.
     """
     if table.unique:
-        return " AND ".join(f"base.{quote(c.name)} = gone.{quote(c.name)}" for c in table.key_columns)
+        return " AND ".join(f"base.{quote(c.name)} = deleted.{quote(c.name)}" for c in table.key_columns)
     if table.distinct_by:
-        return " AND ".join(f"base.{quote(c.name)} <=> gone.{quote(c.name)}" for c in table.distinct_by)
+        return " AND ".join(f"base.{quote(c.name)} <=> deleted.{quote(c.name)}" for c in table.distinct_by)
     tests = []
     for c in table.columns:
-        mine, other = f"base.{quote(c.name)}", f"gone.{quote(c.name)}"
+        mine, other = f"base.{quote(c.name)}", f"deleted.{quote(c.name)}"
         tests.append(f"{mine} <=> {other}")
         if is_float(c.type):  # 0.0 and −0.0 are equal, but not the same row
             tests.append(f"({mine} <> 0 OR {mine} IS NULL OR string({mine}) = string({other}))")
@@ -221,8 +223,8 @@ def same_row_sql(table: Table) -> str:
 def _render_replaced(table: Table, hint: str) -> str:
     return (
         f"SELECT {hint} {columns_sql(table, 'base.')} FROM {{settled}} AS base "
-        f"LEFT ANTI JOIN {{gone}} AS gone ON {same_row_sql(table)} "
-        f"UNION ALL SELECT {columns_sql(table)} FROM {{come}}"
+        f"LEFT ANTI JOIN {{deleted}} AS deleted ON {same_row_sql(table)} "
+        f"UNION ALL SELECT {columns_sql(table)} FROM {{inserted}}"
     )
 
 
@@ -239,7 +241,7 @@ def _words_sql(table: Table, low: int, high: int) -> str:
     words = (high - low) // 64 + 1
     bits = (
         f"SELECT shiftright({key}, 6) AS word, shiftleft(1L, CAST(({key}) & 63 AS INT)) AS bits "
-        f"FROM {{gone}} UNION ALL SELECT id, 0L FROM range({words})"
+        f"FROM {{deleted}} UNION ALL SELECT id, 0L FROM range({words})"
     )
     merged = f"SELECT word, bit_or(bits) AS bits FROM ({bits}) GROUP BY word"
     in_order = "array_sort(array_agg(struct(word, bits)))"  # rows come in any order over a network
@@ -248,11 +250,11 @@ def _words_sql(table: Table, low: int, high: int) -> str:
 
 def _bits_sql(table: Table, bits: Bits) -> str:
     """The same for many keys close together: a bit for each, looked up faster than a hash."""
-    gone = _is_set(quote(table.distinct_by[0].name), bits)
+    deleted = _is_set(quote(table.distinct_by[0].name), bits)
     return (
         f"SELECT {columns_sql(table)} FROM {{settled}} AS base "
-        f"WHERE NOT {gone} "
-        f"UNION ALL SELECT {columns_sql(table)} FROM {{come}}"
+        f"WHERE NOT {deleted} "
+        f"UNION ALL SELECT {columns_sql(table)} FROM {{inserted}}"
     )
 
 
@@ -271,14 +273,14 @@ def _render_guided(table: Table, column: str, bits: Bits) -> str:
 def _render_counted(table: Table, hint: str) -> str:
     """Rows may repeat, so a touched row is counted; untouched rows pass by."""
     columns, base, same = columns_sql(table), columns_sql(table, "base."), same_row_sql(table)
-    gone = f"(SELECT {columns} FROM {{net}} WHERE {WEIGHT} < 0) AS gone"
+    deleted = f"(SELECT {columns} FROM {{net}} WHERE {WEIGHT} < 0) AS deleted"
     touched = (
-        f"SELECT {hint} {base}, 1 AS {WEIGHT} FROM {{settled}} AS base LEFT SEMI JOIN {gone} ON {same} "
+        f"SELECT {hint} {base}, 1 AS {WEIGHT} FROM {{settled}} AS base LEFT SEMI JOIN {deleted} ON {same} "
         f"UNION ALL SELECT {columns}, {WEIGHT} FROM {{net}} WHERE {WEIGHT} < 0"
     )
     counted = sum_weights_sql(table, f"({touched})")
     return (
-        f"SELECT {hint} {base} FROM {{settled}} AS base LEFT ANTI JOIN {gone} ON {same} "
+        f"SELECT {hint} {base} FROM {{settled}} AS base LEFT ANTI JOIN {deleted} ON {same} "
         f"UNION ALL {repeat_rows_sql(table, f'({counted})')} "
         f"UNION ALL {repeat_rows_sql(table, '{net}')}"
     )

@@ -49,10 +49,6 @@ class PublishedState:
     mark: str = ""
     columns_behind: bool = False  # types have grown here, and the next push lets them grow there
 
-    @property
-    def drifted(self) -> bool:
-        return bool(self.changes)
-
 
 @dataclass(frozen=True)
 class Applied:

@@ -58,21 +58,21 @@ def _merge_files(work: Work, table: Table, added: tuple[DataFile, ...]) -> tuple
 
 
 def store_difference(
-    work: Work, table: Table, come: Sequence[DataFile], gone: Sequence[DataFile]
+    work: Work, table: Table, inserted: Sequence[DataFile], deleted: Sequence[DataFile]
 ) -> tuple[DataFile, ...]:
     """The rows of some files without those of others, written as one change."""
-    if room_of_statement(work.place.settings).holds((*come, *gone)):
-        plus, minus = load_rows(work, table, come), load_rows(work, table, gone)
+    if room_of_statement(work.place.settings).holds((*inserted, *deleted)):
+        plus, minus = load_rows(work, table, inserted), load_rows(work, table, deleted)
         if plus is not None and minus is not None:
             return store_rows(
                 work,
                 table,
                 single_weights(sum_weights(table, pa.concat_tables([plus, negate_weights(minus)]))),
             )
-    rows = _read_weighted(work, table, come)
-    if gone:
+    rows = _read_weighted(work, table, inserted)
+    if deleted:
         others = [c for c in rows.columns if c != WEIGHT]
-        minus_rows = _read_weighted(work, table, gone)
+        minus_rows = _read_weighted(work, table, deleted)
         taken = minus_rows.select(*others, (-minus_rows[WEIGHT]).alias(WEIGHT))
         rows = rows.unionByName(taken)
     return store_frame(work, table, net_change(work, table, rows))

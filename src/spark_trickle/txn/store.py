@@ -15,7 +15,7 @@ from spark_trickle.model.files import DataFile, Role
 from spark_trickle.model.room import room_of_statement
 from spark_trickle.model.table import WEIGHT, WEIGHT_ID, Table
 from spark_trickle.model.types import has_array
-from spark_trickle.spark.collect import collect_within
+from spark_trickle.spark.collect import collect_few
 from spark_trickle.spark.frames import Frame, Session, as_frame
 from spark_trickle.spark.write import deletes_by_file, read_staged, write_by_executors, write_staged
 from spark_trickle.txn.work import Work, now
@@ -81,7 +81,7 @@ def keep_result(work: Work, table: Table, frame: Frame, session: Session | None 
     the frame, unless another is named.
     """
     room = room_of_statement(work.place.settings)
-    if fits_arrow(table) and (rows := collect_within(frame, room)) is not None:
+    if fits_arrow(table) and (rows := collect_few(frame, room)) is not None:
         return as_frame(frame, rows, session)
     folder = f"{work.place.storage.new_name()}-kept"
     work.place.kept.append((table, folder))

@@ -67,12 +67,12 @@ class Tails:
         return NetTail(local_frame(spark, table, sum_weights(table, pa.concat_tables(parts))))
 
 
-def _replaced(spark: Session, table: Table, rows: pa.Table, come: pa.Table) -> Replaced:
+def _replaced(spark: Session, table: Table, rows: pa.Table, inserted: pa.Table) -> Replaced:
     identity = [c.name for c in identity_columns(table)]
-    gone = rows.filter(pc.less(rows.column(WEIGHT), 0)).select(identity)
+    deleted = rows.filter(pc.less(rows.column(WEIGHT), 0)).select(identity)
     return Replaced(
-        local_frame(spark, table, gone),
-        local_frame(spark, table, come.select(list(table.column_names))),
+        local_frame(spark, table, deleted),
+        local_frame(spark, table, inserted.select(list(table.column_names))),
     )
 
 

@@ -52,6 +52,11 @@ def _remember_plans() -> Cache[str, str]:
     return Cache(_PLANS, weigh=len)
 
 
+def _remember_catalog() -> Cache[int, Catalog]:
+    """Only the newest is worth keeping; the schema version tells all names."""
+    return Cache(1)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where statements run: the warehouse, Spark, the settings, and the schema of unqualified names."""
@@ -66,7 +71,7 @@ class Place:
     index: ColumnIndex
     functions: Mapping[str, Callable[..., Frame]] = field(default_factory=dict)  # table functions of ours
     kept: list[tuple[Table, str]] = field(default_factory=list)  # folders of results that somebody may read
-    catalogs: dict[int, Catalog] = field(default_factory=dict)  # by schema version, which tells all names
+    catalogs: Cache[int, Catalog] = field(default_factory=_remember_catalog)  # by schema version
     unlanded: dict[str, int] = field(default_factory=dict)  # records of logs on their way, by source
     only_for_user: Cache[str, str] = field(default_factory=_remember_plans)  # with functions of the user's
     child: LazyChild | None = None  # a session of ours, where what runs is no affair of the user's
@@ -337,13 +342,9 @@ def _can_broadcast(table: Table, log: Log, settings: Settings) -> bool:
 def begin_work(place: Place, ticket: int | None = None) -> Work:
     with open_reader(place.warehouse.engine) as connection:
         base = read.read_newest(connection)
-        known = place.catalogs.get(base.schema_version)
-        catalog = replace(known, snapshot=base) if known else read.read_catalog(connection, base)
-    if known is None:
-        place.catalogs.clear()  # only the newest is worth keeping
-        place.catalogs[base.schema_version] = catalog
+        known = place.catalogs.get(base.schema_version, lambda: read.read_catalog(connection, base))
     place.lease.cover(base.id, now())
-    return Work(place, WorkState(catalog), base, ticket=ticket)
+    return Work(place, WorkState(replace(known, snapshot=base)), base, ticket=ticket)
 
 
 def now() -> datetime:

@@ -24,16 +24,16 @@ from spark_trickle.sql.bind.translate import read_expression
 from spark_trickle.sql.render.query import render
 
 LAST = RoundRef(4)
-GONE = LAST.of_part(RoundPart.GONE)
+DELETED = LAST.of_part(RoundPart.DELETED)
 NAMES: dict[str, Reference] = {
     "t3": TableRef(3),
     "n12": NodeRef(12),
     "r4": LAST,
-    "r4_gone": GONE,
+    "r4_deleted": DELETED,
     "h5": DriverRef(5),
     "k2": StepRef(2),
     "k_r4_2": StepRef(2, LAST),
-    "k_r4_gone_1": StepRef(1, GONE),
+    "k_r4_deleted_1": StepRef(1, DELETED),
     "k_k1_3": StepRef(3, StepRef(1)),
     "k_k_r4_seed_2_1": StepRef(1, StepRef(2, LAST.of_part(RoundPart.SEED))),
 }

@@ -92,12 +92,26 @@ def test_what_is_dropped_by_hand_is_told_too() -> None:
     assert (cache.list_keys(), cache.weight, dropped) == ([], 0, ["b", "a", "c"])
 
 
-def test_what_was_dropped_while_it_was_made_is_answered_and_not_kept() -> None:
-    cache = Cache[str, str](10)
+def test_what_was_dropped_while_it_was_made_is_answered_and_told_and_not_kept() -> None:
+    dropped: list[tuple[str, str]] = []
+    cache = Cache[str, str](10, on_drop=lambda key, value: dropped.append((key, value)))
 
     def make() -> str:
         cache.drop("a")
+        assert dropped == []  # there is nothing yet
         return "made"
 
     assert cache.get("a", make) == "made"
-    assert (cache.list_keys(), cache.weight) == ([], 0)
+    assert (cache.list_keys(), cache.weight, dropped) == ([], 0, [("a", "made")])
+
+
+def test_what_was_replaced_while_it_was_made_is_told_once() -> None:
+    dropped: list[str] = []
+    cache = Cache[str, str](10, weigh=len, on_drop=lambda _, value: dropped.append(value))
+
+    def make() -> str:
+        cache.put("a", "newer")
+        return "older"
+
+    assert cache.get("a", make) == "older"
+    assert (cache.find("a"), cache.weight, dropped) == ("newer", 5, ["older"])

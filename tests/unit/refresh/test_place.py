@@ -14,7 +14,7 @@ from spark_trickle.algebra.references import Reference, TableRef
 from spark_trickle.arrow.evaluate import Lookup
 from spark_trickle.arrow.unsupported import Refusal
 from spark_trickle.model.execution import Engine
-from spark_trickle.refresh.place import Load, Placement, place_plan
+from spark_trickle.refresh.place import Load, Placement, place_plan, try_at_driver
 from spark_trickle.settings import Settings
 
 EMPTY = pa.table({"k": pa.array([], pa.int64()), "_w": pa.array([], pa.int32())})
@@ -103,23 +103,27 @@ PLACES = {
 }
 
 
+def place(plan: Operator, tables: Tables, load: Load, settings: Settings) -> Placement:
+    return place_plan(try_at_driver(plan, tables, load, settings), load)
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_place(name: str) -> None:
     plan, tables, load, engines, reason = PLACES[name]
-    placement = place_plan(plan, tables, load, Settings())
+    placement = place(plan, tables, load, Settings())
     assert placement.engines == engines
     assert placement.reason == reason
 
 
 @pytest.mark.parametrize("plan", [CHANGE, EXPLODED])
 def test_a_setting_turns_the_driver_off(plan: Operator) -> None:
-    placement = place_plan(plan, Tables(), FEW, Settings(small_changes="spark"))
+    placement = place(plan, Tables(), FEW, Settings(small_changes="spark"))
     assert placement.engines == (ONE_TASK, EXECUTORS)
     assert placement.reason == "small_changes = spark; few rows changed"
 
 
 def test_whoever_takes_over_says_why() -> None:
-    placement = place_plan(CHANGE, Tables(), FEW, Settings()).fall_back("a value is too large")
+    placement = place(CHANGE, Tables(), FEW, Settings()).fall_back("a value is too large")
     assert placement == Placement(
         ONE_TASK, "a value is too large; few rows changed", Placement(EXECUTORS, "there may be many rows")
     )
@@ -128,4 +132,4 @@ def test_whoever_takes_over_says_why() -> None:
 def test_columns_of_a_plan_are_those_of_its_tables() -> None:
     """A rehearsal meets what the plan would meet, such as a column of a type that cannot be compared."""
     wrong = Filter(CHANGE, Comparison("=", column("k"), Literal("a", LiteralKind.STRING)))
-    assert place_plan(wrong, Tables(), FEW, Settings()).engine is ONE_TASK
+    assert place(wrong, Tables(), FEW, Settings()).engine is ONE_TASK

@@ -31,7 +31,7 @@ from spark_trickle.model.commit import (
     DroppedView,
     TableChange,
 )
-from spark_trickle.model.files import FEED, DataFile
+from spark_trickle.model.files import FEED, DataFile, Role
 from spark_trickle.model.source import Landed
 from spark_trickle.model.table import HIDDEN_SCHEMA, Table, TableColumn, View, table_to_json
 
@@ -369,7 +369,7 @@ class _Writer:
                     "begin_snapshot": self._snapshot.id,
                     "role": f.role.value,
                     "location": f"{table.path}{f.path}" if f.is_ours else None,
-                    "outside": f.outside.to_text() if f.outside is not None else None,
+                    "outside": _write_details(f),
                     "deletes": f.deletes,
                     # What was merged in this very commit stands where its changes do.
                     "as_of": self._snapshot.id if f.role in FEED else min(f.as_of, self._snapshot.id),
@@ -429,3 +429,10 @@ class _Writer:
             .where(and_(table.c.end_snapshot.is_(None), *same))
             .values(end_snapshot=self._snapshot.id)
         )
+
+
+def _write_details(file: DataFile) -> str | None:
+    """Where a file is, if it is not ours; or why nobody knows what changed."""
+    if file.role is Role.UNKNOWN:
+        return json.dumps({"reason": file.reason})
+    return None if file.outside is None else file.outside.to_text()

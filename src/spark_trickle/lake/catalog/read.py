@@ -130,7 +130,7 @@ def _select_files() -> Select[Any]:
 
 
 def _row_to_file(row: Row[Any]) -> DataFile:
-    return DataFile(
+    file = DataFile(
         id=row.data_file_id,
         path=row.path,
         role=Role(row.role),
@@ -143,10 +143,14 @@ def _row_to_file(row: Row[Any]) -> DataFile:
         whole=bool(row.whole),
         updates=bool(row.updates),
         by_name=bool(row.by_name),
-        outside=Outside.from_text(row.outside) if row.outside is not None else None,
         begin=row.begin_snapshot,
         end=row.end_snapshot,
     )
+    if row.outside is None:
+        return file
+    if file.role is Role.UNKNOWN:
+        return replace(file, reason=json.loads(row.outside)["reason"])
+    return replace(file, outside=Outside.from_text(row.outside))
 
 
 def read_files(connection: Connection, table_id: int, snapshot_id: int) -> tuple[DataFile, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.lake.storage.masks import mask_rows, read_row_numbers
 from spark_trickle.lake.storage.positions import POSITIONS, read_positions
 from spark_trickle.model.arrow import arrow_schema
+from spark_trickle.model.cache import Cache
 from spark_trickle.model.files import DataFile, Mask, Outside
 from spark_trickle.model.source import WrittenColumn
 from spark_trickle.model.table import WEIGHT, Table, TableColumn
@@ -22,7 +23,7 @@ from spark_trickle.model.types import Array, ColumnType, Scalar, Struct
 
 # Days of the old calendar, which Spark tells from the others by a note in the footer.
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_MASKS = 256  # masks that are remembered
+_MASK_BYTES = 64 * 2**20  # that masks may take which are remembered
 CHANGE_TYPE = "_change_type"  # the column in which a change data feed says how a row changed
 CAME = pa.array(["insert", "update_postimage"])  # what it says of rows that came; the others went
 
@@ -165,9 +166,15 @@ def _mask_of(values: pa.Array) -> pa.Array | None:
     return values.is_null() if values.null_count else None
 
 
-@lru_cache(_MASKS)
+_masks = Cache[Mask, pa.Array](_MASK_BYTES, weigh=attrgetter("nbytes"))
+
+
 def read_mask(mask: Mask) -> pa.Array:
-    """The row numbers of a mask."""
+    """The row numbers of a mask, whose file never changes."""
+    return _masks.get(mask, lambda: _read_numbers(mask))
+
+
+def _read_numbers(mask: Mask) -> pa.Array:
     if mask.form == POSITIONS:
         return read_positions(mask)
     return read_row_numbers(mask, _read_bytes)

@@ -13,8 +13,8 @@ from spark_trickle.errors import InvalidDefinitionError, SourceAddressError
 from spark_trickle.lake.storage.addresses import open_address
 from spark_trickle.sources.delta.actions import AddedFile, FileKey
 from spark_trickle.sources.delta.columns import describe_table
+from spark_trickle.sources.delta.file_groups import group_files
 from spark_trickle.sources.delta.files import find_path, make_change_files, make_files
-from spark_trickle.sources.delta.groups import group_files
 from spark_trickle.sources.delta.log import DeltaLog, TableSchema, VersionGoneError
 from spark_trickle.sources.interface import (
     Capabilities,

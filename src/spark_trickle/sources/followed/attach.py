@@ -159,7 +159,7 @@ def _follow(
         landing, _ = land_version(work, table, content, "")
     state = move_to_version(MirrorState(table.id, job.attached.name, MirrorStatus.ACTIVE), version)
     job.commit_work(work, f"follow {require_mirror(table).full_name}", [state])
-    return Result(rows_inserted=landing.come)
+    return Result(rows_inserted=landing.inserted)
 
 
 def _read_first(job: FollowJob, remote: str, version: Version) -> Content:
@@ -218,7 +218,7 @@ def compare_followed(place: Place, table: Table, more: Sequence[str] = ()) -> Re
             landing, _ = land_version(work, new, content, reason, can_compare(table, new))
         done = move_to_version(MirrorState(table.id, state.source, MirrorStatus.ACTIVE), version)
         job.commit_work(work, f"comparison of {require_mirror(table).full_name}", [done])
-        return Result(landing.come, 0, landing.gone)
+        return Result(landing.inserted, 0, landing.deleted)
 
 
 def _read_log_again(

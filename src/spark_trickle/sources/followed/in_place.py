@@ -37,19 +37,19 @@ def land_files(work: Work, table: Table, change: FileChange) -> Landing:
     moved = tuple(make.file(f, Role.BASE) for f in change.moved_to)
     deleted = [known[path] for path in change.deleted]
     replaced = [known[path] for path in change.replaced]
-    gone = tuple(f.make_removal(make.as_of) for f in deleted)
+    removals = tuple(f.make_removal(make.as_of) for f in deleted)
     recorded = tuple(make.file(f, Role.CHANGE) for f in change.recorded)
     net = _store_net(work, table, rewritten, replaced, recorded)
     work.change(
         TableChange(
             table,
             added=(*inserted, *rewritten, *moved),
-            feed_only=(*gone, *net),
+            feed_only=(*removals, *net),
             ended=tuple(known[path] for path in change.removed),
         )
     )
-    come = sum(f.rows for f in inserted) + sum(f.rows - f.deletes for f in net)
-    return Landing(come, sum(f.deletes for f in (*gone, *net)))
+    rows = sum(f.rows for f in inserted) + sum(f.rows - f.deletes for f in net)
+    return Landing(rows, sum(f.deletes for f in (*removals, *net)))
 
 
 def fit_change(work: Work, table: Table, change: FileChange) -> FileChange | None:
@@ -82,44 +82,43 @@ def land_content(
     """
     known = {f.path for f in work.files(table)}
     new = {f.path: f for f in content.files}
-    come = tuple(f for path, f in new.items() if path not in known)
-    gone = tuple(path for path in sorted(known) if path not in new)
-    if gone and not can_compare:
-        _land_unknown(work, table, come, gone, reason)
+    added = tuple(f for path, f in new.items() if path not in known)
+    removed = tuple(path for path in sorted(known) if path not in new)
+    if removed and not can_compare:
+        _land_unknown(work, table, added, removed, reason)
         return Landing(), reason
-    if not (come and gone):
-        return land_files(work, table, FileChange(inserted=come, deleted=gone)), ""
+    if not (added and removed):
+        return land_files(work, table, FileChange(inserted=added, deleted=removed)), ""
     try:
-        return land_files(work, table, FileChange(rewritten=come, replaced=gone)), ""
+        return land_files(work, table, FileChange(rewritten=added, replaced=removed)), ""
     except OutsideFileError as error:  # the old files are gone: their rows cannot be compared any more
         why = f"{reason}; {error.message}" if reason else error.message
-        _land_unknown(work, table, come, gone, why)
+        _land_unknown(work, table, added, removed, why)
         return Landing(), why
 
 
 def _land_unknown(
-    work: Work, table: Table, come: Sequence[RemoteFile], gone: Sequence[str], reason: str
+    work: Work, table: Table, added: Sequence[RemoteFile], removed: Sequence[str], reason: str
 ) -> None:
     make = FileMaker(table, work.next_as_of())
     known = {f.path: f for f in work.files(table)}
-    name = f"{work.place.storage.new_name()}: {reason}"
-    unknown = DataFile(name, Role.UNKNOWN, 0, 0, 0, 0, make.as_of)
-    added = tuple(make.file(f, Role.BASE) for f in come)
-    ended = tuple(known[path] for path in gone)
-    work.change(TableChange(table, added=added, feed_only=(unknown,), ended=ended))
+    unknown = DataFile(work.place.storage.new_name(), Role.UNKNOWN, 0, 0, 0, 0, make.as_of, reason=reason)
+    files = tuple(make.file(f, Role.BASE) for f in added)
+    ended = tuple(known[path] for path in removed)
+    work.change(TableChange(table, added=files, feed_only=(unknown,), ended=ended))
 
 
 def _store_net(
     work: Work,
     table: Table,
-    come: Sequence[DataFile],
-    gone: Sequence[DataFile],
+    added: Sequence[DataFile],
+    removed: Sequence[DataFile],
     recorded: Sequence[DataFile] = (),
 ) -> tuple[DataFile, ...]:
     """What files hold beyond others; of a file with two masks only the rows that differ are read."""
-    before = {_address_of(f): f for f in gone}
+    before = {_address_of(f): f for f in removed}
     plus, minus = list(recorded), []
-    for new in come:
+    for new in added:
         old = before.pop(_address_of(new), None)
         if old is None:
             plus.append(new)

@@ -61,11 +61,11 @@ class Ledger:
         file = ArrivingFile(address, size, row["modified"])
         return Entry(file, row["status"], row["rows"], row["rejected"], row["loaded_at"])
 
-    def replace(self, gone: Iterable[str], come: Sequence[Entry]) -> pa.Table:
+    def replace(self, deleted: Iterable[str], inserted: Sequence[Entry]) -> pa.Table:
         """A change that takes entries away and adds others."""
-        places = sorted(self._known[a][0] for a in gone)
+        places = sorted(self._known[a][0] for a in deleted)
         removed = self._rows.drop_columns([WEIGHT]).take(pa.array(places, pa.int64()))
-        return pa.concat_tables([weigh_rows(removed, -1), weigh_rows(self._make_rows(come), 1)])
+        return pa.concat_tables([weigh_rows(removed, -1), weigh_rows(self._make_rows(inserted), 1)])
 
     def _make_rows(self, entries: Sequence[Entry]) -> pa.Table:
         values: list[dict[str, Any]] = [

@@ -49,7 +49,7 @@ from spark_trickle.spark.arriving import (
     select_records,
     select_rows,
 )
-from spark_trickle.spark.collect import collect_within
+from spark_trickle.spark.collect import collect_few
 from spark_trickle.spark.frames import Frame, as_frame, local_frame
 from spark_trickle.spark.read import rows_with_weights
 from spark_trickle.spark.run import collect
@@ -176,9 +176,9 @@ def _land_rows(load: _Load, scans: Sequence[FileScan]) -> _Landed:
     """Few rows pass through the driver, which costs one job; many are written by the executors."""
     work, table = load.work, load.table
     replaced = sorted(load.batch.replaced - load.left_out)
-    gone = [rows_of_files(work.rows(table), FILE, replaced)] if replaced else []
+    deleted = [rows_of_files(work.rows(table), FILE, replaced)] if replaced else []
     if not scans:
-        return _Landed(_land_with(work, table, [], gone))
+        return _Landed(_land_with(work, table, [], deleted))
     written = dict(require_mirror(table).lasting)
     spark, kind = work.place.spark, load.arrivals.format
     frame = read_arrived(spark, kind, scans, table, written, load.loaded_at)
@@ -186,23 +186,23 @@ def _land_rows(load: _Load, scans: Sequence[FileScan]) -> _Landed:
     if few is not None:
         rows = few.filter(pc.is_null(few.column(RECORD))).drop_columns([RECORD])
         records = few.filter(pc.is_valid(few.column(RECORD)))
-        landing = _land_with(work, table, [rows], gone)
+        landing = _land_with(work, table, [rows], deleted)
         return _Landed(
             landing, _count_files(rows), _count_files(records), _tell_rejects(load, frame, records)
         )
-    return _land_many(load, frame, gone)
+    return _land_many(load, frame, deleted)
 
 
 def _collect_few(load: _Load, frame: Frame) -> pa.Table | None:
     room = room_of_statement(load.work.place.settings)
     size = sum(f.bytes for f in load.batch.load)
-    return collect_within(frame, room) if size <= room.bytes and fits_arrow(load.table) else None
+    return collect_few(frame, room) if size <= room.bytes and fits_arrow(load.table) else None
 
 
-def _land_many(load: _Load, frame: Frame, gone: Sequence[Frame]) -> _Landed:
+def _land_many(load: _Load, frame: Frame, deleted: Sequence[Frame]) -> _Landed:
     work, table = load.work, load.table
     counted, count_bad = count_records(frame)
-    landing = land_frame(work, table, _unite([select_rows(counted), *gone]))
+    landing = land_frame(work, table, _unite([select_rows(counted), *deleted]))
     change = work.changes.get(table.id)
     added = [f for f in change.added if f.rows > f.deletes] if change else []
     stored = rows_with_weights(work.place.spark, work.place.storage, table, added)
@@ -221,7 +221,7 @@ def _land_with(work: Work, table: Table, pieces: Sequence[pa.Table], frames: Seq
     """Rows that are at the driver and others that may come there too, as one change."""
     held, many = list(pieces), []
     for frame in frames:
-        few = collect_within(frame, room_of_statement(work.place.settings)) if fits_arrow(table) else None
+        few = collect_few(frame, room_of_statement(work.place.settings)) if fits_arrow(table) else None
         if few is None:
             many.append(frame)
         else:

@@ -110,9 +110,11 @@ def _sync_job(job: FollowJob, start: float) -> SyncReport:
     return SyncReport(
         source=job.attached.name,
         capture="IN PLACE" if in_place else "READER",
-        rows_inserted=sum(x.come for x in found.landings.values()),
-        rows_deleted=sum(x.gone for x in found.landings.values()),
-        tables={n: (x.come, x.gone) for n, x in sorted(found.landings.items()) if x.come or x.gone},
+        rows_inserted=sum(x.inserted for x in found.landings.values()),
+        rows_deleted=sum(x.deleted for x in found.landings.values()),
+        tables={
+            n: (x.inserted, x.deleted) for n, x in sorted(found.landings.items()) if x.inserted or x.deleted
+        },
         resynced=found.compared,
         problems=found.problems,
         transactions=len(found.versions),

@@ -9,7 +9,7 @@ from typing import Never
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from spark_trickle.errors import UnsupportedError
-from spark_trickle.sources.followed.groups import FileGroups, FileStep, group_steps
+from spark_trickle.sources.followed.file_groups import FileGroups, FileStep, group_steps
 from spark_trickle.sources.iceberg.deletes import DeleteContents, refuse_unreadable
 from spark_trickle.sources.iceberg.manifests import EntryStatus, FileKind, ListedFile, ManifestLine, Manifests
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from psycopg import sql
@@ -125,14 +125,6 @@ def choose_trigger_mode(table: SourceTable, columns: Sequence[SourceColumn], wan
     """
     elsewhere = table.kind == "p" or table.inherits
     return "row" if elsewhere or len(columns) > _MOST_PAIRED else wanted
-
-
-def widen_capture(capture: Capture, table: SourceTable, more: Collection[str]) -> Capture:
-    """The same capture with more columns at the end, so that bits written before keep their meaning."""
-    new = plan_capture(table, {*more, *capture.column_names}, capture.mode, capture.schema)
-    added = tuple(c for c in new.columns if c.name not in capture.column_names)
-    kept = tuple(table.column(name) for name in capture.column_names)
-    return replace(capture, source=table, columns=kept + added, mode=new.mode)
 
 
 def _check_columns(table: SourceTable, columns: Sequence[SourceColumn], schema: str) -> None:

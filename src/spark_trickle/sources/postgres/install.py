@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,7 +13,7 @@ from psycopg import sql
 
 from spark_trickle.errors import SourceSchemaChangedError, SourceSetupError
 from spark_trickle.sources.postgres import trigger
-from spark_trickle.sources.postgres.capture import SCHEMA, Capture, Mode, widen_capture
+from spark_trickle.sources.postgres.capture import SCHEMA, Capture, Mode
 from spark_trickle.sources.postgres.connect import Connection
 from spark_trickle.sources.postgres.discover import SourceTable, describe_tables
 from spark_trickle.sources.postgres.drift import Drift, RecordedColumn, find_drift, record_column
@@ -170,16 +170,6 @@ def _require_owner(before: Installed, capture: Capture) -> None:
             "Attach this source with a schema of its own, as in OPTIONS (schema 'trickle_changes_2'); "
             "or DROP SCHEMA … CASCADE if nobody reads it any more.",
         )
-
-
-def widen_installed(
-    connection: Connection, capture: Capture, more: Collection[str], lock_seconds: float = LOCK_SECONDS
-) -> Capture:
-    """Capture more columns. The buffer holds NULL for them in older rows: copy the table again afterwards."""
-    (table,) = describe_tables(connection, [capture.source.oid])
-    wider = widen_capture(capture, table, more)
-    install_capture(connection, wider, lock_seconds)
-    return wider
 
 
 def renew_capture(connection: Connection, capture: Capture) -> str:

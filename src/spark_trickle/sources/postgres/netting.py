@@ -34,7 +34,7 @@ class NetRows:
     """Columns of texts: whole rows that come, then whole rows that go; keys of rows that go; partial rows."""
 
     columns: tuple[pa.Array, ...]
-    come: int
+    inserted: int
     removed: tuple[Key, ...]
     partial: PartialTuples
 
@@ -44,11 +44,12 @@ def net_of_whole_rows(rows: Messages) -> NetRows:
     if not rows.whole_before[rows.actions != INSERT].all():
         raise InternalError("the log has only the key of a row, although the table has REPLICA IDENTITY FULL")
     _repeat_old_values(rows)
-    come, go = np.flatnonzero(rows.actions != DELETE), np.flatnonzero(rows.actions != INSERT)
+    inserted, deleted = np.flatnonzero(rows.actions != DELETE), np.flatnonzero(rows.actions != INSERT)
     columns = tuple(
-        pa.concat_arrays([texts.take(come), rows.before[n].take(go)]) for n, texts in enumerate(rows.after)
+        pa.concat_arrays([texts.take(inserted), rows.before[n].take(deleted)])
+        for n, texts in enumerate(rows.after)
     )
-    return NetRows(columns, len(come), (), PartialTuples(tuple(c[:0] for c in columns), (), ()))
+    return NetRows(columns, len(inserted), (), PartialTuples(tuple(c[:0] for c in columns), (), ()))
 
 
 def net_by_key(rows: Messages, identity: Sequence[int]) -> NetRows:

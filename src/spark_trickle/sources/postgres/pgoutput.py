@@ -6,7 +6,7 @@ not, so a prepared transaction arrives when it is committed, like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from struct import Struct
 
 from spark_trickle.errors import WalDecodeError
@@ -54,16 +54,6 @@ def decode_message(data: bytes, in_stream: bool = False, parallel: bool = False)
     if reader.at != len(data):
         raise WalDecodeError(f"{len(data) - reader.at} bytes follow the end of the message", reader.at)
     return message
-
-
-def decode_all(messages: Iterable[bytes], parallel: bool = False) -> Iterator[Message]:
-    """Messages in the order of the log, which says where a stream starts and stops."""
-    in_stream = False
-    for data in messages:
-        message = decode_message(data, in_stream, parallel)
-        if isinstance(message, StreamStart | StreamStop):
-            in_stream = isinstance(message, StreamStart)
-        yield message
 
 
 class _Reader:

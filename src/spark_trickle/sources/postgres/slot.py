@@ -154,11 +154,6 @@ def _before_header(lsn: int) -> int:
     return lsn - beyond if beyond <= _LONGEST_HEADER else lsn
 
 
-def is_caught_up(state: SlotState, max_lag_bytes: int = 65_536) -> bool:
-    """Whether so little is left to read that the log can take over from the triggers."""
-    return state.lag_bytes <= max_lag_bytes
-
-
 def _require_logical(connection: Connection) -> None:
     level = read_value(connection, sql.SQL("SELECT current_setting('wal_level')"))
     if level != "logical":

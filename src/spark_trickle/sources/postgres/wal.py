@@ -155,12 +155,12 @@ def _read_messages(
 def _make_changes(log: TableLog) -> TableChanges:
     columns, source = log.followed.columns, log.followed.source
     net = _net_log(log)
-    gone = len(net.columns[0]) - net.come
+    deleted = len(net.columns[0]) - net.inserted
     partial = net.partial
     return TableChanges(
         source,
         log.truncated,
-        to_table(columns, _take_texts(net.columns), parse_weights([1] * net.come + [-1] * gone)),
+        to_table(columns, _take_texts(net.columns), parse_weights([1] * net.inserted + [-1] * deleted)),
         _make_keys(log.followed, net.removed),
         PartialRows(
             to_table(columns, _take_texts(partial.columns), parse_weights([1] * len(partial.old_keys))),
@@ -199,16 +199,16 @@ def complete_changes(changes: TableChanges, mirror: pa.Table) -> pa.Table:
     """
     shape = changes.rows.drop_columns([WEIGHT]).schema
     held = mirror.select(shape.names).cast(shape)
-    gone = held.append_column(WEIGHT, parse_weights([-1] * held.num_rows))
+    deleted = held.append_column(WEIGHT, parse_weights([-1] * held.num_rows))
     if changes.truncated:
-        return pa.concat_tables([gone, changes.rows])
+        return pa.concat_tables([deleted, changes.rows])
     names = changes.removed_keys.column_names
     places = {key: n for n, key in enumerate(_make_tuples(held, names))}
     if held.num_rows != len(places) or set(places) != set(_make_tuples(changes.removed_keys, names)):
         raise ResyncNeededError(
             changes.source.full_name, "the log deletes rows that the mirror does not have"
         )
-    return pa.concat_tables([gone, changes.rows, _fill_partial(changes.partial, held, places)])
+    return pa.concat_tables([deleted, changes.rows, _fill_partial(changes.partial, held, places)])
 
 
 def _fill_partial(partial: PartialRows, mirror: pa.Table, places: dict[tuple[object, ...], int]) -> pa.Table:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_trickle.sql.bind.expressions import SUBQUERIES
-from spark_trickle.sql.dialect.functions import AGGREGATES
 from spark_trickle.sql.dialect.spark import name_of
+from spark_trickle.sql.dialect.spark_functions import AGGREGATES
 
 WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 

@@ -13,8 +13,8 @@ from spark_trickle.sql.bind.given import carry_values, mentions_given
 from spark_trickle.sql.bind.relations import read_column_names, read_relation_name
 from spark_trickle.sql.bind.resolve import resolve
 from spark_trickle.sql.bind.scope import Relation, Scope, make_scope
-from spark_trickle.sql.dialect.functions import GENERATORS
 from spark_trickle.sql.dialect.spark import name_of, sql_of
+from spark_trickle.sql.dialect.spark_functions import GENERATORS
 
 
 def is_generator(node: exp.Expr) -> bool:

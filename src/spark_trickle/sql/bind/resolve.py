@@ -17,8 +17,8 @@ from spark_trickle.sql.bind.structs import (
     read_arguments,
     takes_star,
 )
-from spark_trickle.sql.dialect.functions import RANDOM, WITHOUT_BRACKETS
 from spark_trickle.sql.dialect.spark import name_of
+from spark_trickle.sql.dialect.spark_functions import RANDOM, WITHOUT_BRACKETS
 from spark_trickle.sql.lexer.places import place_errors
 
 

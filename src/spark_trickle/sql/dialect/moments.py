@@ -13,7 +13,7 @@ from spark_trickle.algebra.contents import list_expressions, map_expressions
 from spark_trickle.algebra.expressions import Expr, Opaque
 from spark_trickle.algebra.memo import memoize
 from spark_trickle.algebra.operators import Operator
-from spark_trickle.sql.dialect.functions import MOMENTS, WITHOUT_BRACKETS
+from spark_trickle.sql.dialect.spark_functions import MOMENTS, WITHOUT_BRACKETS
 from spark_trickle.sql.lexer.words import Word, WordKind, split_words
 
 _SPECIAL = re.compile(r"\s*(now|today|tomorrow|yesterday)\b.*", re.IGNORECASE | re.DOTALL)

@@ -29,7 +29,7 @@ def render_partial(op: Partial, rows: str) -> str:
         f"{c.pick}(CASE WHEN {W} {sign} 0 THEN {c.term.sql} END) AS `{name}`"
         for c in op.calls
         if c.term is not None and c.pick
-        for sign, name in ((">", c.name), ("<", c.gone))
+        for sign, name in ((">", c.name), ("<", c.deleted))
     ]
     listed = [*(f"`{k.name}`" for k in op.keys), *sums, f"coalesce(sum({W}), 0) AS `{op.count}`"]
     keys = "".join(f", {k.expr.sql} AS `{k.name}`" for k in op.keys)
@@ -132,7 +132,7 @@ def render_shaken(op: Shaken, part: str, own: str) -> str:
     """The keys of groups in which what goes reaches the extremum, or which have values beside their sums."""
     same = " AND ".join(f"part.`{k}` <=> own.`{k}`" for k in op.keys) or "true"
     tests = [
-        f"(part.`{c.gone}` IS NOT NULL AND (own.`{c.name}` IS NULL OR part.`{c.gone}` "
+        f"(part.`{c.deleted}` IS NOT NULL AND (own.`{c.name}` IS NULL OR part.`{c.deleted}` "
         f"{'<=' if c.pick == 'min' else '>='} own.`{c.name}`))"
         for c in op.picks
     ]

@@ -21,7 +21,7 @@ from spark_trickle.model.commit import (
     DroppedView,
     TableChange,
 )
-from spark_trickle.model.files import ColumnStats, Role
+from spark_trickle.model.files import ColumnStats, DataFile, Role
 from spark_trickle.model.table import Schema, TableColumn, View
 from spark_trickle.model.types import Array, Scalar, Struct, StructField
 from tests.unit.lake.lakes import Lake, data_file, renamed, table_value
@@ -218,3 +218,16 @@ def test_ranges_of_the_change_feed(lake: Lake, after: int, upto: int, fits: bool
             return
         with pytest.raises(SnapshotNotFoundError):
             read.require_range(connection, after, upto)
+
+
+REASON = 'the files were rewritten: "s3://a/b: c"'
+
+
+def test_why_a_change_is_unknown_is_kept_with_it(lake: Lake) -> None:
+    table = lake.create("unknown")
+    before = lake.insert(table)
+    unknown = DataFile("s-unknown", Role.UNKNOWN, 0, 0, 0, 0, 0, reason=REASON)
+    after = lake.commit(TableChange(table, feed_only=(unknown,)))
+    with open_reader(lake.warehouse.engine) as connection:
+        (found,) = read.read_change_files(connection, table.id, before.id, after.id)
+    assert (found.role, found.path, found.reason, found.outside) == (Role.UNKNOWN, "s-unknown", REASON, None)

@@ -6,7 +6,7 @@ from typing import Never
 
 import pytest
 
-from spark_trickle.sources.followed.groups import FileGroups, FileStep, group_steps
+from spark_trickle.sources.followed.file_groups import FileGroups, FileStep, group_steps
 
 
 def step(text: str) -> FileStep[str, str, Never]:

@@ -47,16 +47,16 @@ class FileGroups(Generic[K, F, R]):
 class _Group(Generic[K, F, R]):
     """What some commits did with files that belong together; only the difference counts."""
 
-    come: dict[K, F] = field(default_factory=dict)
-    gone: dict[K, None] = field(default_factory=dict)
+    added: dict[K, F] = field(default_factory=dict)
+    removed: dict[K, None] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
     recorded: list[R] = field(default_factory=list)
     changes_data: bool = False
     is_recorded: bool = True  # whether the feed has all that changed
 
     def absorb(self, other: _Group[K, F, R]) -> None:
-        self.come.update(other.come)
-        self.gone.update(other.gone)
+        self.added.update(other.added)
+        self.removed.update(other.removed)
         self.paths |= other.paths
         self.recorded += other.recorded
         self.changes_data = self.changes_data or other.changes_data
@@ -64,15 +64,15 @@ class _Group(Generic[K, F, R]):
 
     def take(self, step: FileStep[K, F, R]) -> None:
         for key in step.removed:
-            if key in self.come:
-                del self.come[key]
+            if key in self.added:
+                del self.added[key]
             else:
-                self.gone[key] = None
+                self.removed[key] = None
         for key, file in step.added.items():
-            if key in self.gone:  # it is back, as after a restore
-                del self.gone[key]
+            if key in self.removed:  # it is back, as after a restore
+                del self.removed[key]
             else:
-                self.come[key] = file
+                self.added[key] = file
         self.paths |= step.paths
         self.recorded += step.recorded
         self.changes_data = self.changes_data or step.changes_data
@@ -102,17 +102,17 @@ def _classify(groups: Iterable[_Group[K, F, R]]) -> FileGroups[K, F, R]:
     moved_from: list[K] = []
     recorded: list[R] = []
     for group in groups:
-        rewrites = bool(group.come and group.gone)
+        rewrites = bool(group.added and group.removed)
         if not group.changes_data or (rewrites and group.is_recorded):
-            moved_to += group.come.values()
-            moved_from += group.gone
+            moved_to += group.added.values()
+            moved_from += group.removed
             recorded += group.recorded if group.changes_data else ()
         elif rewrites:
-            rewritten += group.come.values()
-            replaced += group.gone
+            rewritten += group.added.values()
+            replaced += group.removed
         else:
-            inserted += group.come.values()
-            deleted += group.gone
+            inserted += group.added.values()
+            deleted += group.removed
     return FileGroups(
         tuple(inserted),
         tuple(deleted),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from spark_trickle.sources.delta.actions import AddedFile, ChangeFile, DeltaCommit, FileKey, RemovedFile
-from spark_trickle.sources.followed.groups import FileGroups, FileStep, group_steps
+from spark_trickle.sources.followed.file_groups import FileGroups, FileStep, group_steps
 
 Step = FileStep[FileKey, AddedFile, ChangeFile]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_trickle.sources.delta.actions import AddedFile, ChangeFile, DeltaCommit, RemovedFile, Vector
-from spark_trickle.sources.delta.groups import FileGroups, group_files
+from spark_trickle.sources.delta.file_groups import FileGroups, group_files
 
 _MASK = Vector("u", "x", 1, 1, 0)
 
