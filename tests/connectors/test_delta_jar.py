@@ -114,6 +114,9 @@ OPERATIONS = [
 
 
 @pytest.mark.parametrize("features", list(FEATURES))
+@pytest.mark.shows(
+    "delta", "written by the official writers", "rows deleted by masks (deletion vectors, position deletes)"
+)
 def test_operations(
     writer: Writer, tr: Trickle, duck: duckdb.DuckDBPyConnection, tmp_path: Path, features: str
 ) -> None:
@@ -129,6 +132,7 @@ def test_operations(
         before = after
 
 
+@pytest.mark.shows("delta", "renamed and dropped columns")
 def test_columns_renamed_and_dropped(writer: Writer, tr: Trickle, tmp_path: Path) -> None:
     table = Table.make(writer, tr, tmp_path, FEATURES["column mapping"])
     for statement in (
@@ -149,6 +153,7 @@ def test_columns_renamed_and_dropped(writer: Writer, tr: Trickle, tmp_path: Path
     assert Counter(map(tuple, tr.table("sums").collect())) == Counter(map(tuple, full.collect()))
 
 
+@pytest.mark.shows("delta", "widened types")
 def test_a_wider_type(writer: Writer, tr: Trickle, tmp_path: Path) -> None:
     table = Table.make(writer, tr, tmp_path, {"delta.enableTypeWidening": "true"})
     table.run("ALTER TABLE orders ALTER COLUMN id TYPE BIGINT")

@@ -165,6 +165,7 @@ OPERATIONS = [
 
 
 @pytest.mark.parametrize("features", list(FEATURES))
+@pytest.mark.shows("iceberg", "written by the official writers")
 def test_operations(writer: Writer, tr: Trickle, duck: duckdb.DuckDBPyConnection, features: str) -> None:
     """As many rows come and go as the other Spark's answers before and after differ by; DuckDB reads the same."""
     table = Table.fill(writer, tr, FEATURES[features])
@@ -417,6 +418,7 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("words", list(REFUSED))
+@pytest.mark.shows("iceberg", "what cannot be read exactly is refused by name")
 def test_what_cannot_be_read_is_refused(writer: Writer, tr: Trickle, words: str) -> None:
     """The rows stay the last exact ones until it is undone."""
     table = Table.make(writer, tr, FEATURES["deletion vectors"])

@@ -59,6 +59,7 @@ def pending(tr: Trickle) -> int | None:
     return found
 
 
+@pytest.mark.shows("kafka", "inserted rows")
 def test_records_are_read_once(tr: Trickle, broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     broker.write(topic, to_json((1, "x"), (2, None)))
@@ -131,6 +132,7 @@ KILLS = ["half_data", "after_data", "before_commit", "after_landing", "after_com
 
 @pytest.mark.parametrize("point", KILLS)
 @pytest.mark.parametrize("format", ["json", "debezium"])
+@pytest.mark.shows("kafka", "a process killed at every step of a sync")
 def test_a_process_killed_in_the_middle_of_a_sync(
     tr: Trickle, broker: Broker, topic: str, tmp_path: Path, point: str, format: str
 ) -> None:
@@ -158,6 +160,7 @@ def test_a_process_killed_in_the_middle_of_a_sync(
             assert tr.table("clicks_rejects").count() == number + 1
 
 
+@pytest.mark.shows("kafka", "two processes at once")
 def test_two_that_sync_at_once_read_each_record_once(
     tr: Trickle, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
@@ -175,6 +178,9 @@ def test_two_that_sync_at_once_read_each_record_once(
 # --- what cannot be read ----------------------------------------------------------------------------
 
 
+@pytest.mark.shows(
+    "kafka", "what cannot be read is set aside with the reason", "written by the official writers"
+)
 def test_bad_records_do_not_stop_the_rest(tr: Trickle, broker: Broker, topic: str) -> None:
     broker.create(topic)
     bad = [b'{"id": "four"}', b"{", b"\xff", b"17"]
@@ -201,6 +207,7 @@ def test_bad_records_do_not_stop_the_rest(tr: Trickle, broker: Broker, topic: st
     assert (health["rejects"]["value"], health["rejects"]["ok"]) == ("6 rejects", False)
 
 
+@pytest.mark.shows("kafka", "nested types, decimals, timestamps with and without time zone")
 def test_columns_of_every_type(tr: Trickle, broker: Broker, topic: str) -> None:
     broker.create(topic)
     record = {
@@ -273,6 +280,7 @@ def test_what_is_refused(tr: Trickle, broker: Broker, topic: str) -> None:
 # --- what is lost -----------------------------------------------------------------------------------
 
 
+@pytest.mark.shows("kafka", "history that is gone is noticed, never guessed")
 def test_records_that_retention_deleted(tr: Trickle, broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     broker.write(topic, to_json((0, "x"), (1, "x")))
@@ -321,6 +329,7 @@ def test_a_new_table_misses_nothing(tr: Trickle, broker: Broker, topic: str) -> 
 
 
 @pytest.mark.parametrize("later", [1, 5])
+@pytest.mark.shows("kafka", "a table that was made again is noticed")
 def test_a_topic_that_is_made_again(tr: Trickle, broker: Broker, topic: str, later: int) -> None:
     broker.create(topic)
     broker.write(topic, to_json((1, "old"), (2, "old")))
@@ -413,6 +422,7 @@ class Rows:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.shows("kafka", "updated and deleted rows")
 def test_a_mirror_of_debezium(tr: Trickle, broker: Broker, topic: str, wrapped: bool) -> None:
     broker.create(topic, 2)
     table = Rows(broker, topic, wrapped)
@@ -476,6 +486,7 @@ def test_what_a_mirror_of_debezium_cannot_follow(tr: Trickle, broker: Broker, to
 # --- brokers that go ---------------------------------------------------------------------------------
 
 
+@pytest.mark.shows("kafka", "an outage in the middle")
 def test_a_broker_that_cannot_be_reached(tr: Trickle, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.write(topic, to_json((1, "x")))
@@ -534,6 +545,7 @@ def test_a_password(
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.shows("kafka", "a random walk over operations")
 def test_a_random_walk(tr: Trickle, broker: Broker, topic: str, seed: int, tmp_path: Path) -> None:
     """Plain records and changes of one source, transactions, restarts, syncs and kills; exact at the end."""
     chance = random.Random(seed)

@@ -158,6 +158,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.shows("kafka", "each refresh once, in one commit")
 def test_changes_follow(bus: Bus) -> None:
     bus.publish()
     bus.check()
@@ -167,6 +168,7 @@ def test_changes_follow(bus: Bus) -> None:
         bus.check()
 
 
+@pytest.mark.shows("kafka", "old and new image of each row")
 def test_what_records_say(bus: Bus) -> None:
     """One record for an update, with both images; the first fill is read, and a tombstone ends a key."""
     bus.publish("plain")
@@ -351,6 +353,7 @@ def stop_before_the_fill(monkeypatch: pytest.MonkeyPatch, bus: Bus) -> None:
 
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("step", ["the topic is made", "the first fill", "a change"])
+@pytest.mark.shows("kafka", "a process killed while it publishes")
 def test_a_killed_process_neither_loses_nor_doubles(
     bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, step: str
 ) -> None:
@@ -420,6 +423,7 @@ def test_a_push_that_another_one_overtakes(
     assert ops == {"r": 5, "c": 2, "u": 1}
 
 
+@pytest.mark.shows("kafka", "two processes that publish at once")
 def test_two_that_push_at_once(bus: Bus, tmp_path: Path) -> None:
     bus.publish()
 
@@ -487,6 +491,7 @@ def test_many_rows_go_through_the_executors(bus: Bus) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "bag"])
+@pytest.mark.shows("kafka", "changes by others are noticed", "repaired by comparison")
 def test_other_writers_are_noticed_and_mended(bus: Bus, name: str) -> None:
     bus.publish(name)
     if name == "plain":
@@ -627,6 +632,7 @@ def test_without_tombstones(bus: Bus) -> None:
     bus.check("plain")
 
 
+@pytest.mark.shows("kafka", "wider types are followed")
 def test_a_wider_type_is_followed(tr: Trickle, broker: Broker, topic: str) -> None:
     """Where the type of a key is another one, its text may be: then old keys go and new ones come."""
     bus = Bus(tr, broker, topic)
@@ -687,6 +693,7 @@ def test_a_warehouse_that_is_restored(bus: Bus, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.shows("kafka", "a random walk over published tables")
 def test_a_walk(tr: Trickle, broker: Broker, topic: str, tmp_path: Path, seed: int) -> None:
     """Changes, pushes, kills, repairs, restarts: at each snapshot that is published, the records are the rows."""
     chance = random.Random(seed)

@@ -6,6 +6,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -120,6 +121,20 @@ def check_killed_syncs(
         report = tr.sync(source)
         assert not report.problems
         assert not report.resynced
+        tr.refresh_all()
+        check_exact(tr, lake)
+
+
+def check_two_syncs(
+    tr: Trickle, change: Callable[[], None], lake: RemoteLake, source: str, place: Path
+) -> None:
+    """What one of two processes lands, the other does not land again."""
+    with spark_trickle.connect(place) as other, ThreadPoolExecutor(2) as pool:
+        for _ in range(3):
+            change()
+            for done in [pool.submit(c.sync, source) for c in (tr, other)]:
+                assert not done.result().problems
+            check_tables(tr, lake)
         tr.refresh_all()
         check_exact(tr, lake)
 

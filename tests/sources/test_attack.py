@@ -21,5 +21,6 @@ def test_a_short_walk(server: Server, tmp_path: Path, mode: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.shows("postgres", "a random walk over operations", "a random walk over published tables")
 def test_a_walk(server: Server, tmp_path: Path, mode: str, seed: int) -> None:
     assert sum(run_source_attack(tmp_path, server, mode, 100 + seed, 40).values()) >= 40

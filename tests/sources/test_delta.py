@@ -33,6 +33,7 @@ from tests.sources.lakes import (
     check_change,
     check_exact,
     check_killed_syncs,
+    check_two_syncs,
     count_rows,
     define_streams,
     orders,
@@ -145,6 +146,7 @@ OPERATIONS: dict[str, tuple[Operation, tuple[int, int]]] = {
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("feed", [False, True], ids=["", "with a change data feed"])
 @pytest.mark.parametrize("name", list(OPERATIONS))
+@pytest.mark.shows("delta", "inserted rows", "updated and deleted rows", "compaction costs nothing")
 def test_an_operation_is_followed(tr: Trickle, lake: Lake, name: str, feed: bool) -> None:
     if feed:
         lake.record_changes()
@@ -154,6 +156,7 @@ def test_an_operation_is_followed(tr: Trickle, lake: Lake, name: str, feed: bool
     check_change(tr, lake, "lake", expected)
 
 
+@pytest.mark.shows("delta", "in place, without a copy")
 def test_only_changed_rows_of_rewritten_files_are_stored(tr: Trickle, lake: Lake, tmp_path: Path) -> None:
     lake.append(*((n, "a", n) for n in range(10, 1_000)))
     lake.attach(tr)
@@ -173,6 +176,7 @@ def test_only_changed_rows_of_rewritten_files_are_stored(tr: Trickle, lake: Lake
     assert Counter(map(tuple, tr.table("orders").collect())) == lake.rows()
 
 
+@pytest.mark.shows("delta", "all tables in one snapshot")
 def test_all_tables_change_in_one_snapshot(tr: Trickle, lake: Lake) -> None:
     lake.follow(tr)
     lake.append((4, "b", 1))
@@ -185,6 +189,7 @@ def test_all_tables_change_in_one_snapshot(tr: Trickle, lake: Lake) -> None:
     assert tr.snapshot == before + 1  # nothing new, no snapshot
 
 
+@pytest.mark.shows("delta", "partitions", "nested types, decimals, timestamps with and without time zone")
 def test_partitions_and_types(tr: Trickle, lake: Lake) -> None:
     instant = datetime(2024, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
     values = pa.table(
@@ -219,6 +224,7 @@ def test_partitions_and_types(tr: Trickle, lake: Lake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shows("delta", "new columns")
 def test_new_columns_come_with_the_next_sync(tr: Trickle, lake: Lake) -> None:
     lake.follow(tr)
     wider = orders([(4, "b", 1)]).append_column("note", pa.array(["new"]))
@@ -239,6 +245,7 @@ def test_chosen_columns_are_widened_when_a_query_needs_more(tr: Trickle, lake: L
 
 
 @pytest.mark.slow
+@pytest.mark.shows("delta", "a table that was made again is noticed")
 def test_a_table_made_again_is_compared(tr: Trickle, lake: Lake) -> None:
     lake.follow(tr)
     shutil.move(lake.path / "orders", lake.path.parent / "old")
@@ -250,6 +257,7 @@ def test_a_table_made_again_is_compared(tr: Trickle, lake: Lake) -> None:
     check_exact(tr, lake)
 
 
+@pytest.mark.shows("delta", "history that is gone is noticed, never guessed")
 def test_old_versions_that_are_gone_are_not_guessed(tr: Trickle, lake: Lake) -> None:
     """VACUUM there deleted files that a rewrite replaced before we looked."""
     lake.follow(tr)
@@ -369,6 +377,7 @@ def edit_protocol(lake: Lake, **protocol: Any) -> None:
         ({"minReaderVersion": 9}, "version 9 of the reader protocol"),
     ],
 )
+@pytest.mark.shows("delta", "what cannot be read exactly is refused by name")
 def test_what_we_do_not_know_is_refused_by_name(
     tr: Trickle, lake: Lake, protocol: dict[str, Any], words: str
 ) -> None:
@@ -406,6 +415,7 @@ def test_what_is_refused(tr: Trickle, lake: Lake) -> None:
         assert words in f"{caught.value.message} {caught.value.hint}", statement
 
 
+@pytest.mark.shows("delta", "a change data feed")
 def test_a_change_data_feed_spares_reading_files(tr: Trickle, lake: Lake) -> None:
     lake.append(*((n, "a", n) for n in range(10, 1_000)))
     lake.record_changes()
@@ -517,6 +527,7 @@ class Walk(LakeWalk):
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("point", KILLS)
+@pytest.mark.shows("delta", "a process killed at every step of a sync")
 def test_a_process_killed_in_the_middle_of_a_sync(
     tr: Trickle, lake: Lake, tmp_path: Path, point: str
 ) -> None:
@@ -530,6 +541,18 @@ def test_a_process_killed_in_the_middle_of_a_sync(
     check_killed_syncs(tr, change, lake, "lake", point, tmp_path / "warehouse")
 
 
+@pytest.mark.shows("delta", "two processes at once")
+def test_two_that_sync_at_once_land_a_change_once(tr: Trickle, lake: Lake, tmp_path: Path) -> None:
+    lake.follow(tr)
+
+    def change() -> None:
+        number = lake.table().version()
+        lake.append((number + 10, "b", number), (number + 11, "b", 20))
+        lake.merge((1, "a", number), (number + 20, "c", 1))
+
+    check_two_syncs(tr, change, lake, "lake", tmp_path / "warehouse")
+
+
 @pytest.mark.parametrize("seed", [1])
 def test_a_short_walk(lake: Lake, tmp_path: Path, seed: int) -> None:
     Walk(lake, tmp_path / "warehouse", seed).run(15)
@@ -537,5 +560,6 @@ def test_a_short_walk(lake: Lake, tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.shows("delta", "a random walk over operations")
 def test_a_walk(lake: Lake, tmp_path: Path, seed: int) -> None:
     Walk(lake, tmp_path / "warehouse", seed).run(60)

@@ -62,6 +62,7 @@ def check_exact(tr: Trickle, inbox: Inbox) -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet", "orc"])
+@pytest.mark.shows("files", "inserted rows")
 def test_a_file_is_loaded_once(tr: Trickle, inbox: Inbox, kind: str) -> None:
     inbox.write(f"a.{kind}", (1, "x"), (2, None), (2, None))
     follow(tr, inbox, f"*.{kind}", format=kind, **HEADER.get(kind, {}))
@@ -143,6 +144,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.shows("files", "what cannot be read is set aside with the reason")
 def test_a_file_that_cannot_be_read_does_not_stop_the_rest(tr: Trickle, inbox: Inbox) -> None:
     inbox.write("a.parquet", (1, "x"))
     follow(tr, inbox, format="parquet")
@@ -297,6 +299,7 @@ def test_reasons(tr: Trickle, inbox: Inbox) -> None:
         ("ignore", [(1, "old"), (2, "b")], []),
     ],
 )
+@pytest.mark.shows("files", "updated and deleted rows")
 def test_an_overwritten_file(
     tr: Trickle, inbox: Inbox, choice: str, expected: list[tuple[Any, ...]], noted: list[str]
 ) -> None:
@@ -442,6 +445,7 @@ def test_columns_are_those_of_the_first_files(tr: Trickle, inbox: Inbox) -> None
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+@pytest.mark.shows("files", "new columns")
 def test_new_columns_are_added(tr: Trickle, inbox: Inbox, kind: str) -> None:
     inbox.write(f"a.{kind}", (1, "x"))
     follow(tr, inbox, format=kind, schema="infer", evolve="add", **HEADER.get(kind, {}))
@@ -458,6 +462,7 @@ def test_new_columns_are_added(tr: Trickle, inbox: Inbox, kind: str) -> None:
     assert rows(tr.table("totals")) == rows(tr.sql(TOTALS))
 
 
+@pytest.mark.shows("files", "nested types, decimals, timestamps with and without time zone")
 def test_types(tr: Trickle, inbox: Inbox) -> None:
     instant = datetime(2024, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
     values = pa.table(
@@ -542,6 +547,7 @@ SCHEMAS = [
 
 
 @pytest.mark.slow
+@pytest.mark.shows("files", "what cannot be read exactly is refused by name")
 def test_schemas_that_are_refused(tr: Trickle, inbox: Inbox) -> None:
     for n, (kind, schema, words) in enumerate(SCHEMAS):
         tr.attach_source(f"s{n}", "files", path=str(inbox.path), format=kind, schema=schema)
@@ -624,6 +630,7 @@ KILLS = ["before_commit", "half_data", "after_data", "after_landing", "after_com
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("point", KILLS)
+@pytest.mark.shows("files", "a process killed at every step of a sync")
 def test_a_process_killed_in_the_middle_of_a_sync(
     tr: Trickle, inbox: Inbox, tmp_path: Path, point: str
 ) -> None:
@@ -658,6 +665,7 @@ def test_many_files_are_replaced_at_once(tr: Trickle, inbox: Inbox) -> None:
     assert len(ledger(tr)) == 120
 
 
+@pytest.mark.shows("files", "two processes at once")
 def test_two_that_sync_at_once_load_each_file_once(tr: Trickle, inbox: Inbox, tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -833,5 +841,6 @@ def test_a_short_walk(inbox: Inbox, tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.shows("files", "a random walk over operations")
 def test_a_walk(inbox: Inbox, tmp_path: Path, seed: int) -> None:
     Walk(inbox, tmp_path / "warehouse", seed).run(50)

@@ -52,6 +52,7 @@ from tests.sources.lakes import (
     check_change,
     check_exact,
     check_killed_syncs,
+    check_two_syncs,
     orders,
     shops,
 )
@@ -110,6 +111,13 @@ OPERATIONS: dict[str, tuple[Change, tuple[int, int]]] = {
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", list(OPERATIONS))
+@pytest.mark.shows(
+    "iceberg",
+    "in place, without a copy",
+    "inserted rows",
+    "updated and deleted rows",
+    "compaction costs nothing",
+)
 def test_an_operation_is_followed(tr: Trickle, lake: IcebergLake, name: str) -> None:
     lake.follow(tr)
     check_exact(tr, lake)
@@ -147,6 +155,7 @@ def plain(value: Any) -> Any:
     return value
 
 
+@pytest.mark.shows("iceberg", "new columns", "renamed and dropped columns", "widened types")
 def test_columns_are_found_by_their_ids(tr: Trickle, lake: IcebergLake) -> None:
     lake.attach(tr)
     tr.sql("CREATE TABLE orders FROM SOURCE ice.shop.orders")
@@ -244,6 +253,7 @@ TYPED = pa.table(
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("transform", ["identity", "others", "none"])
+@pytest.mark.shows("iceberg", "partitions", "nested types, decimals, timestamps with and without time zone")
 def test_partitions_and_types(tr: Trickle, lake: IcebergLake, transform: str) -> None:
     made = lake.catalog.create_table("shop.typed", schema=TYPED.schema, properties=lake.formats)
     with made.update_spec() as change:
@@ -322,6 +332,7 @@ def test_deletes_do_not_touch_files_that_are_newer(tr: Trickle, lake: IcebergLak
     check_change(tr, lake, "ice", (4, 0))
 
 
+@pytest.mark.shows("iceberg", "rows deleted by masks (deletion vectors, position deletes)")
 def test_deletion_vectors(tr: Trickle, lake: IcebergLake) -> None:
     """pyiceberg does not write tables of version 3, so what is expected is written down."""
     lake.table().append(orders([(n, "a", n) for n in range(10, 200)]))
@@ -384,6 +395,7 @@ def test_snapshots_that_expired_are_not_guessed(tr: Trickle, lake: IcebergLake) 
     assert (report.rows_inserted, report.rows_deleted) == (2, 1)  # the files are there: they were compared
 
 
+@pytest.mark.shows("iceberg", "history that is gone is noticed, never guessed")
 def test_old_files_that_are_gone_are_not_guessed(tr: Trickle, lake: IcebergLake) -> None:
     lake.follow(tr)
     before = tr.snapshot
@@ -421,6 +433,7 @@ def make_again(lake: IcebergLake, *values: tuple[Any, ...]) -> None:
     lake.create(orders(values))
 
 
+@pytest.mark.shows("iceberg", "a table that was made again is noticed")
 def test_a_table_made_again_is_compared(tr: Trickle, lake: IcebergLake) -> None:
     lake.follow(tr)
     make_again(lake, (7, "z", 1), (1, "a", 10))
@@ -602,6 +615,7 @@ METADATA: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", list(METADATA))
+@pytest.mark.shows("iceberg", "what cannot be read exactly is refused by name")
 def test_metadata_that_we_do_not_know_are_refused(tr: Trickle, lake: IcebergLake, name: str) -> None:
     """Of one table; the others go on."""
     lake.attach(tr)
@@ -758,6 +772,7 @@ class Walk(LakeWalk):
 
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("point", KILLS)
+@pytest.mark.shows("iceberg", "a process killed at every step of a sync")
 def test_a_process_killed_in_the_middle_of_a_sync(
     tr: Trickle, lake: IcebergLake, tmp_path: Path, point: str
 ) -> None:
@@ -772,6 +787,30 @@ def test_a_process_killed_in_the_middle_of_a_sync(
     check_killed_syncs(tr, change, lake, "ice", point, tmp_path / "warehouse")
 
 
+@pytest.mark.shows("iceberg", "all tables in one snapshot")
+def test_all_tables_change_in_one_snapshot(tr: Trickle, lake: IcebergLake) -> None:
+    lake.follow(tr)
+    lake.append((4, "b", 1))
+    lake.add_shops(("c", "Cleo"))
+    before = tr.snapshot
+    report = tr.sync("ice")
+    assert (report.snapshot, tr.snapshot) == (before + 1, before + 1)
+    assert report.tables == {"main.orders": (1, 0), "main.shops": (1, 0)}
+
+
+@pytest.mark.shows("iceberg", "two processes at once")
+def test_two_that_sync_at_once_land_a_change_once(tr: Trickle, lake: IcebergLake, tmp_path: Path) -> None:
+    lake.append(*((n, "a", n) for n in range(100, 110)))
+    lake.follow(tr)
+
+    def change() -> None:
+        number = len(lake.table().metadata.snapshots)
+        lake.append((number + 10, "b", number), (number + 11, "b", 20))
+        lake.upsert((100 + number % 10, "a", -number), (number + 20, "c", 1))
+
+    check_two_syncs(tr, change, lake, "ice", tmp_path / "warehouse")
+
+
 @pytest.mark.parametrize("seed", [1])
 def test_a_short_walk(lake: IcebergLake, tmp_path: Path, seed: int) -> None:
     Walk(lake, tmp_path / "warehouse", seed).run(15)
@@ -779,5 +818,6 @@ def test_a_short_walk(lake: IcebergLake, tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.shows("iceberg", "a random walk over operations")
 def test_a_walk(lake: IcebergLake, tmp_path: Path, seed: int) -> None:
     Walk(lake, tmp_path / "warehouse", seed).run(60)

@@ -52,6 +52,7 @@ STREAMS = {
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.shows("postgres", "inserted rows", "updated and deleted rows")
 def test_random_transactions(shop: Shop, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several writers, transactions open across syncs, rollbacks and savepoints; in auto also the change over."""
     monkeypatch.setattr(transition, "_TRIES", Backoff(0.2, 300.0))
@@ -82,6 +83,7 @@ def test_random_transactions(shop: Shop, mode: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.shows("postgres", "all tables in one snapshot")
 def test_one_commit_for_one_reading(shop: Shop, mode: str) -> None:
     """A transaction over two tables is never seen by half."""
     shop.run(*ORDERS, "CREATE TABLE paid (id int PRIMARY KEY, amount numeric(12, 2))")
@@ -248,6 +250,7 @@ def test_chosen_columns_and_more_of_them_later(shop: Shop) -> None:
     shop.check("SELECT b, count(*) FROM wide GROUP BY b", "by_b")
 
 
+@pytest.mark.shows("postgres", "what cannot be read exactly is refused by name")
 def test_columns_that_cannot_be_mapped(shop: Shop) -> None:
     shop.run("CREATE TYPE pair AS (x int, y int)", "CREATE TABLE odd (id int PRIMARY KEY, p pair)")
     shop.run("INSERT INTO odd VALUES (1, '(1,2)')")
@@ -333,6 +336,7 @@ def test_detach_leaves_nothing_behind(shop: Shop, mode: str) -> None:
         shop.tr.table("again")
 
 
+@pytest.mark.shows("postgres", "two processes at once")
 def test_a_buffer_has_one_reader(shop: Shop) -> None:
     """What one has read is deleted, so another would miss it; with a schema of its own it does not."""
     shop.run(*ORDERS)

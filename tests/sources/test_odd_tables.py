@@ -118,6 +118,7 @@ TABLES: dict[str, tuple[list[str], list[str]]] = {
 @pytest.mark.one_in(9)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.shows("postgres", "partitions")
 def test_tables_that_are_not_plain(shop: Shop, kind: str, mode: str) -> None:
     """After every statement the mirror holds what the table itself holds."""
     made, changes = TABLES[kind]

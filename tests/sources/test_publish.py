@@ -35,6 +35,7 @@ def same(shop: Shop, table: str = "public.revenue_live", name: str = "revenue") 
     assert shop.there(f"SELECT * FROM {table}") == shop.here(f"SELECT * FROM {name}")
 
 
+@pytest.mark.shows("postgres", "each refresh once, in one commit")
 def test_a_stream_table_is_followed(revenue: Shop) -> None:
     tr = revenue.tr
     tr.sql("PUBLISH STREAM TABLE revenue TO SOURCE shop AS public.revenue_live")
@@ -104,6 +105,7 @@ def test_many_rows(revenue: Shop, limit: int) -> None:
 
 
 @pytest.mark.parametrize("after_the_commit_there", [False, True])
+@pytest.mark.shows("postgres", "a process killed while it publishes")
 def test_a_push_that_is_cut_off(
     revenue: Shop, after_the_commit_there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_push_that_is_cut_off(
     assert tr.answer("published_status").dicts()[0]["problem"] == ""
 
 
+@pytest.mark.shows("postgres", "changes by others are noticed", "repaired by comparison")
 def test_what_others_did_is_noticed_and_mended(revenue: Shop) -> None:
     tr = revenue.tr
     tr.publish("revenue", "shop", "public.revenue_live")
@@ -223,6 +226,7 @@ GROWTH = [
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("before", "after", "large"), GROWTH)
+@pytest.mark.shows("postgres", "wider types are followed")
 def test_a_type_that_grows_is_followed(shop: Shop, before: str, after: str, large: str) -> None:
     """Through the mirror, two stream tables over one another, and what is published of them."""
     shop.run(f"CREATE TABLE t (id int PRIMARY KEY, v {before})")

@@ -82,6 +82,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.shows("delta", "each refresh once, in one commit")
 def test_changes_follow(tr: Trickle, lake: Path) -> None:
     publish_all(tr)
     for statement in CHANGES.values():
@@ -188,6 +189,7 @@ def test_rows_that_are_merged_keep_every_bit(tr: Trickle, lake: Path) -> None:
     )
 
 
+@pytest.mark.shows("delta", "changes by others are noticed", "repaired by comparison")
 def test_compaction_by_others_does_no_harm_and_other_changes_are_repaired(tr: Trickle, lake: Path) -> None:
     publish_all(tr)
     tr.sql(CHANGES["insert"])
@@ -208,6 +210,7 @@ def test_compaction_by_others_does_no_harm_and_other_changes_are_repaired(tr: Tr
     check(tr, lake, "bag")
 
 
+@pytest.mark.shows("delta", "two processes that publish at once")
 def test_two_processes_at_once(tr: Trickle, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one commits, the other does not commit again."""
     publish_all(tr)
@@ -240,6 +243,7 @@ def read_feed(lake: Path, name: str, since: int) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("most", [100_000, 3], ids=["at the driver", "on the executors"])
+@pytest.mark.shows("delta", "old and new image of each row")
 def test_a_change_data_feed_tells_each_row(tmp_path: Path, lake: Path, most: int) -> None:
     with spark_trickle.connect(tmp_path / "warehouse", settings={"max_driver_rows": most}) as tr:
         fill(tr, lake)
@@ -306,6 +310,7 @@ def test_unpublish_and_publish_again(tr: Trickle, lake: Path) -> None:
     assert not (lake / "totals").exists()
 
 
+@pytest.mark.shows("delta", "wider types are followed")
 def test_a_wider_type_is_followed(tr: Trickle, lake: Path) -> None:
     tr.sql("CREATE STREAM TABLE ids AS SELECT id FROM orders")
     tr.sql("PUBLISH STREAM TABLE ids TO SOURCE lake")
@@ -360,6 +365,7 @@ with spark_trickle.connect(sys.argv[1]) as tr:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("point", ["before_target_commit", "after_target_commit"])
+@pytest.mark.shows("delta", "a process killed while it publishes")
 def test_a_killed_process_neither_loses_nor_doubles(
     tr: Trickle, lake: Path, tmp_path: Path, point: str
 ) -> None:
@@ -497,5 +503,6 @@ def test_a_short_walk(lake: Path, tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.shows("delta", "a random walk over published tables")
 def test_a_walk(lake: Path, tmp_path: Path, seed: int) -> None:
     Walk(lake, tmp_path / "warehouse", seed).run(50)

@@ -48,6 +48,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.shows("postgres", "history that is gone is noticed, never guessed")
 def test_lost_changes_are_noticed_and_copied_again(shop: Shop, loss: str) -> None:
     """Only what differs is changed, so stream tables go on differentially."""
     mirrored(shop)
@@ -185,6 +186,7 @@ CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE appli
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["trigger", "wal", "auto"])
+@pytest.mark.shows("postgres", "an outage in the middle")
 def test_a_connection_that_is_cut(shop: Shop, mode: str) -> None:
     """Whatever is done next goes on with a new one, once; a server that is away is an error as ever."""
     mirrored(shop, mode)
@@ -210,6 +212,7 @@ def test_a_connection_that_is_cut(shop: Shop, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["trigger", "wal"])
+@pytest.mark.shows("postgres", "new columns", "renamed and dropped columns", "widened types")
 def test_columns_that_change(shop: Shop, mode: str) -> None:
     mirrored(shop, mode)
     shop.run("ALTER TABLE orders ADD COLUMN note text", "INSERT INTO orders VALUES (500, 'c1', 1, 'n')")
@@ -355,6 +358,7 @@ def test_a_key_that_is_gone(shop: Shop) -> None:
     shop.check("SELECT id, amount FROM orders", "copy")
 
 
+@pytest.mark.shows("postgres", "a table that was made again is noticed")
 def test_a_table_that_is_gone(shop: Shop) -> None:
     mirrored(shop)
     shop.run("DROP TABLE orders")

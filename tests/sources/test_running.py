@@ -153,6 +153,7 @@ KILLS = [
 
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize(("mode", "point"), KILLS)
+@pytest.mark.shows("postgres", "a process killed at every step of a sync")
 def test_a_process_killed_in_the_middle_of_a_sync(shop: Shop, mode: str, point: str) -> None:
     """Nothing is lost, nothing is doubled: the next sync goes on where the commit was."""
     ready(shop, mode)
