@@ -198,10 +198,10 @@ def test_bad_records_do_not_stop_the_rest(tr: Trickle, broker: Broker, topic: st
     ]
     assert [r[3] for r in found] == [
         '"id" is "four", which is no BIGINT',
-        "it is no JSON: Expecting property name enclosed in double quotes at character 2",
-        "it is no text in UTF-8",
-        "the value is no object with fields",
-        "the key is no text in UTF-8",
+        "it is not JSON: Expecting property name enclosed in double quotes at character 2",
+        "it is not text in UTF-8",
+        "the value is not an object with fields",
+        "the key is not text in UTF-8",
     ]
     health = {r["check"]: r for r in tr.answer("check_cdc_health").dicts()}
     assert (health["rejects"]["value"], health["rejects"]["ok"]) == ("6 rejects", False)
@@ -259,7 +259,7 @@ def test_what_is_refused(tr: Trickle, broker: Broker, topic: str) -> None:
     refused = {
         f"{start}": "nothing tells which columns",
         f"{start} OPTIONS (schema 'id BIGINT', colour 'x')": 'no option "colour"',
-        f"{start} OPTIONS (schema 'id BIGINT', epoch 'days')": '"days" is not a value of the option "epoch"',
+        f"{start} OPTIONS (schema 'id BIGINT', epoch 'days')": '"days" is not a value for the option "epoch"',
         f"{start} OPTIONS (schema 'id BIGINT', skip 'id')": "a choice of columns",
         f"{start} OPTIONS (schema 'id BIGINT', as_text 'id')": '"as_text"',
         f"{start} OPTIONS (schema 'id BIGINT', format 'avro')": "no schema registry",
@@ -339,10 +339,10 @@ def test_a_topic_that_is_made_again(tr: Trickle, broker: Broker, topic: str, lat
     assert tr.sync("bus").problems == {"main.clicks": "it was dropped in the source"}
     broker.create(topic)
     broker.write(topic, to_json(*((n, "new") for n in range(later))))
-    assert tr.sync("bus").problems == {"main.clicks": "the topic was made again"}
+    assert tr.sync("bus").problems == {"main.clicks": "the topic was deleted and created again"}
     tr.sql("RESYNC TABLE clicks")
     assert held(tr, "name") == Counter({("old",): 2, ("new",): later})
-    assert rejects(tr, "reason") == [("the topic was made again",)]
+    assert rejects(tr, "reason") == [("the topic was deleted and created again",)]
     assert not tr.sync("bus").problems
 
 

@@ -504,7 +504,7 @@ def test_narrow_numbers_fit_into_wide_columns(tr: Trickle, inbox: Inbox) -> None
 
 REFUSED = [
     ("ATTACH SOURCE b TYPE files", "needs the path"),
-    ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', format 'xml')", "not a value of the option"),
+    ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', format 'xml')", "not a value for the option"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', max_files 'no')", "Write a whole number"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/not/there')", "cannot be read"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path 'nowhere://a b')", "cannot be read"),

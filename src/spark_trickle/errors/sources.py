@@ -185,7 +185,7 @@ class ChangesUnknownError(TrickleError):
 
     @property
     def message(self) -> str:
-        return f'nobody knows what snapshot {self.snapshot} changed in "{self.table}": {self.reason}'
+        return f'the changes of snapshot {self.snapshot} in "{self.table}" are unknown: {self.reason}'
 
     @property
     def hint(self) -> str:

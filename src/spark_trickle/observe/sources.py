@@ -266,10 +266,10 @@ def check_cdc_health(work: Work) -> Answer:
 def _check_rejects(work: Work, table: Table, mirror: Mirror) -> Row:
     """Whether files or records could not be loaded."""
     count = work.row_count(table)
-    fix = f"Look at {table.full_name}: it has the reasons."
+    fix = f"See {table.full_name} for the reasons."
     of_files = replace(mirror, part=LEDGER)
     if any(t.mirror == of_files for t in work.catalog.tables()):
-        fix = f"Look at {table.full_name} and correct the files; RESYNC TABLE tries again."
+        fix = f"See {table.full_name} and correct the files; RESYNC TABLE tries again."
     return (mirror.source, "rejects", table.full_name, f"{count} rejects", count == 0, fix if count else "")
 
 

@@ -51,6 +51,7 @@ def parse_options(kind: type[T], given: Mapping[str, str], owner: str = "a sourc
             )
         if known[name] and value.lower() not in known[name]:
             raise InvalidDefinitionError(
-                f'"{value}" is not a value of the option "{name}"', f"Choose {' or '.join(known[name])}."
+                f'"{value}" is not a value for the option "{name}"',
+                f"Choose {' or '.join(known[name])}.",
             )
     return kind(**{n: known[n][v.lower()] if known[n] else v for n, v in given.items()})

@@ -30,6 +30,7 @@ from spark_trickle.targets.interface import RowsToPublish
 from spark_trickle.txn.net import load_rows
 
 _TAG = "_trickle_tag"
+_MISSING = "that are to be changed or deleted are missing or were modified"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def plan_rewrite(folder: TargetFolder, name: str, files: Sequence[DataFile], row
             kept = pa.concat_tables([kept, single_weights(stays)])
             left = single_weights(missing)
     if left.num_rows:
-        raise RepairNeededError(name, f"{left.num_rows} rows that change are not there as they were")
+        raise RepairNeededError(name, f"{left.num_rows} rows {_MISSING}")
     return Rewrite(tuple(touched), tuple(folder.write_rows(kept)), come.num_rows, gone.num_rows)
 
 
@@ -156,5 +157,5 @@ def _rewrite_by_executors(
     expected = sum(f.rows for f in touched) + inserted - deleted
     if sum(f.rows for f in added) != expected:
         folder.delete_files(added)
-        raise RepairNeededError(name, "rows that change are not there as they were")
+        raise RepairNeededError(name, f"rows {_MISSING}")
     return Rewrite(tuple(touched), tuple(added), inserted, deleted)

@@ -69,7 +69,7 @@ class DeltaSource:
             found = filesystem.get_file_info(fs.FileSelector(folder))
         except OSError:
             raise SourceAddressError(
-                f"the folder {self._address} cannot be read", "Check the path and the rights to read it."
+                f"the folder {self._address} cannot be read", "Check the path and your permission to read it."
             ) from None
         names = sorted(f.base_name for f in found if f.type == fs.FileType.Directory)
         logs = {name: DeltaLog(f"{self._address}/{name}") for name in names}
@@ -102,7 +102,7 @@ class DeltaSource:
     def changes(self, table: str, after: Version, upto: Version) -> Change:
         log, first, last = self._tables[table], _number_of(after), _number_of(upto)
         if last <= first or log.mark_version(first) not in ("", after.partition("@")[2]):
-            return Resync(f"the table was made again: its log ends with version {last}")
+            return Resync(f"the table was dropped and created again: its log ends with version {last}")
         try:
             groups = group_files(log.read_commits(first, last))
         except VersionGoneError as error:

@@ -77,7 +77,7 @@ def _explain_errors(folder: str) -> Iterator[None]:
         yield
     except (OSError, ValueError):  # ValueError: no address that pyarrow knows
         raise SourceAddressError(
-            f"the folder {folder} cannot be read", "Check the path and the rights to read it."
+            f"the folder {folder} cannot be read", "Check the path and your permission to read it."
         ) from None
 
 

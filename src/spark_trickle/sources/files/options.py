@@ -54,7 +54,7 @@ class FilesOptions:
     )
     evolve: bool = option(
         False,
-        "`add`: columns that later files have more are added to the table.",
+        "`add`: new columns in later files are added to the table.",
         {"none": False, "add": True},
     )
     overwritten: Overwritten = option(  # noqa: RUF009 a field
@@ -63,8 +63,8 @@ class FilesOptions:
         " rejects, or nothing.",
         name_members(Overwritten),
     )
-    max_files: str = option("1000", "How many files one sync loads; the next one goes on.")
-    settle_seconds: str = option("0", "Files that changed less than so many seconds ago wait.")
+    max_files: str = option("1000", "The most files that one sync loads; the next one continues.")
+    settle_seconds: str = option("0", "How many seconds a file must be unchanged before it is loaded.")
     header: bool = option(False, "CSV: the first line of each file names the columns.", SWITCH)
     multiline: bool = option(
         False, "JSON: a file is one value, not one a line. CSV: quoted values may have lines.", SWITCH
@@ -83,7 +83,7 @@ class FilesOptions:
             formats = _ONLY_FOR.get(f.name, self.format.value)
             if self.format.value not in formats and getattr(self, f.name) != f.default:
                 raise InvalidDefinitionError(
-                    f'the option "{f.name}" means nothing for files of the format {self.format.value}',
+                    f'the option "{f.name}" does not apply to files of the format {self.format.value}',
                     "Leave it out, or correct the format.",
                 )
 
@@ -138,6 +138,7 @@ def _unescape(text: str) -> str:
 def _read_number(name: str, text: str, least: int) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < least:
         raise InvalidDefinitionError(
-            f'"{text}" is not a value of the option "{name}"', f"Write a whole number, at least {least}."
+            f'"{text}" is not a value for the option "{name}"',
+            f"Write a whole number, at least {least}.",
         )
     return int(text)

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from spark_trickle.errors import (
     AlreadyExistsError,
     InvalidDefinitionError,
+    SourceAddressError,
     TableNotFoundError,
     UnsupportedError,
 )
@@ -57,7 +58,7 @@ def attach_followed(place: Place, statement: s.AttachSource) -> Result:
     source = open_source(name, statement.kind, options)
     try:
         if not source.discover() and not source.capabilities.can_be_empty:
-            raise TableNotFoundError(f"any table of the source {name}", ())
+            raise SourceAddressError(f'the source "{name}" has no tables', "Check its path or its catalog.")
     finally:
         source.close()
     sources.add_source(place.warehouse.engine, AttachedSource(name, statement.kind, options, now()))
@@ -214,7 +215,7 @@ def compare_followed(place: Place, table: Table, more: Sequence[str] = ()) -> Re
             new = adapt_table(table, described, more)
             if new != table:
                 work.define(commit.AlteredTable(table, new))
-            reason = "the table was compared anew"
+            reason = "the table was compared again"
             landing, _ = land_version(work, new, content, reason, can_compare(table, new))
         done = move_to_version(MirrorState(table.id, state.source, MirrorStatus.ACTIVE), version)
         job.commit_work(work, f"comparison of {require_mirror(table).full_name}", [done])

@@ -139,10 +139,10 @@ def _move_table(
     change = (
         job.source.changes(remote, before, version)
         if before != version or job.source.capabilities.log
-        else Resync("the table could not be followed for a while")
+        else Resync("earlier syncs of the table failed")
     )
     if isinstance(change, FileChange):
-        change = fit_change(work, new, change) or Resync("files of the version before are not known")
+        change = fit_change(work, new, change) or Resync("files of the previous version are not known")
     if isinstance(change, Records | Lost):
         return _land_batch(work, new, state, change, found)
     if isinstance(change, Resync):

@@ -114,7 +114,7 @@ def adapt_table(table: Table, remote: RemoteTable, more: Sequence[str] = ()) -> 
 def can_compare(old: Table, new: Table) -> bool:
     """Whether the files of before can be read by what is known of the columns now.
 
-    They cannot if the table was made again, and its files number columns in another way.
+    They cannot if the table was dropped and created again, and its files number columns in another way.
     """
     before, after = require_mirror(old), require_mirror(new)
     known = {w.column_id: w for w in before.written or ()}

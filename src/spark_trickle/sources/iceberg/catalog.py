@@ -68,8 +68,8 @@ class IcebergCatalog:
         match error:
             case NotInstalledError():
                 kind = self._options.catalog
-                return UnsupportedError(
-                    f"an Iceberg catalog of type {kind} without what it needs ({detail})",
+                return SourceSetupError(
+                    f"what an Iceberg catalog of type {kind} needs is not installed ({detail})",
                     f"Install it: pip install 'pyiceberg[{kind}]'.",
                 )
             case ValidationError() | pydantic.ValidationError():

@@ -71,7 +71,7 @@ def _require_readable(deletes: Sequence[ListedFile]) -> None:
         try:
             refuse_unreadable(file)
         except UnsupportedError as error:
-            raise HistoryLostError(f"between two syncs there was {error.feature}") from None
+            raise HistoryLostError(f"since the last sync, the table has had {error.feature}") from None
 
 
 def _split_data(entries: Sequence[ManifestLine], changes_data: bool) -> Iterator[Step]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_trickle.errors import UnsupportedError
+from spark_trickle.errors import SourceSetupError
 from spark_trickle.sources.iceberg.options import IcebergOptions
 from spark_trickle.sources.interface import Capabilities, SourceReader
 
@@ -15,8 +15,8 @@ def open_iceberg(name: str, options: IcebergOptions) -> SourceReader:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyiceberg":
             raise
-        raise UnsupportedError(
-            "a source of type iceberg without the library pyiceberg",
+        raise SourceSetupError(
+            "a source of type iceberg needs the library pyiceberg, which is not installed",
             "Install it: pip install 'spark-trickle[iceberg]'.",
         ) from None
     return IcebergSource(name, options)

@@ -113,7 +113,7 @@ class IcebergSource:
     def changes(self, table: str, after: Version, upto: Version) -> Change:
         first, last = _Point.parse(after), _Point.parse(upto)
         if first.table != last.table:
-            return Resync("the table was made again")
+            return Resync("the table was dropped and created again")
         if first.snapshot == last.snapshot:
             return FileChange()
         return self._catalog.ask(f'the table "{table}"', lambda: self._compare(table, first, last))
@@ -124,7 +124,7 @@ class IcebergSource:
         except HistoryLostError as error:
             return Resync(str(error))
         except FileNotFoundError:
-            return Resync("metadata of a snapshot before are gone")
+            return Resync("the metadata of an earlier snapshot no longer exists")
         except OutsideFileError as error:
             return Resync(error.message)
 

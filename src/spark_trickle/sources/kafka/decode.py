@@ -53,12 +53,12 @@ def _read_text(data: bytes | None, what: str) -> str | None:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise MisfitError(f"{what} is no text in UTF-8") from None
+        raise MisfitError(f"{what} is not text in UTF-8") from None
 
 
 def _require_fields(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise MisfitError("the value is no object with fields")
+        raise MisfitError("the value is not an object with fields")
     return value
 
 
@@ -89,12 +89,12 @@ def _read_envelope(record: Record, key: Any, value: Any) -> Image:
         )
     named = _unwrap(key)
     if named is None:
-        raise MisfitError("it has no key, by which its row could be found")
+        raise MisfitError("it has no key, so its row cannot be identified")
     name = named if isinstance(named, str) else write_json(named)
     if payload is None:  # a tombstone
         return Image(None, name)
     if not isinstance(payload, dict) or "op" not in payload:
-        raise MisfitError('it is no change of Debezium: it has no "op"')
+        raise MisfitError('it is not a change of Debezium: it has no "op"')
     match payload["op"]:
         case "d":
             return Image(None, name)
@@ -103,4 +103,4 @@ def _read_envelope(record: Record, key: Any, value: Any) -> Image:
             if not isinstance(after, dict):
                 raise MisfitError('it has no row in "after"')
             return Image(after, name)
-    raise MisfitError(f'its "op" is {write_json(payload["op"])}, which is no change of a row')
+    raise MisfitError(f'its "op" is {write_json(payload["op"])}, which is not a change of a row')

@@ -60,15 +60,15 @@ class RecordRange:
 def find_loss(after: Offsets, upto: Offsets, earliest: Mapping[int, int]) -> str:
     """Why a topic cannot be read on from where we are, or nothing."""
     if after.topic and after.topic != upto.topic:
-        return "the topic was made again"
+        return "the topic was deleted and created again"
     if missing := sorted(set(after.next) - set(upto.next)):
-        return f"partition {missing[0]} is gone: the topic was made again"
+        return f"partition {missing[0]} is gone: the topic was deleted and created again"
     for partition in sorted(after.next):
         read, end = after.next[partition], upto.next[partition]
         if end < read:
             return (
                 f"partition {partition} ends at offset {end}, and was read up to {read}:"
-                " records were lost, or the topic was made again"
+                " records were lost, or the topic was deleted and created again"
             )
     gaps = find_gaps(after, earliest)
     return "; ".join(gap.reason for gap in gaps)

@@ -61,14 +61,14 @@ class KafkaOptions:
     max_records: str = option("100000", "How many records of a topic one sync reads; the next one goes on.")
     timeout_seconds: str = option("30", "How long the brokers may take to answer.")
     security: Security = option(  # noqa: RUF009 a field
-        Security.PLAINTEXT, "How the brokers are spoken to.", name_members(Security)
+        Security.PLAINTEXT, "The protocol for connecting to the brokers.", name_members(Security)
     )
     sasl_mechanism: str = option(
-        "PLAIN", "How we prove who we are: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."
+        "PLAIN", "The authentication mechanism: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."
     )
     sasl_username: str = option("", "The user.")
     sasl_password: str = option("", "`env:NAME`: the environment variable with the password.")
-    ssl_ca: str = option("", "The file with the certificates of those whom we trust.", is_path=True)
+    ssl_ca: str = option("", "The file with trusted CA certificates.", is_path=True)
     ssl_certificate: str = option("", "The file with our certificate.", is_path=True)
     ssl_key: str = option("", "The file with our private key.", is_path=True)
     ssl_key_password: str = option("", "`env:NAME`: the environment variable with the password of that file.")
@@ -147,6 +147,6 @@ def read_secret(value: str, environment: Mapping[str, str]) -> str:
 def read_number(name: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise InvalidDefinitionError(
-            f'"{text}" is not a value of the option "{name}"', "Write a whole number, at least 1."
+            f'"{text}" is not a value for the option "{name}"', "Write a whole number, at least 1."
         )
     return int(text)

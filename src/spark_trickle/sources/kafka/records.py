@@ -120,7 +120,7 @@ class RecordReader:
         row = [read(fields.get(name)) for name, read in self._readers.items()]
         moment = _count_micros(record)
         if moment is None and record.timestamp is not None:
-            raise MisfitError(f"its timestamp is {record.timestamp} milliseconds, which is no TIMESTAMP")
+            raise MisfitError(f"its timestamp is {record.timestamp} milliseconds, which is not a TIMESTAMP")
         weight = -1 if image.fields is None else 1
         return [*row, record.partition, record.offset, moment, image.key], weight
 

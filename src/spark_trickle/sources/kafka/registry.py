@@ -72,9 +72,9 @@ class Registry:
                 raise MisfitError(f"the registry knows no schema {number}") from None
             raise SourceUnavailableError(f"the schema registry answers {error.code} {error.reason}") from None
         except (URLError, OSError, ValueError) as error:
-            raise SourceUnavailableError(f"the schema registry cannot be asked: {error}") from None
+            raise SourceUnavailableError(f"the schema registry cannot be reached: {error}") from None
         if found.get("schemaType", "AVRO") != "AVRO" or found.get("references"):
-            raise MisfitError(f"schema {number} is not one schema in Avro")
+            raise MisfitError(f"schema {number} is not a self-contained Avro schema")
         return str(found["schema"])
 
 

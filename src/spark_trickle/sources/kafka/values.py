@@ -56,15 +56,15 @@ def parse_json(data: bytes) -> Any:
     try:
         return _DECODER.decode(data.decode("utf-8"))
     except UnicodeDecodeError:
-        raise MisfitError("it is no text in UTF-8") from None
+        raise MisfitError("it is not text in UTF-8") from None
     except RecursionError:
         raise MisfitError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise MisfitError(f"it is no JSON: {error.msg} at character {error.pos + 1}") from None
+        raise MisfitError(f"it is not JSON: {error.msg} at character {error.pos + 1}") from None
 
 
 def _refuse_constant(text: str) -> Any:
-    raise MisfitError(f"it is no JSON: {text} is no number")
+    raise MisfitError(f"it is not JSON: {text} is not a number")
 
 
 _DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse_constant)

@@ -19,7 +19,7 @@ def find_drift(
     if end is None or committed is None:
         return ("the topic is gone",)
     if state.topic != end.topic:
-        return ("the topic was made again",)
+        return ("the topic was deleted and created again",)
     if end.next.keys() - state.ends.keys():
         return ("the topic was given more partitions, so that keys may have moved",)
     short = [p for p, known in state.ends.items() if end.next.get(p, 0) < known - 1]  # the marker may be late

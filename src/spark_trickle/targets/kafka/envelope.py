@@ -118,7 +118,7 @@ def _read_key(record: Record) -> str:
     try:
         return (record.key or b"").decode()
     except UnicodeDecodeError:
-        raise MisfitError("its key is no text in UTF-8") from None
+        raise MisfitError("its key is not text in UTF-8") from None
 
 
 def _show_row(value: Any) -> str | None:

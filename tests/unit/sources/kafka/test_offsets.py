@@ -30,7 +30,7 @@ LOSSES = [
     (Offsets("a", {0: 5}), Offsets("a", {0: 9, 1: 2}), {0: 5, 1: 0}, ""),
     (Offsets("a", {0: 5}), Offsets("a", {0: 9}), {0: 6}, "offsets 5 to 5 of partition 0"),
     (Offsets("a", {0: 5}), Offsets("a", {0: 9, 1: 2}), {0: 5, 1: 1}, "offsets 0 to 0 of partition 1"),
-    (Offsets("a", {0: 5}), Offsets("b", {0: 9}), {0: 0}, "made again"),
+    (Offsets("a", {0: 5}), Offsets("b", {0: 9}), {0: 0}, "created again"),
     (Offsets("a", {0: 5}), Offsets("a", {0: 4}), {0: 0}, "ends at offset 4"),
     (Offsets("a", {0: 5, 1: 0}), Offsets("a", {0: 5}), {0: 0}, "partition 1 is gone"),
 ]

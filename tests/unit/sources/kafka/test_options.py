@@ -26,10 +26,10 @@ SERVERS = {"servers": "host:9092"}
     ("given", "words"),
     [
         ({"servers": ""}, "needs its brokers"),
-        ({"max_records": "0"}, '"0" is not a value of the option "max_records"'),
+        ({"max_records": "0"}, '"0" is not a value for the option "max_records"'),
         ({"max_records": "many"}, '"many" is not a value'),
         ({"timeout_seconds": "-1"}, '"-1" is not a value'),
-        ({"format": "xml"}, '"xml" is not a value of the option "format"'),
+        ({"format": "xml"}, '"xml" is not a value for the option "format"'),
         ({"format": "avro"}, "no schema registry"),
         ({"sasl_password": "hunter2"}, "sasl_password contains a password"),
         ({"ssl_key_password": "hunter2"}, "ssl_key_password contains a password"),

@@ -31,10 +31,10 @@ def test_texts_become_values(given: dict[str, str], options: PostgresOptions) ->
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"notify": "yes"}, '"yes" is not a value of the option "notify"'),
-        ({"cdc_mode": "²"}, '"²" is not a value of the option "cdc_mode"'),
+        ({"notify": "yes"}, '"yes" is not a value for the option "notify"'),
+        ({"cdc_mode": "²"}, '"²" is not a value for the option "cdc_mode"'),
         ({"cdc_modus": "wal"}, 'no option "cdc_modus"'),
-        ({"capture": ""}, '"" is not a value of the option "capture"'),
+        ({"capture": ""}, '"" is not a value for the option "capture"'),
     ],
 )
 def test_what_is_refused(given: dict[str, str], words: str) -> None:
