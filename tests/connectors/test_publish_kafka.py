@@ -555,7 +555,7 @@ def test_topics_that_are_deleted(bus: Bus, what: str) -> None:
         bus.tr.refresh_all()
     words = {
         "topic": "is gone",
-        "made again": "made again",
+        "made again": "created again",
         "ledger": "ledger is gone",
         "both": "ledger is gone",
     }
