@@ -30,8 +30,9 @@ test-all: .venv java  ## run all tests with WORKERS (2)
 test-slow: .venv java  ## run what `make test` leaves out, the most telling first, until SECONDS are over
 	.venv/bin/python -m pytest -n $(WORKERS) --dist load -m slow $(SLOW) $(if $(SECONDS),--stop-after $(SECONDS))
 
-test-connectors: .venv java .connectors/.installed .connectors/kafka/.installed .connectors/iceberg/.installed  ## run the tests against the official writers and brokers (needs Maven Central)
-	.venv/bin/python -m pytest tests/connectors --interpreted
+test-connectors: .venv java .connectors/.installed .connectors/kafka/.installed .connectors/iceberg/.installed  ## run the tests against the official writers, brokers and a server of S3 (needs Maven Central)
+	.venv/bin/python -m pytest tests/connectors --interpreted --ignore tests/connectors/test_s3.py
+	.venv/bin/python -m pytest tests/connectors/test_s3.py --interpreted
 
 test-remote: .venv java  ## run the tests of statements over Spark Connect
 	SPARK_REMOTE="local[2]" .venv/bin/python -m pytest tests/spark -m "not slow"

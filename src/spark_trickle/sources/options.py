@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from spark_trickle.errors import InvalidDefinitionError, suggest_closest
+from spark_trickle.errors import InvalidDefinitionError, SourceAddressError, suggest_closest
 
+# A user with a password, or a key with its secret, which may hold a slash; the name of a bucket has no colon.
+_SECRET = re.compile(
+    r"[a-z0-9+.-]+://[^/@]*:[^/@]*@|s3a?://[^/]*:|[?&][^/=]*(secret|key|token|password|sig)[^/=]*=",
+    re.IGNORECASE,
+)
 _SQLITE = "sqlite:///"
 SWITCH = {"true": True, "false": False}
 
@@ -54,4 +60,16 @@ def parse_options(kind: type[T], given: Mapping[str, str], owner: str = "a sourc
                 f'"{value}" is not a value for the option "{name}"',
                 f"Choose {' or '.join(known[name])}.",
             )
-    return kind(**{n: known[n][v.lower()] if known[n] else v for n, v in given.items()})
+    parsed = kind(**{n: known[n][v.lower()] if known[n] else v for n, v in given.items()})
+    for f in fields(kind):  # type: ignore[arg-type]
+        if f.metadata["is_path"] and holds_secret(given.get(f.name, "")):
+            raise SourceAddressError(
+                f'the option "{f.name}" contains a secret',
+                "Leave it out: the environment says who we are, and the configuration of Spark tells Spark.",
+            )
+    return parsed
+
+
+def holds_secret(address: str) -> bool:
+    """Whether an address would bring a secret into the catalog."""
+    return _SECRET.search(address) is not None

@@ -23,6 +23,7 @@ from spark_trickle.errors import (
 from spark_trickle.model.arriving import FILE, LOADED_AT, FileColumn, FileFormat, FileScan
 from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import refuse_collations
+from spark_trickle.spark.addresses import read_address, write_pattern
 from spark_trickle.spark.child_session import create_frame
 from spark_trickle.spark.errors import SPARK_ERRORS, explain_error, explain_errors
 from spark_trickle.spark.observe import observe_counts
@@ -33,13 +34,9 @@ RECORD = "_trickle_record"  # the text of a record that does not fit
 _LETTERS, _LETTERS_OF_VALUE = 10_000, 100  # of a rejected record, and of a value that does not fit
 _LISTED = 100  # files whose names stand in a query
 _AVRO = "org.apache.spark:spark-avro_2.13"
-_PATTERN = re.compile(r"([\[\]{}*?\\])")
 # What may be wrong with files; all other errors are those of Spark, of the disk or of the network.
 UNREADABLE = (QueryError, DamagedFileError, UnsupportedError)
 _OF_FILES = re.compile(r"FAILED_READ_FILE|PARQUET_TYPE_\w+|DECIMAL_PRECISION_EXCEEDS")
-_OF_THE_NETWORK = re.compile(
-    r"SdkClientException|AccessDenied|SocketTimeout|ConnectException|UnknownHost|ConnectionPoolTimeout|SlowDown"
-)
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps that a text has a length
 
 
@@ -73,7 +70,8 @@ def _read_scan(
 ) -> DataFrame:
     rows = _open_files(spark, kind, scan)
     micros = int(loaded_at.timestamp()) * 1_000_000 + loaded_at.microsecond
-    own = {FILE: _name_file(), LOADED_AT: F.timestamp_micros(F.lit(micros))}
+    file = read_address(F.col("_metadata.file_path"), scan.files[0])
+    own = {FILE: file, LOADED_AT: F.timestamp_micros(F.lit(micros))}
     there = {c.name.strip().lower(): c.name for c in scan.columns}
     columns = [
         own[c.name] if c.name in own else _select_column(c, there.get(written[c.id].lower()))
@@ -90,7 +88,7 @@ def _open_files(spark: SparkSession, kind: FileFormat, scan: FileScan) -> DataFr
         for c in (*scan.columns, *([FileColumn(RECORD, "string")] if kind.by_record else []))
     ]
     schema = StructType.fromJson({"type": "struct", "fields": fields})
-    return _make_reader(spark, kind).schema(schema).load([_write_pattern(f) for f in scan.files])
+    return _make_reader(spark, kind).schema(schema).load([write_pattern(f) for f in scan.files])
 
 
 def _make_reader(spark: SparkSession, kind: FileFormat) -> DataFrameReader:
@@ -98,17 +96,6 @@ def _make_reader(spark: SparkSession, kind: FileFormat) -> DataFrameReader:
     strict = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
     by_record = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": RECORD} if kind.by_record else {}
     return spark.read.format(kind.name).options(**strict, **by_record, **dict(kind.options))
-
-
-def _write_pattern(path: str) -> str:
-    """Spark takes an address as a pattern."""
-    return _PATTERN.sub(r"\\\1", path)
-
-
-def _name_file() -> Column:
-    """The address of the file of a row, as the folder lists it; Spark has it as a URI."""
-    decoded = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
-    return F.regexp_replace(decoded, "^file:/+", "/")
 
 
 def _select_column(column: TableColumn, name: str | None) -> Column:
@@ -195,9 +182,8 @@ def find_fault(spark: SparkSession, kind: FileFormat, scan: FileScan) -> str | N
 
 def _explain_fault(error: Exception) -> str:
     """The words for an error that is the fault of a file; any other one is raised."""
-    text, explained = str(error), explain_error(error)
-    by_file = _OF_FILES.search(text) and not _OF_THE_NETWORK.search(text)
-    if not by_file or not isinstance(explained, UNREADABLE):
+    explained = explain_error(error)
+    if not _OF_FILES.search(str(error)) or not isinstance(explained, UNREADABLE):
         raise explained from None
     return explained.message
 
@@ -224,7 +210,7 @@ def infer_columns(spark: SparkSession, kind: FileFormat, files: Sequence[str]) -
     """The columns that Spark finds in some files."""
     wanted = {"csv": {"inferSchema": "true"}, "json": {}}.get(kind.name, {"mergeSchema": "true"})
     with explain_errors(""):
-        found = _make_reader(spark, kind).options(**wanted).load([_write_pattern(f) for f in files]).schema
+        found = _make_reader(spark, kind).options(**wanted).load([write_pattern(f) for f in files]).schema
     return _list_columns(found)
 
 
@@ -236,7 +222,7 @@ def _list_columns(schema: StructType) -> tuple[FileColumn, ...]:
 def read_layout(spark: SparkSession, kind: FileFormat, file: str) -> tuple[FileColumn, ...] | str:
     """The columns of one file; or why Spark cannot read them."""
     try:
-        found = _make_reader(spark, kind).load([_write_pattern(file)]).schema
+        found = _make_reader(spark, kind).load([write_pattern(file)]).schema
     except SPARK_ERRORS as error:
         return _explain_fault(error)
     return _list_columns(found)

@@ -14,8 +14,11 @@ from spark_trickle.errors import (
     ColumnNotFoundError,
     DamagedFileError,
     FolderNotSharedError,
+    OutsideFileError,
     QueryError,
     ResultTooLargeError,
+    SourceSetupError,
+    SourceUnavailableError,
     SparkLostError,
     SqlSyntaxError,
     TableNotFoundError,
@@ -43,6 +46,18 @@ _SUGGESTIONS = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
 
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\n]*? file \S*?([^/\s]+\.parquet)\b")
 _NOT_THERE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*? file (\S+\.parquet)\b")
+_ELSEWHERE = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:]+[^\s:,]*")
+_GONE = re.compile(
+    r"(?:Path does not exist: |FileNotFoundException: No such file or directory: "
+    r"|\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*? file )((?!file:)[a-z][a-z0-9+.-]*://\S+?\.parquet)\b"
+)
+# What clients of storages say when they get no answer, or no right one.
+_OUT_OF_REACH = re.compile(
+    r"SdkClientException|AWSClientIOException|AWSStatus\d+Exception|AccessDenied|SocketTimeout|ConnectException"
+    r"|UnknownHost|ConnectionPoolTimeout|ConnectTimeout|NoHttpResponse|SlowDown|AbfsRestOperationException"
+    r"|GoogleJsonResponseException|Could not initialize|Connection (?:reset|refused)"
+)
+_NO_CLIENT = re.compile(r'Class (org\.apache\.hadoop\.fs\.\S+) not found|No FileSystem for scheme "(\w+)"')
 _NOT_MADE = re.compile(r"Mkdirs failed to create (\S+)")
 _LONG_WORD = re.compile(r"\S{80,}")
 _TOO_LONG = re.compile(r"the value is too long for column `(.+)` of type (\S+): (.*)")
@@ -96,6 +111,8 @@ def explain_error(error: Exception, available: tuple[str, ...] = ()) -> TrickleE
     whole = _read_text(error)
     if elsewhere := _folder_of_another_machine(whole):
         return elsewhere
+    if of_storage := explain_storage(whole):
+        return of_storage
     if unreadable := _UNREADABLE.search(whole):
         return DamagedFileError("", unreadable[1], "cannot be read as Parquet")
     if too_large := _TOO_LARGE.search(whole):
@@ -129,6 +146,22 @@ def explain_error(error: Exception, available: tuple[str, ...] = ()) -> TrickleE
     if advice:
         return QueryError(detail, condition, advice, by_value=by_value)
     return QueryError(detail, condition, by_value=by_value)
+
+
+def explain_storage(text: str) -> TrickleError | None:
+    """What is the fault of a storage that others keep, or of the way to it."""
+    if no_client := _NO_CLIENT.search(text):
+        return SourceSetupError(
+            f"Spark has no client of this storage ({no_client[1] or no_client[2]})",
+            "For S3 start Spark with spark.jars.packages = org.apache.hadoop:hadoop-aws:3.5.0, where 3.5.0"
+            " is the version of its Hadoop, as it is in PySpark 4.3.",
+        )
+    if gone := _GONE.search(text):
+        return OutsideFileError("", gone[1], "is gone")
+    if (found := _ELSEWHERE.search(text)) and (cause := _OUT_OF_REACH.search(text)):
+        line = next((part for part in text.split("\n") if cause[0] in part), text)
+        return SourceUnavailableError(f"{found[0]}: {_clean_text(line)}")
+    return None
 
 
 def _folder_of_another_machine(text: str) -> FolderNotSharedError | None:

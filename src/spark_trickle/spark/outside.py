@@ -20,7 +20,9 @@ from spark_trickle.model.files import DataFile, Mask, Outside
 from spark_trickle.model.source import WrittenColumn
 from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import FIELD_ID, to_spark, without_ids
+from spark_trickle.spark.addresses import write_pattern
 from spark_trickle.spark.child_session import create_frame
+from spark_trickle.spark.errors import explain_errors
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name
 from spark_trickle.sql.lexer.words import quote
@@ -83,7 +85,9 @@ def _read_scan(
     there = {w.column_id: w for w in written or ()}
     held = [w for w in there.values() if w.name not in scan.valued]
     schema = _file_schema(held, scan.tells_changes)
-    rows = reader.schema(schema).parquet(*data.locate(table, [f for f, _ in scan.files]))
+    addresses = data.locate(table, [f for f, _ in scan.files])
+    with explain_errors(""):
+        rows = reader.schema(schema).parquet(*map(write_pattern, addresses))
     masked = any(outside.mask is not None for _, outside in scan.files)
     values = {name: f"_trickle_value_{n}" for n, name in enumerate(sorted(scan.valued))}
     weight = f"IF(r.{_CHANGE_TYPE} IN ({_CAME}), 1, -1)" if scan.tells_changes else "1"

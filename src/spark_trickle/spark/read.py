@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from spark_trickle.model.files import DataFile, Log, Role
 from spark_trickle.model.table import WEIGHT, Table, TableColumn
 from spark_trickle.model.types import holds_float, is_float
+from spark_trickle.spark.addresses import write_pattern
 from spark_trickle.spark.outside import OUTSIDE_FILE, DataFiles, read_outside
 from spark_trickle.spark.run import run_sql
 from spark_trickle.spark.types import cast_name, columns_sql, storage_schema
@@ -59,7 +60,7 @@ def _read_files(
     return reduce(DataFrame.unionByName, parts)
 
 
-def _read_columns(spark: SparkSession, table: Table, paths: list[str]) -> DataFrame:
+def _read_columns(spark: SparkSession, table: Table, addresses: list[str]) -> DataFrame:
     """Spark finds columns by their ids, but tests by their names whether a file can hold what is looked for.
 
     So a name that was once that of another column is given only to what was read.
@@ -69,7 +70,7 @@ def _read_columns(spark: SparkSession, table: Table, paths: list[str]) -> DataFr
     read = table
     for alias in aliases:
         read = read.with_column(replace(read.column(aliases[alias]), name=alias))
-    frame = strict_reader(spark).schema(storage_schema(read)).parquet(*paths)
+    frame = strict_reader(spark).schema(storage_schema(read)).parquet(*map(write_pattern, addresses))
     return frame.withColumnsRenamed(aliases) if aliases else frame
 
 

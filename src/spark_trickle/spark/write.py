@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from spark_trickle.model.quoting import quote
 from spark_trickle.model.table import WEIGHT, Table
 from spark_trickle.model.types import without_ids
+from spark_trickle.spark.addresses import name_in_spark
 from spark_trickle.spark.errors import explain_errors
 from spark_trickle.spark.observe import observe_counts
 from spark_trickle.spark.read import strict_reader
@@ -67,7 +68,7 @@ def write_plain(
     ]
     writer = frame.select(*typed).write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     with explain_errors(""):
-        writer.option("compression", compression).parquet(folder)
+        writer.option("compression", compression).parquet(name_in_spark(folder))
 
 
 def deletes_by_file(spark: SparkSession, paths: list[str]) -> dict[str, int]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from spark_trickle.lake.storage.addresses import open_address
+from spark_trickle.lake.storage.addresses import is_local, open_address
 from spark_trickle.lake.storage.stats import column_stats
 from spark_trickle.model.arrow import arrow_schema
 from spark_trickle.model.files import ColumnStats, DataFile, Role
@@ -54,7 +54,8 @@ class TargetFolder:
             return []
         filesystem, folder = open_address(self.address)
         name = f"trickle-{uuid.uuid4().hex}.parquet"
-        filesystem.create_dir(folder, recursive=True)
+        if is_local(filesystem):  # in a bucket there are no folders
+            filesystem.create_dir(folder, recursive=True)
         plain = rows.drop_columns([WEIGHT]).cast(self.schema)
         with filesystem.open_output_stream(f"{folder}/{name}") as sink:
             pq.write_table(plain, sink, compression=_COMPRESSION, store_decimal_as_integer=True)

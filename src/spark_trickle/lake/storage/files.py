@@ -247,10 +247,7 @@ class Storage:
     def locate(self, table: Table, files: Sequence[DataFile]) -> list[str]:
         """The addresses of files that are there and whole."""
         self.check(table, files)
-        return [
-            self.pattern(table, f.path) if f.outside is None else _write_pattern(f.outside.address)
-            for f in files
-        ]
+        return [self.path(table, f.path) if f.outside is None else f.outside.address for f in files]
 
     def pack_mask(self, mask: Mask) -> pa.Array:
         """The rows that a mask names as bits in words of 64."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.errors import OutsideFileError
-from spark_trickle.lake.storage.addresses import open_address
+from spark_trickle.lake.storage.addresses import open_file
 from spark_trickle.lake.storage.masks import mask_rows, read_row_numbers
 from spark_trickle.lake.storage.positions import POSITIONS, read_positions
 from spark_trickle.model.arrow import arrow_schema
@@ -45,12 +45,11 @@ def read_outside(
     table: Table, outside: Outside, columns: Sequence[TableColumn] | None = None
 ) -> pa.Table | None:
     """The rows of a file with their weight, 1; None if only Spark can tell what its values mean."""
-    filesystem, path = open_address(outside.address)
     chosen = table.columns if columns is None else columns
     written = _list_written(table)
     there = {c.id: written[c.id] for c in chosen if c.id in written}
     try:
-        with filesystem.open_input_file(path) as source:
+        with open_file(outside.address, table.full_name) as source:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
             if any(note in (parquet.schema_arrow.metadata or {}) for note in _OLD_CALENDAR):
                 return None
@@ -58,8 +57,6 @@ def read_outside(
             kinds = [CHANGE_TYPE] if outside.tells_changes else []
             rows = parquet.read([*(name for name, _ in held.values()), *kinds])
             count = parquet.metadata.num_rows
-    except FileNotFoundError:
-        raise OutsideFileError(table.full_name, outside.address, "is gone") from None
     except (pa.ArrowInvalid, OSError) as error:
         detail = f"cannot be read: {str(error).splitlines()[0]}"
         raise OutsideFileError(table.full_name, outside.address, detail) from None
@@ -86,12 +83,8 @@ def read_outside(
 
 def read_change_types(address: str) -> pa.ChunkedArray:
     """How the rows of a file changed."""
-    filesystem, path = open_address(address)
-    try:
-        with filesystem.open_input_file(path) as source:
-            return pq.ParquetFile(source).read([CHANGE_TYPE]).column(0)
-    except FileNotFoundError:
-        raise OutsideFileError("", address, "is gone") from None
+    with open_file(address) as source:
+        return pq.ParquetFile(source).read([CHANGE_TYPE]).column(0)
 
 
 def _list_written(table: Table) -> dict[int, WrittenColumn]:
@@ -181,9 +174,5 @@ def _read_numbers(mask: Mask) -> pa.Array:
 
 
 def _read_bytes(address: str, offset: int, count: int) -> bytes:
-    filesystem, path = open_address(address)
-    try:
-        with filesystem.open_input_file(path) as source:
-            return bytes(source.read_at(count, offset))
-    except FileNotFoundError:
-        raise OutsideFileError("", address, "is gone") from None
+    with open_file(address) as source:
+        return bytes(source.read_at(count, offset))

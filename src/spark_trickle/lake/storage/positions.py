@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_trickle.errors import OutsideFileError
-from spark_trickle.lake.storage.addresses import open_address
+from spark_trickle.lake.storage.addresses import open_file
 from spark_trickle.lake.storage.masks import Numbers
 from spark_trickle.model.files import Mask
 
@@ -43,13 +43,9 @@ def list_positions(address: str) -> dict[str, Numbers]:
 
 
 def _read_rows(address: str, path: str | None = None) -> pa.Table:
-    filesystem, place = open_address(address)
     chosen = None if path is None else [(_PATH, "=", path)]
     try:
-        return pq.read_table(
-            place, filesystem=filesystem, columns=[_PATH, _ROW], filters=chosen, partitioning=None
-        )
-    except FileNotFoundError:
-        raise OutsideFileError("", address, "is gone") from None
+        with open_file(address) as source:
+            return pq.read_table(source, columns=[_PATH, _ROW], filters=chosen, partitioning=None)
     except (pa.ArrowInvalid, OSError) as error:
         raise OutsideFileError("", address, f"cannot be read: {str(error).splitlines()[0]}") from None

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlparse
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_trickle.errors import OutsideFileError, UnsupportedError
-from spark_trickle.lake.storage.addresses import open_address
+from spark_trickle.errors import UnsupportedError
+from spark_trickle.lake.storage.addresses import open_file
 from spark_trickle.lake.storage.masks import DELTA_FILE, DELTA_INLINE, decode_z85
 from spark_trickle.lake.storage.outside import CAME, read_change_types
 from spark_trickle.model.files import Mask, Outside
@@ -93,12 +93,8 @@ def _find_stats(added: AddedFile) -> dict[str, Any]:
 
 
 def _count_rows(address: str) -> int:
-    filesystem, path = open_address(address)
-    try:
-        with filesystem.open_input_file(path) as source:
-            return int(pq.read_metadata(source).num_rows)
-    except FileNotFoundError:
-        raise OutsideFileError("", address, "is gone") from None
+    with open_file(address) as source:
+        return int(pq.read_metadata(source).num_rows)
 
 
 def _make_mask(address: str, vector: Vector) -> Mask:

@@ -6,8 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(?:(\d{10})\.(\d{10})|([0-9a
 # What is read of a checkpoint and of the commits since.
 _OF_FILES, _OF_SCHEMA = ("add", "remove", "sidecar"), ("metaData", "protocol")
 _ACTION = re.compile(r'\s*\{\s*"(\w+)"')  # the name of the action that a line holds
+_THREADS = 16  # that read commits
+_REMEMBERED, _SMALL = 200, 1 << 18  # commits, and their bytes: those since a checkpoint, within a limit
 _MARK = 12  # digits of the checksum that tells a commit from another one of the same number
 
 
@@ -53,10 +56,16 @@ class _Listing:
 
 
 class DeltaLog:
-    """The log of one table, which is at an address."""
+    """The log of one table, which is at an address.
+
+    In a bucket each look costs time and money. So the names of its files are those that were there when
+    somebody last asked for the newest version, and commits that were read are kept until then.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self._listing: _Listing | None = None
+        self._commits: dict[int, bytes] = {}
 
     @cached_property
     def _place(self) -> tuple[fs.FileSystem, str]:
@@ -68,8 +77,9 @@ class DeltaLog:
         return bool(filesystem.get_file_info(folder).type == fs.FileType.Directory)
 
     def list_versions(self) -> frozenset[int]:
-        """The versions that the log can tell of; a table that is about to be made has none yet."""
-        listing = self._list_files()
+        """The versions that the log can tell of now; a table that is about to be made has none yet."""
+        self._listing, self._commits = self._list_files(), {}
+        listing = self._listing
         return listing.commits | listing.checkpoints.keys()
 
     def find_newest(self) -> int:
@@ -80,7 +90,7 @@ class DeltaLog:
     def mark_version(self, version: int) -> str:
         """What tells a commit from that of a table made anew, which has its number; empty if it is gone."""
         try:
-            return hashlib.sha256(self._read_file(_commit_name(version))).hexdigest()[:_MARK]
+            return hashlib.sha256(self._read_commit(version)).hexdigest()[:_MARK]
         except FileNotFoundError:
             return ""
 
@@ -104,7 +114,7 @@ class DeltaLog:
 
     def _read_upto(self, version: int, wanted: Sequence[str]) -> Iterator[DeltaCommit]:
         """What led to a version: the newest checkpoint before it, and the commits since."""
-        listing = self._list_files()
+        listing = self._listing or self._list_files()
         start = max((v for v in listing.checkpoints if v <= version), default=-1)
         if start >= 0:
             yield self._read_checkpoint(start, listing.checkpoints[start], wanted)
@@ -112,15 +122,23 @@ class DeltaLog:
 
     def read_commits(self, after: int, upto: int, wanted: Sequence[str] = ()) -> list[DeltaCommit]:
         """The commits in (after, upto]; of all their actions, or of some, as others may be very many."""
-        found = []
-        for version in range(after + 1, upto + 1):
-            try:
-                text = self._read_file(_commit_name(version)).decode("utf-8")
-            except FileNotFoundError:
-                raise VersionGoneError(
-                    f"version {version} of {self.address} is not in its log any more"
-                ) from None
-            found.append(parse_commit(version, _choose_lines(text, wanted)))
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(partial(self._parse_commit, wanted), range(after + 1, upto + 1)))
+
+    def _parse_commit(self, wanted: Sequence[str], version: int) -> DeltaCommit:
+        try:
+            text = self._read_commit(version).decode("utf-8")
+        except FileNotFoundError:
+            gone = f"version {version} of {self.address} is not in its log any more"
+            raise VersionGoneError(gone) from None
+        return parse_commit(version, _choose_lines(text, wanted))
+
+    def _read_commit(self, version: int) -> bytes:
+        if (known := self._commits.get(version)) is not None:
+            return known
+        found = self._read_file(_commit_name(version))
+        if len(self._commits) < _REMEMBERED and len(found) <= _SMALL:
+            self._commits[version] = found
         return found
 
     def _list_files(self) -> _Listing:

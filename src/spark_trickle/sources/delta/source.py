@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -10,7 +11,7 @@ from typing import ClassVar
 from pyarrow import fs
 
 from spark_trickle.errors import InvalidDefinitionError, SourceAddressError
-from spark_trickle.lake.storage.addresses import open_address
+from spark_trickle.lake.storage.addresses import explain_folder, open_address
 from spark_trickle.sources.delta.actions import AddedFile, FileKey
 from spark_trickle.sources.delta.columns import describe_table
 from spark_trickle.sources.delta.file_groups import group_files
@@ -29,6 +30,7 @@ from spark_trickle.sources.interface import (
 )
 from spark_trickle.sources.options import option
 
+_THREADS = 16  # that look at tables
 _GO_ON = "Run SYNC SOURCE to go on from the newest version."
 
 
@@ -57,41 +59,54 @@ class DeltaSource:
     def __init__(self, address: str) -> None:
         self._address = address
         self._schemas: dict[tuple[str, int], TableSchema] = {}
+        self._logs: dict[str, DeltaLog] = {}
 
     @cached_property
-    def _tables(self) -> dict[str, DeltaLog]:
-        """The log of each table by its name: the folder itself, or those in it."""
-        own = DeltaLog(self._address)
-        if own.exists():
-            return {self._address.rpartition("/")[2]: own}
-        filesystem, folder = open_address(self._address)
-        try:
+    def _names(self) -> tuple[str, ...]:
+        """The tables: the folder itself, or those in it."""
+        with explain_folder(self._address):
+            if DeltaLog(self._address).exists():
+                return (self._own_name,)
+            filesystem, folder = open_address(self._address)
             found = filesystem.get_file_info(fs.FileSelector(folder))
-        except OSError:
-            raise SourceAddressError(
-                f"the folder {self._address} cannot be read", "Check the path and your permission to read it."
-            ) from None
         names = sorted(f.base_name for f in found if f.type == fs.FileType.Directory)
-        logs = {name: DeltaLog(f"{self._address}/{name}") for name in names}
-        return {name: log for name, log in logs.items() if log.exists()}
+        with ThreadPoolExecutor(_THREADS) as pool:
+            there = pool.map(lambda name: DeltaLog(f"{self._address}/{name}").exists(), names)
+            return tuple(name for name, exists in zip(names, there, strict=True) if exists)
+
+    @property
+    def _own_name(self) -> str:
+        return self._address.rpartition("/")[2]
+
+    def _find_log(self, table: str) -> DeltaLog:
+        if table not in self._logs:
+            self._find_version(table)
+        return self._logs[table]
 
     def discover(self) -> tuple[str, ...]:
-        return tuple(self._tables)
+        return self._names
 
     def position(self, tables: Sequence[str]) -> dict[str, Version]:
-        found = {}
-        for name in tables:
-            log = self._tables.get(name)
-            if log is not None and (versions := log.list_versions()):
-                newest = max(versions)
-                found[name] = f"{newest}@{log.mark_version(newest)}"
-        return found
+        with ThreadPoolExecutor(_THREADS) as pool:
+            found = dict(zip(tables, pool.map(self._find_version, tables), strict=True))
+        if not all(found.values()):
+            self.discover()  # an error if it is the folder that is gone
+        return {name: version for name, version in found.items() if version}
+
+    def _find_version(self, table: str) -> Version:
+        """Empty if there is no such table. No other one is looked at: a folder may have very many."""
+        inner = f"{self._address}/{table}"
+        for address in (self._address, inner) if table == self._own_name else (inner,):
+            self._logs[table] = log = DeltaLog(address)
+            if versions := log.list_versions():
+                return f"{max(versions)}@{log.mark_version(max(versions))}"
+        return ""
 
     def describe(self, table: str, at: Version) -> RemoteTable:
         return describe_table(table, self._read_schema(table, _number_of(at)).metadata)
 
     def read(self, table: str, at: Version) -> Content:
-        number, log = _number_of(at), self._tables[table]
+        number, log = _number_of(at), self._find_log(table)
         schema = self._read_schema(table, number)
         try:
             files = log.read_files(number)
@@ -100,7 +115,7 @@ class DeltaSource:
         return FileContent(make_files(log.address, schema.metadata, files))
 
     def changes(self, table: str, after: Version, upto: Version) -> Change:
-        log, first, last = self._tables[table], _number_of(after), _number_of(upto)
+        log, first, last = self._find_log(table), _number_of(after), _number_of(upto)
         if last <= first or log.mark_version(first) not in ("", after.partition("@")[2]):
             return Resync(f"the table was dropped and created again: its log ends with version {last}")
         try:
@@ -135,7 +150,7 @@ class DeltaSource:
         key = (table, number)
         if key not in self._schemas:
             try:
-                self._schemas[key] = self._tables[table].read_schema(number)
+                self._schemas[key] = self._find_log(table).read_schema(number)
             except VersionGoneError as error:
                 raise SourceAddressError(str(error), _GO_ON) from None
             self._schemas[key].protocol.require_readable(table)

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs, orc
 
 from spark_trickle.errors import SourceAddressError
+from spark_trickle.lake.storage.addresses import open_address, require_storage
 from spark_trickle.model.arriving import ArrivingFile, FileFormat
-from spark_trickle.sources.files.listing import open_path
 from spark_trickle.sources.interface import Inspected
 
 _THREADS = 16
@@ -48,13 +48,14 @@ def _find_inspector(kind: FileFormat) -> _Inspect | None:
 def _inspect_file(inspect: _Inspect, file: ArrivingFile) -> Inspected:
     if file.bytes == 0:
         return Inspected(file, problem="the file is empty")
-    filesystem, path = open_path(file.address)
+    filesystem, path = open_address(file.address)
     try:
         layout, names = inspect(filesystem, path)
     except FileNotFoundError:
         return Inspected(file, is_gone=True)
     except (OSError, ValueError, pa.ArrowException, csv.Error) as error:
         if isinstance(error, OSError) and not isinstance(error, PermissionError):
+            require_storage(error)
             _require_storage(filesystem, path, file)
         return Inspected(file, problem=str(error).splitlines()[0] if str(error) else type(error).__name__)
     if twins := [n for n, times in Counter(name.strip().lower() for name in names).items() if times > 1]:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pyarrow import fs
 
-from spark_trickle.errors import SourceAddressError
-from spark_trickle.lake.storage.addresses import open_address
+from spark_trickle.lake.storage.addresses import explain_folder, open_address
 from spark_trickle.model.arriving import ArrivingFile
 from spark_trickle.sources.files.pattern import PathPattern
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_AUTHORITY = re.compile(r"[a-z0-9]+://[^/]*")
 ONE = "files"  # the table of a source whose path names none
 
 
 def list_tables(pattern: PathPattern, settled: datetime) -> dict[str, tuple[ArrivingFile, ...]]:
     """The files of each table that did not change since a time."""
-    filesystem, inner = open_path(pattern.folder)
-    prefix = pattern.folder.removesuffix(inner)
-    with _explain_errors(pattern.folder):
+    with explain_folder(pattern.folder):
+        filesystem, inner = open_address(pattern.folder)
+        prefix = pattern.folder.removesuffix(inner)
         found = filesystem.get_file_info(fs.FileSelector(inner, recursive=pattern.is_deep))
     tables: dict[str, list[ArrivingFile]] = {} if pattern.has_table else {ONE: []}
     for info in found:
@@ -47,38 +43,18 @@ def look_again(files: Sequence[ArrivingFile]) -> tuple[ArrivingFile | None, ...]
     """The same files as they are now; None for one that is gone."""
     if not files:
         return ()
-    filesystem, first = open_path(files[0].address)
-    prefix = files[0].address.removesuffix(first)
-    with _explain_errors(files[0].address.rpartition("/")[0]):
+    with explain_folder(files[0].address.rpartition("/")[0]):
+        filesystem, first = open_address(files[0].address)
+        prefix = files[0].address.removesuffix(first)
         found = filesystem.get_file_info([f.address.removeprefix(prefix) for f in files])
     return tuple(describe_file(prefix, i) if i.type == fs.FileType.File else None for i in found)
 
 
-def open_path(address: str) -> tuple[fs.FileSystem, str]:
-    """The filesystem of an address whose path is not written as in a URI, and what it calls the path."""
-    start = _AUTHORITY.match(address)
-    if start is None:
-        return fs.LocalFileSystem(), address
-    with _explain_errors(address):
-        filesystem, base = open_address(start[0])
-    return filesystem, base.rstrip("/") + address[start.end() :]
-
-
 def find_type(address: str) -> fs.FileType:
     """Whether something is there under exactly this name, and what it is."""
-    filesystem, path = open_path(address)
-    with _explain_errors(address):
+    with explain_folder(address):
+        filesystem, path = open_address(address)
         return filesystem.get_file_info(path).type
-
-
-@contextmanager
-def _explain_errors(folder: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError):  # ValueError: no address that pyarrow knows
-        raise SourceAddressError(
-            f"the folder {folder} cannot be read", "Check the path and your permission to read it."
-        ) from None
 
 
 def describe_file(prefix: str, info: fs.FileInfo) -> ArrivingFile:

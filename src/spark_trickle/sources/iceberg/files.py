@@ -10,8 +10,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
-from spark_trickle.errors import OutsideFileError, UnsupportedError
-from spark_trickle.lake.storage.addresses import open_address
+from spark_trickle.errors import UnsupportedError
+from spark_trickle.lake.storage.addresses import open_file
 from spark_trickle.model.files import Mask, Outside
 from spark_trickle.sources.iceberg.bounds import read_bounds
 from spark_trickle.sources.iceberg.deletes import DeleteIndex, find_address, refuse_unreadable
@@ -70,11 +70,7 @@ def _refuse_imported(table: Table, files: Sequence[ListedFile]) -> None:
 
 
 def _read_field_ids(file: ListedFile) -> set[int]:
-    filesystem, place = open_address(find_address(file.path))
-    try:
-        with filesystem.open_input_file(place) as source:
-            schema = pq.read_schema(source)
-    except FileNotFoundError:
-        raise OutsideFileError("", file.path, "is gone") from None
+    with open_file(find_address(file.path)) as source:
+        schema = pq.read_schema(source)
     given = [(field.metadata or {}).get(b"PARQUET:field_id") for field in schema]
     return {int(id) for id in given if id is not None}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from spark_trickle.errors import InvalidDefinitionError, SourceAddressError
-from spark_trickle.sources.options import option
+from spark_trickle.sources.options import holds_secret, option
 
 _ENVIRONMENT = "env:"
 _SECRET = re.compile(
@@ -77,6 +77,8 @@ def resolve_properties(options: IcebergOptions, environment: Mapping[str, str]) 
                 )
             value = environment[variable]
         found[name] = value
+    if endpoint := environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"):
+        found.setdefault("s3.endpoint", endpoint)  # of the environment, pyiceberg takes only the key
     return found
 
 
@@ -101,6 +103,6 @@ def _parse_properties(text: str) -> dict[str, str]:
 
 def _holds_password(value: str) -> bool:
     try:
-        return urlsplit(value).password is not None
+        return holds_secret(value) or urlsplit(value).password is not None
     except ValueError:  # no address at all
         return False

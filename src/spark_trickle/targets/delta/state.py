@@ -20,9 +20,8 @@ class DeltaHistory:
     changes: tuple[str, ...] = ()
 
 
-def find_state(log: DeltaLog) -> DeltaHistory:
+def find_state(log: DeltaLog, newest: int) -> DeltaHistory:
     """From the newest commit back to the last one of ours; compaction by others does no harm."""
-    newest = log.find_newest()
     changes: list[str] = []
     for version in range(newest, -1, -1):
         try:

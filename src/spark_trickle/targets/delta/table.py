@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NoReturn
 
 from spark_trickle.errors import (
     NotPublishedError,
@@ -20,7 +20,7 @@ from spark_trickle.errors import (
     TargetRefusedError,
     UnsupportedError,
 )
-from spark_trickle.lake.storage.addresses import open_address
+from spark_trickle.lake.storage.addresses import explain_storage, open_address, require_storage
 from spark_trickle.lake.storage.crashpoint import crash_point
 from spark_trickle.model.files import DataFile
 from spark_trickle.model.source import Mirror, WrittenColumn
@@ -32,7 +32,12 @@ from spark_trickle.sources.delta.files import make_files
 from spark_trickle.sources.delta.log import DeltaLog
 from spark_trickle.sources.link import Links
 from spark_trickle.sources.options import SWITCH, option
-from spark_trickle.targets.delta.library import require_deltalake
+from spark_trickle.targets.delta.library import (
+    choose_storage_options,
+    open_table,
+    require_deltalake,
+    write_uri,
+)
 from spark_trickle.targets.delta.merge import merge_change
 from spark_trickle.targets.delta.state import NOTE, find_state
 from spark_trickle.targets.delta.stats import render_stats
@@ -60,7 +65,8 @@ def open_delta_table(
 ) -> Iterator[LakeTarget[int]]:
     folder = publication.attached.options["path"].rstrip("/")
     address = f"{folder}/{publication.published.table}"
-    yield LakeTarget(DeltaTarget(address, publication, options.change_data_feed))
+    with explain_storage():
+        yield LakeTarget(DeltaTarget(address, publication, options.change_data_feed))
 
 
 @dataclass(frozen=True)
@@ -100,9 +106,10 @@ class DeltaTarget:
             return False
         schema = self._make_folder().schema
         library.DeltaTable.create(
-            self.address,
+            write_uri(self.address),
             schema=schema,
             mode="error",
+            storage_options=choose_storage_options(self.address),
             description=self._owner,
             configuration=_FEED if self.keeps_feed else {},
         )
@@ -112,7 +119,7 @@ class DeltaTarget:
     def update_options(self, version: LakeVersion[int]) -> LakeVersion[int]:
         if not self.keeps_feed or self._has_feed(version.at):
             return version
-        require_deltalake().DeltaTable(self.address).alter.set_table_properties(_FEED)
+        open_table(self.address).alter.set_table_properties(_FEED)
         return self.find()
 
     def _require_key_of_feed(self) -> None:
@@ -134,12 +141,12 @@ class DeltaTarget:
     # --- looking ---------------------------------------------------------------------------------
 
     def find(self) -> LakeVersion[int]:
-        if not self._log.exists():
+        if not (versions := self._log.list_versions()):
             raise NotPublishedError(self._table.full_name, self.full_name)
-        description = self._log.read_schema(self._log.find_newest()).metadata.description
+        description = self._log.read_schema(max(versions)).metadata.description
         if not description.startswith("spark-trickle keeps"):
             raise TargetExistsError(self.full_name, "spark-trickle did not create it")
-        found = find_state(self._log)
+        found = find_state(self._log, max(versions))
         if found.state is not None and found.state.warehouse:
             require_owner(self.publication, found.state, self.full_name)
         elif description != self._owner:
@@ -191,8 +198,8 @@ class DeltaTarget:
             library.transaction.RemoveAction(self._relative_path(f), True, at, f.bytes, {})
             for f in rewrite.removed
         ]
-        with self._committing(rewrite.added):
-            library.DeltaTable(self.address, version=version.at).create_write_transaction(
+        with self._committing(rewrite.added, state, version.at):
+            open_table(self.address, version.at).create_write_transaction(
                 added if rewrite.new_columns else [*added, *removed],
                 "overwrite" if rewrite.new_columns else "append",
                 folder.schema,
@@ -211,8 +218,8 @@ class DeltaTarget:
 
     def _merge(self, version: LakeVersion[int], rows: RowsToPublish, state: TargetState) -> None:
         """The same, by the library: it also writes down for each row how it changed."""
-        with self._committing(()):
-            there = require_deltalake().DeltaTable(self.address, version=version.at)
+        with self._committing((), state, version.at):
+            there = open_table(self.address, version.at)
             schema = self._make_folder().schema
             merge_change(there, schema, self.publication.key, rows, self._note(state))
 
@@ -226,20 +233,36 @@ class DeltaTarget:
         )
 
     @contextmanager
-    def _committing(self, written: Sequence[NewFile]) -> Iterator[None]:
+    def _committing(self, written: Sequence[NewFile], state: TargetState, version: int) -> Iterator[None]:
         crash_point("before_target_commit")
         try:
             yield
-        except require_deltalake().exceptions.DeltaError as error:
-            self._make_folder().delete_files(written)
-            detail = str(error).splitlines()[0]
-            if not isinstance(error, require_deltalake().exceptions.CommitFailedError):
-                raise TargetRefusedError(self.full_name, detail) from None
-            raise SourceBusyError(
-                f'the Delta table "{self.full_name}" refuses the commit: {detail}',
-                "Another writer may have committed first; try again.",
-            ) from None
+        except (require_deltalake().exceptions.DeltaError, OSError) as error:
+            if not self._is_committed(state, version):
+                self._make_folder().delete_files(written)
+                self._explain_failure(error)
         crash_point("after_target_commit")
+
+    def _is_committed(self, state: TargetState, version: int) -> bool:
+        """Whether a commit that failed is there all the same: the answer of a bucket may have got lost.
+
+        While nobody can tell, the error of this look is raised, and the files that were written stay: if a
+        commit names them, they are part of the table.
+        """
+        commits = self._log.read_commits(version, self._log.find_newest(), ("commitInfo",))
+        return state.to_text() in (commit.info.get(NOTE) for commit in commits)
+
+    def _explain_failure(self, error: Exception) -> NoReturn:
+        require_storage(error)
+        if isinstance(error, OSError):
+            raise error
+        detail = str(error).splitlines()[0]
+        if not isinstance(error, require_deltalake().exceptions.CommitFailedError):
+            raise TargetRefusedError(self.full_name, detail) from None
+        raise SourceBusyError(
+            f'the Delta table "{self.full_name}" refuses the commit: {detail}',
+            "Another writer may have committed first; try again.",
+        ) from None
 
     def _relative_path(self, file: DataFile) -> str:
         assert file.outside is not None
