@@ -28,6 +28,8 @@ _NEEDED = {
     "spark.sql.unionOutputPartitioning": "false",
     # Many files would be listed by a job, and a file that an executor does not see is then left out silently.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    # Hadoop 3.5 remembers how long a file of S3 was: one that was overwritten since would be cut off.
+    "fs.s3a.input.stream.type": "classic",
 }
 # It loses the columns of a correlated subquery in a SELECT list over a UNION, and our tables are unions.
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
