@@ -508,7 +508,7 @@ REFUSED = [
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', max_files 'no')", "Write a whole number"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/not/there')", "cannot be read"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path 'nowhere://a b')", "are not known"),
-    ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', format 'orc', header 'true')", "means nothing"),
+    ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', format 'orc', header 'true')", "does not apply"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/in/x{table}/')", "only a part of a name"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/in/[z-a]*')", "is not a pattern"),
     ("ATTACH SOURCE b TYPE files OPTIONS (path '/x', encoding 'no')", "no encoding"),
