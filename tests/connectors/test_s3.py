@@ -84,6 +84,7 @@ def lake(bucket: Bucket, request: pytest.FixtureRequest) -> BucketLake:
     return make_lake(bucket, request.param)
 
 
+@pytest.mark.shows("delta", "in an object store")
 def test_operations(lake: BucketLake, tr: Trickle) -> None:
     lake.follow(tr)
     check_exact(tr, lake)
@@ -200,6 +201,7 @@ def shop(
 
 
 @pytest.mark.parametrize("feed", ["false", "true"])
+@pytest.mark.shows("delta", "published to an object store")
 def test_publish(shop: Shop, feed: str) -> None:
     shop.publish(change_data_feed=feed)
     shop.check()
@@ -293,6 +295,7 @@ class IcebergBucket(IcebergLake):
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 @pytest.mark.parametrize("room", [100_000, 1])
+@pytest.mark.shows("iceberg", "in an object store")
 def test_iceberg(bucket: Bucket, scheme: str, room: int, tmp_path: Path, spark: SparkSession) -> None:
     ice = IcebergBucket(tmp_path / f"ice{next(_numbers)}", environment=bucket.environment, scheme=scheme)
     ice.create(orders(FIRST))
@@ -319,6 +322,7 @@ def test_iceberg(bucket: Bucket, scheme: str, room: int, tmp_path: Path, spark: 
 
 
 @pytest.mark.parametrize("room", [100_000, 1])
+@pytest.mark.shows("delta", "an outage in the middle")
 def test_server_stops_in_the_middle(bucket: Bucket, room: int, tmp_path: Path, spark: SparkSession) -> None:
     """Wherever it stops, the error says that it will pass, nothing is consumed, and the next sync goes on."""
     lake = make_lake(bucket)
@@ -419,6 +423,7 @@ NAMES = ("plain", "with space", "50%25 off", "a+b", "ünï", "x=1/y", "[1]{2}")
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.parametrize("room", [100_000, 1])
+@pytest.mark.shows("files", "in an object store")
 def test_files(
     bucket: Bucket, scheme: str, kind: str, room: int, tmp_path: Path, spark: SparkSession
 ) -> None:
