@@ -195,7 +195,7 @@ def test_the_memory_of_a_copy_does_not_grow_with_its_rows(shop: Shop) -> None:
             work = begin_work(shop.tr._connection.place)
             pieces = Pieces(count)
             table = work.catalog.table(("here",), "main")
-            assert write(work, table, pieces).come == pieces.rows == count * 100
+            assert write(work, table, pieces).inserted == pieces.rows == count * 100
             assert pieces.most <= kept
             work.discard()
 

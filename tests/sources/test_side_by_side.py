@@ -65,6 +65,6 @@ def test_texts_become_what_a_copy_would_bring(shop: Shop) -> None:
     schema = ", ".join(f"c{n} STRING" for n in range(len(columns)))
     frame = convert_rows(shop.tr.spark.createDataFrame(texts, schema), table, FromTexts(table, columns))
     before = shop.here("SELECT * FROM t")
-    assert land_frame(work, table, frame).come == 2001
+    assert land_frame(work, table, frame).inserted == 2001
     work.commit("once more")
     assert shop.here("SELECT * FROM t") == before + before

@@ -35,7 +35,7 @@ _MISSING = "that are to be changed or deleted are missing or were modified"
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Files that go and files that come, and how many rows by that."""
+    """Files that go and files that replace them, and how many rows were inserted and deleted."""
 
     removed: tuple[DataFile, ...]
     added: tuple[NewFile, ...]
@@ -56,15 +56,15 @@ def plan_rewrite(folder: TargetFolder, name: str, files: Sequence[DataFile], row
     few = rows.few
     if few is None:
         return _rewrite_by_executors(folder, name, files, rows)
-    gone = few.filter(pc.less(few.column(WEIGHT), 0))
-    come = few.filter(pc.greater(few.column(WEIGHT), 0))
-    if not gone.num_rows:
-        return Rewrite((), tuple(folder.write_rows(come)), come.num_rows, 0)
+    old_rows = few.filter(pc.less(few.column(WEIGHT), 0))
+    new_rows = few.filter(pc.greater(few.column(WEIGHT), 0))
+    if not old_rows.num_rows:
+        return Rewrite((), tuple(folder.write_rows(new_rows)), new_rows.num_rows, 0)
     candidates = find_candidates(files, rows)
     if not room_of_statement(rows.work.place.settings).holds(candidates):
         return _rewrite_by_executors(folder, name, candidates, rows)
     touched: list[DataFile] = []
-    kept, left = come, gone
+    kept, left = new_rows, old_rows
     for f in candidates:
         if not left.num_rows:
             break
@@ -80,28 +80,28 @@ def plan_rewrite(folder: TargetFolder, name: str, files: Sequence[DataFile], row
             left = single_weights(missing)
     if left.num_rows:
         raise RepairNeededError(name, f"{left.num_rows} rows {_MISSING}")
-    return Rewrite(tuple(touched), tuple(folder.write_rows(kept)), come.num_rows, gone.num_rows)
+    return Rewrite(tuple(touched), tuple(folder.write_rows(kept)), new_rows.num_rows, old_rows.num_rows)
 
 
 def find_candidates(files: Sequence[DataFile], rows: RowsToPublish) -> list[DataFile]:
     """The files that may hold a row which goes, by what is known of them."""
     if rows.few is None:
         return list(files)
-    gone = rows.few.filter(pc.less(rows.few.column(WEIGHT), 0))
-    return [f for f in files if gone.num_rows and _may_hold(rows.table, f, gone)]
+    old_rows = rows.few.filter(pc.less(rows.few.column(WEIGHT), 0))
+    return [f for f in files if old_rows.num_rows and _may_hold(rows.table, f, old_rows)]
 
 
 def _count(net: pa.Table) -> int:
     return int(-(pc.sum(net.column(WEIGHT)).as_py() or 0))
 
 
-def _may_hold(table: Table, file: DataFile, gone: pa.Table) -> bool:
+def _may_hold(table: Table, file: DataFile, old_rows: pa.Table) -> bool:
     """Whether the bounds of a file leave room for one of the rows."""
     stats = {s.column_id: s for s in file.stats}
     for column in table.columns:
         known = stats.get(column.id)
         is_whole = isinstance(column.type, Scalar) and column.type.name in _WHOLE
-        if known is not None and is_whole and _lies_outside(known, gone.column(column.name)):
+        if known is not None and is_whole and _lies_outside(known, old_rows.column(column.name)):
             return False
     return True
 
@@ -117,10 +117,10 @@ def _lies_outside(known: ColumnStats, values: pa.ChunkedArray) -> bool:
 
 
 def count_by_sign(rows: RowsToPublish) -> tuple[int, int]:
-    """How many rows come, and how many go."""
+    """How many rows were inserted, and how many deleted."""
     if rows.few is not None:
-        gone = pc.sum(pc.less(rows.few.column(WEIGHT), 0)).as_py() or 0
-        return rows.few.num_rows - gone, gone
+        deleted = pc.sum(pc.less(rows.few.column(WEIGHT), 0)).as_py() or 0
+        return rows.few.num_rows - deleted, deleted
     counts = rows.frame.groupBy(WEIGHT).agg({"*": "count"}).toDF(WEIGHT, "n")
     counted = {r[WEIGHT]: r["n"] for r in collect_rows(counts)}
     return counted.get(1, 0), counted.get(-1, 0)
@@ -135,23 +135,23 @@ def _rewrite_by_executors(
     spark, storage = work.place.spark, work.place.storage
     change = rows.frame if rows.few is None else local_frame(spark, rows.table, rows.few)
     inserted, deleted = count_by_sign(rows)
-    come = change.where(f"{WEIGHT} > 0").drop(WEIGHT)
+    new_rows = change.where(f"{WEIGHT} > 0").drop(WEIGHT)
     if not deleted:
-        return Rewrite((), tuple(folder.write_frame(come)), inserted, 0)
+        return Rewrite((), tuple(folder.write_frame(new_rows)), inserted, 0)
     is_small = rows.few is not None
-    gone = change.where(f"{WEIGHT} < 0").drop(WEIGHT)
+    old_rows = change.where(f"{WEIGHT} < 0").drop(WEIGHT)
     (held,) = files_by_sign(spark, storage, there, files, _TAG).values() if files else (None,)
     touched: list[DataFile] = []
     if held is not None:
         text = (
-            f"SELECT {'/*+ BROADCAST(gone) */ ' if is_small else ''}DISTINCT base.{_TAG} AS tag "
-            f"FROM {{held}} AS base LEFT SEMI JOIN {{gone}} AS gone ON {same_row_sql(there)}"
+            f"SELECT {'/*+ BROADCAST(deleted) */ ' if is_small else ''}DISTINCT base.{_TAG} AS tag "
+            f"FROM {{held}} AS base LEFT SEMI JOIN {{old_rows}} AS deleted ON {same_row_sql(there)}"
         )
-        tags = {r["tag"] for r in collect_rows(run_sql(spark, text, held=held, gone=gone))}
+        tags = {r["tag"] for r in collect_rows(run_sql(spark, text, held=held, old_rows=old_rows))}
         touched = [f for f in files if f.tag in tags]
     settled = rows_with_weights(spark, storage, there, touched)
-    # A key is that of one row: its row goes, and another one may come. Without a key, equal rows are counted.
-    tail = Replaced(gone, come) if there.distinct_by else NetTail(change)
+    # A key is that of one row: its row goes, and another may replace it. Without one, equal rows count.
+    tail = Replaced(old_rows, new_rows) if there.distinct_by else NetTail(change)
     content = read_content(settled, there, tail, broadcast=is_small)
     added = folder.write_frame(content)
     expected = sum(f.rows for f in touched) + inserted - deleted

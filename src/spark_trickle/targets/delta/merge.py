@@ -56,11 +56,13 @@ def _read_pieces(key: Sequence[str], rows: RowsToPublish) -> Iterator[tuple[int,
             yield weight, chosen.filter(pc.equal(chosen.column(WEIGHT), weight)).drop_columns([WEIGHT])
         return
     change = rows.frame
-    come, gone = (change.where(f"{WEIGHT} {sign} 0").drop(WEIGHT) for sign in (">", "<"))
-    same_key = " AND ".join(f"gone.{quote(c)} <=> come.{quote(c)}" for c in key)
-    text = f"SELECT gone.* FROM {{gone}} AS gone LEFT ANTI JOIN {{come}} AS come ON {same_key}"
-    only_gone = run_sql(rows.work.place.spark, text, gone=gone, come=come)
-    for weight, frame in ((1, come), (-1, only_gone)):
+    inserted, deleted = (change.where(f"{WEIGHT} {sign} 0").drop(WEIGHT) for sign in (">", "<"))
+    same_key = " AND ".join(f"deleted.{quote(c)} <=> inserted.{quote(c)}" for c in key)
+    text = (
+        f"SELECT deleted.* FROM {{deleted}} AS deleted LEFT ANTI JOIN {{inserted}} AS inserted ON {same_key}"
+    )
+    left_out = run_sql(rows.work.place.spark, text, deleted=deleted, inserted=inserted)
+    for weight, frame in ((1, inserted), (-1, left_out)):
         for piece in read_frame(rows.work, rows.table, frame, rows.most):
             yield weight, piece
 
