@@ -111,7 +111,9 @@ def explain_error(error: Exception, available: tuple[str, ...] = ()) -> TrickleE
     whole = _read_text(error)
     if elsewhere := _folder_of_another_machine(whole):
         return elsewhere
-    if of_storage := explain_storage(whole):
+    # The innermost cause of Java may be silent about what was to be read: all of them together are not.
+    causes = whole if isinstance(error, PySparkException) else str(error)
+    if of_storage := explain_storage(causes):
         return of_storage
     if unreadable := _UNREADABLE.search(whole):
         return DamagedFileError("", unreadable[1], "cannot be read as Parquet")
