@@ -525,7 +525,7 @@ class Walk(LakeWalk):
         super().run(count)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("point", KILLS)
 @pytest.mark.shows("delta", "a process killed at every step of a sync")
 def test_a_process_killed_in_the_middle_of_a_sync(

@@ -770,7 +770,7 @@ class Walk(LakeWalk):
     )
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("point", KILLS)
 @pytest.mark.shows("iceberg", "a process killed at every step of a sync")
 def test_a_process_killed_in_the_middle_of_a_sync(

@@ -242,6 +242,7 @@ def read_feed(lake: Path, name: str, since: int) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[c] for c in columns) for row in found.select(columns).to_pylist())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("most", [100_000, 3], ids=["at the driver", "on the executors"])
 @pytest.mark.shows("delta", "old and new image of each row")
 def test_a_change_data_feed_tells_each_row(tmp_path: Path, lake: Path, most: int) -> None:

@@ -197,6 +197,7 @@ VALUES = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("most", [100_000, 1], ids=["driver", "executors"])
 def test_types(tmp_path: Path, lake: IcebergLake, most: int) -> None:
     with spark_trickle.connect(tmp_path / "warehouse", settings={"max_driver_rows": most}) as tr:
@@ -584,7 +585,7 @@ with spark_trickle.connect(sys.argv[1], settings={"max_driver_rows": int(sys.arg
 
 
 @pytest.mark.shows("iceberg", "a process killed while it publishes")
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("most", [100_000, 1])
 @pytest.mark.parametrize("point", ["before_target_commit", "after_target_commit"])
 def test_a_killed_process_neither_loses_nor_doubles(
